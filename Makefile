@@ -1,13 +1,13 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install uninstall package package-test demo check test netns vm bench lint fmt docs clean
+.PHONY: help build install uninstall package package-test reproducible demo check test netns vm bench lint fmt docs clean
 
 WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
 export WIRERATE
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 build: ## the program, as target/release/wirerate
 	@tools/install.sh build
@@ -42,13 +42,17 @@ uninstall: ## remove the files of `make install` from PREFIX
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/wirerate.fish \
 		$(DESTDIR)$(PREFIX)/share/man/man1/wirerate.1 $(DESTDIR)$(PREFIX)/share/man/man1/wirerate-*.1
 
-package: build ## a Debian package and its checksum, in target/package
+package: ## .deb, .rpm, static tarball and container image for x86-64 and arm64, SBOM, checksums, in target/package
 	@tools/install.sh package
-	tools/package.sh $(WIRERATE)
+	tools/package.sh
 
-package-test: build ## build the package twice, check it, and install, use and purge it in a clean chroot (as root)
+package-test: ## build the packages twice, check them, and install, use and purge them in clean roots (as root)
 	@tools/install.sh package-test
-	tools/package-test.sh $(WIRERATE)
+	tools/package-test.sh
+
+reproducible: ## build the program in two folders and compare (twice the time of a build)
+	@tools/install.sh build
+	tools/reproducible.sh
 
 demo: build ## two namespaces, ten million frames, a capture, a report (as root)
 	$(WIRERATE) demo

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make` needs and this machine does not have yet (Debian 12 and its kin).
 #
-#   tools/install.sh build|package|package-test|netns|vm|test|lint|docs|bench
+#   tools/install.sh build|package|package-test|netns|vm|vm-arm64|test|lint|docs|bench
 #
 # What is there already costs nothing: no network, no privilege, no output. Exit 3 when something is
 # missing and cannot be installed, with the line to type.
@@ -60,21 +60,36 @@ packages_for() {
 		xz-utils         xz
 		zstd             zstd
 	END
+	vm-arm64) packages_for build && cat <<-END ;;
+		qemu-system-arm  qemu-system-aarch64
+		qemu-user-static qemu-aarch64-static
+		xz-utils         xz
+	END
 	test) packages_for bench && packages_for vm && echo "chromium chromium" && echo "curl curl" ;;
 	bench) packages_for netns ;;
-	package) cat <<-END ;;
-		binutils         strip
+	package) packages_for build && cat <<-END ;;
+		binutils         ar
 		dpkg-dev         dpkg-shlibdeps
 		gzip             gzip
+		jq               jq
+		rpm              rpmbuild
 	END
-	package-test) packages_for package && echo "lintian lintian" && echo "mmdebstrap mmdebstrap" ;;
+	package-test) packages_for package && cat <<-END ;;
+		binutils         readelf
+		buildah          buildah
+		lintian          lintian
+		mmdebstrap       mmdebstrap
+		qemu-user-static qemu-aarch64-static
+		rpmlint          rpmlint
+		systemd          systemd-analyze
+	END
 	lint) cat <<-END ;;
 		clang-format     clang-format
 		shellcheck       shellcheck
 	END
 	docs) echo "perl perl" ;;
 	*)
-		echo "tools/install.sh: \"$1\" is not a set (build, package, package-test, netns, vm, test, lint, docs, bench)" >&2
+		echo "tools/install.sh: \"$1\" is not a set (build, package, package-test, netns, vm, vm-arm64, test, lint, docs, bench)" >&2
 		exit 2
 		;;
 	esac
@@ -146,6 +161,19 @@ install_mdbook() {
 	cargo install --quiet --locked mdbook --version '^0.5' --no-default-features --features search --root "$folder"
 }
 
+# The standard library of Rust for the static packages.
+install_targets() {
+	local target
+	for target in "$@"; do
+		[ ! -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ] || continue
+		if ! command -v rustup >/dev/null || ! rustup --quiet target add "$target"; then
+			echo "wirerate: Rust has no standard library for $target here" >&2
+			echo "  try: rustup target add $target" >&2
+			exit 3
+		fi
+	done
+}
+
 # Python packages that tests compare with or use as clients, in an environment of its own. Without
 # them these tests say that they are skipped, or fail with CI=true.
 install_python_packages() {
@@ -206,7 +234,7 @@ install_prometheus() {
 	done
 }
 
-set_name=${1:?"which set: build, package, package-test, netns, vm, test, lint, docs or bench"}
+set_name=${1:?"which set: build, package, package-test, netns, vm, vm-arm64, test, lint, docs or bench"}
 wanted=$(packages_for "$set_name")
 mapfile -t missing < <(missing_packages <<<"$wanted" | sort --unique)
 if [ "${#missing[@]}" -gt 0 ]; then
@@ -215,6 +243,10 @@ fi
 need_rust cargo rustc
 case "$set_name" in
 vm) "$(dirname "$0")/vm-cache.sh" ;;
+vm-arm64)
+	install_targets "$(uname -m)-unknown-linux-musl" aarch64-unknown-linux-musl
+	"$(dirname "$0")/vm-cache.sh" --arm64
+	;;
 # What needs a virtual machine says itself that it is skipped, or fails with CI=true.
 test)
 	"$(dirname "$0")/vm-cache.sh" || true
@@ -225,6 +257,7 @@ test)
 	;;
 bench) install_python_packages || true ;;
 docs) install_mdbook ;;
+package | package-test) install_targets x86_64-unknown-linux-musl aarch64-unknown-linux-musl ;;
 esac
 if [ "$set_name" = lint ]; then
 	need_rust cargo-fmt cargo-clippy

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the Debian package twice, checks it with lintian, and installs, uses and purges it in a
-# clean chroot of this machine's Debian release.
+# Builds the packages twice, checks them with lintian and rpmlint, and installs, uses and removes them:
+# the Debian package in a clean chroot of this machine's release, the static ones in empty folders.
 #
-#   tools/package-test.sh PROGRAM
+#   tools/package-test.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,60 +11,178 @@ fail() {
 	exit 1
 }
 
-program=$(realpath "${1:?"which program: target/release/wirerate"}")
+passed() {
+	echo "package-test: $*"
+}
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-root=$work/root
+export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
+read -ra cpus <<<"${WIRERATE_CPUS:-x86_64 aarch64}"
 
-package=$(tools/package.sh "$program" "$work/one")
-cmp "$package" "$(tools/package.sh "$program" "$work/two")" || fail "two builds differ"
-(cd "$work/one" && sha256sum --quiet --check SHA256SUMS) || fail "the checksum is wrong"
-complaints=$(lintian --allow-root --fail-on none "$package")
-[ -z "$complaints" ] || fail "lintian: $complaints"
-
-# The sources of this machine, so that its mirror is used.
-shopt -s nullglob
-lists=(/etc/apt/sources.lis[t] /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources)
-# shellcheck source=/dev/null
-release=$(. /etc/os-release && echo "$VERSION_CODENAME")
-echo "package-test: making a chroot of $release (a minute or more)" >&2
-cat "${lists[@]}" | mmdebstrap --quiet --variant=minbase --mode=root "$release" "$root" - ||
-	fail "mmdebstrap could not make the chroot"
-
-inside() {
-	chroot "$root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"
+# isolated ROOT COMMAND...: in a root, with network, mounts and processes of its own, which end with
+# the command.
+isolated() {
+	# shellcheck disable=SC2016 # the inner shell expands them
+	unshare --mount --net --pid --fork --kill-child sh -ec '
+		root=$1; shift
+		mkdir -p "$root/proc" "$root/sys" "$root/dev"
+		# ip changes how mounts spread at /, which must be a mount for that.
+		mount --bind "$root" "$root"
+		mount -t proc proc "$root/proc"
+		mount -t sysfs sysfs "$root/sys"
+		mount --rbind /dev "$root/dev"
+		exec chroot "$root" "$@"' sh "$@"
 }
 
-files() {
-	(cd "$root" && find bin boot etc home lib opt root run sbin srv usr -not -type d | sort)
+check_twice() {
+	tools/package.sh "$work/one" >/dev/null
+	tools/package.sh "$work/two" >/dev/null
+	diff --recursive --brief "$work/one" "$work/two" || fail "two builds differ"
+	(cd "$work/one" && sha256sum --quiet --check SHA256SUMS) || fail "a checksum is wrong"
+	[ "$(wc --lines <"$work/one/SHA256SUMS")" = "$(find "$work/one" -name 'wirerate*' | wc --lines)" ] ||
+		fail "not every package has a checksum"
+	passed "two builds have the same bytes: $(cd "$work/one" && echo wirerate*)"
 }
 
-# The libraries come first, so that what is left later was in the package.
-inside apt-get --quiet=2 update >/dev/null
-cp "$package" "$root/tmp/wirerate.deb"
-mapfile -t libraries < <(dpkg-deb --field "$package" Depends | tr ',' '\n' | sed 's/(.*//; s/ //g')
-inside apt-get --quiet=2 install --yes --no-install-recommends "${libraries[@]}" >/dev/null
-before=$(files)
-inside apt-get --quiet=2 install --yes --no-install-recommends /tmp/wirerate.deb >/dev/null
+check_static() {
+	local cpu program root=$work/empty run
+	for cpu in "${cpus[@]}"; do
+		mkdir -p "$work/tar-$cpu"
+		tar --extract --file="$work/one/wirerate-$version-linux-$cpu.tar.gz" --strip-components=1 --directory="$work/tar-$cpu"
+		program=$work/tar-$cpu/bin/wirerate
+		! readelf --dynamic "$program" | grep NEEDED || fail "the static program for $cpu needs libraries"
+		run=(env)
+		[ "$cpu" = "$(uname -m)" ] || run=("qemu-$cpu-static")
+		[ "$("${run[@]}" "$program" --version | head -n 1)" = "wirerate $version" ] || fail "the program for $cpu does not run"
+		"${run[@]}" "$program" send lo --dst 198.18.0.2 --dry-run 2 2>/dev/null | grep --quiet '^frame 1: 60 bytes' ||
+			fail "the program for $cpu shows no frame"
+	done
+	install -D "$work/tar-$(uname -m)/bin/wirerate" "$root/bin/wirerate"
+	mkdir -p "$root"/{tmp,run}
+	isolated "$root" /bin/wirerate demo --count 20k >"$work/said" 2>&1 || fail "the demo in an empty root: $(cat "$work/said")"
+	# There is no libpcap and no tcpdump, which the error names; with tcpdump, filters work.
+	if isolated "$root" /bin/wirerate count lo --duration 1ms udp port 9 >"$work/said" 2>&1; then
+		fail "a filter works without a compiler of filters"
+	fi
+	grep --quiet 'install tcpdump' "$work/said" || fail "the error does not name tcpdump: $(cat "$work/said")"
+	unshare --net "$root/bin/wirerate" sink lo --duration 1ms udp port 9 >"$work/said" 2>&1 ||
+		fail "a filter with tcpdump: $(cat "$work/said")"
+	passed "the static program runs in an empty root, and filters with tcpdump"
+}
 
-[ "$(inside wirerate --version | head -n 1)" = "wirerate $(dpkg-deb --field "$package" Version)" ] ||
-	fail "the program does not print its version"
-inside wirerate send lo --dst 198.18.0.2 --dry-run 2 2>/dev/null | grep -q '^frame 1: 60 bytes' ||
-	fail "the program shows no frame"
-for name in mgdump mgcap mgcap_hwtstamp_config; do
-	inside "$name" --help >/dev/null || fail "$name does not run"
-done
-for file in usr/share/man/man1/wirerate-send.1.gz usr/share/bash-completion/completions/wirerate \
-	usr/share/zsh/vendor-completions/_wirerate usr/share/fish/vendor_completions.d/wirerate.fish \
-	lib/systemd/system/wirerate.service lib/systemd/system/wirerate-otg.service usr/share/doc/wirerate/docs/metrics.md; do
-	[ -s "$root/$file" ] || fail "/$file is missing"
-done
-for service in wirerate wirerate-otg; do
-	[ ! -e "$root/etc/systemd/system/multi-user.target.wants/$service.service" ] || fail "$service is enabled"
-done
-inside dpkg --verify wirerate || fail "installed files differ from the package"
+check_rpm() {
+	local root=$work/rpm-root package complaints other
+	package=$work/one/wirerate-$version-1.$(uname -m).rpm
+	complaints=$(rpmlint --config packaging/rpmlint.toml "$package" 2>&1 | grep ': E: ' || true)
+	[ -z "$complaints" ] || fail "rpmlint: $complaints"
+	rpm --root "$root" --nodeps --noscripts --install "$package" || fail "the RPM does not install"
+	rpm --root "$root" --nodeps --verify wirerate || fail "files of the RPM differ"
+	isolated "$root" /usr/bin/wirerate --version >/dev/null || fail "the program of the RPM does not run"
+	rpm --root "$root" --nodeps --noscripts --erase wirerate || fail "the RPM does not go"
+	[ -z "$(find "$root/usr" -type f -o -type l)" ] || fail "the RPM leaves files"
+	for other in "$work"/one/*.rpm; do
+		diff <(rpm --query --package --list "$package" 2>/dev/null) <(rpm --query --package --list "$other" 2>/dev/null) ||
+			fail "$other has other files"
+	done
+	passed "the RPM was installed, used and erased"
+}
 
-inside apt-get --quiet=2 purge --yes wirerate >/dev/null
-left=$(diff <(echo "$before") <(files) || true)
-[ -z "$left" ] || fail "purging left or removed: $left"
-echo "package-test: installed, used and purged $(basename "$package")"
+check_image() {
+	local cpu name said store=(--root "$work/store" --runroot "$work/runroot") architecture
+	for cpu in "${cpus[@]}"; do
+		architecture=amd64
+		[ "$cpu" = x86_64 ] || architecture=arm64
+		name=$(buildah "${store[@]}" from --quiet --arch "$architecture" "oci-archive:$work/one/wirerate-$version-oci-$cpu.tar") ||
+			fail "buildah does not read the image for $cpu"
+		[ "$(buildah "${store[@]}" inspect --format '{{.OCIv1.Architecture}}' "$name")" = "$architecture" ] ||
+			fail "the image for $cpu has another architecture"
+		if [ "$cpu" = "$(uname -m)" ]; then
+			said=$(buildah "${store[@]}" run "$name" -- /usr/bin/wirerate --version 2>&1) || fail "the image does not run: $said"
+			[ "$said" = "wirerate $version" ] || fail "the program of the image prints \"$said\""
+		fi
+		buildah "${store[@]}" rm "$name" >/dev/null
+	done
+	passed "the images run"
+}
+
+check_units() {
+	local root=$1 unit exposure complaints
+	for unit in wirerate wirerate-otg; do
+		complaints=$(systemd-analyze --root="$root" --man=no verify "$root/lib/systemd/system/$unit.service" 2>&1) ||
+			fail "systemd-analyze verify $unit: $complaints"
+		exposure=$(systemd-analyze security --offline=true --no-pager "$root/lib/systemd/system/$unit.service" |
+			sed -n 's/.*Overall exposure level for [^:]*: \([0-9.]*\) .*/\1/p')
+		awk -v exposure="$exposure" 'BEGIN { exit !(exposure > 0 && exposure <= 6.5) }' ||
+			fail "the exposure of $unit is \"$exposure\" and must be at most 6.5"
+		[ ! -e "$root/etc/systemd/system/multi-user.target.wants/$unit.service" ] || fail "$unit is enabled"
+	done
+	passed "the units are valid, confined and not enabled"
+}
+
+# A root of this machine's release, by its mirror, with what the tutorial needs.
+make_root() {
+	local release lists
+	shopt -s nullglob
+	lists=(/etc/apt/sources.lis[t] /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources)
+	# shellcheck source=/dev/null
+	release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	echo "package-test: making a chroot of $release (some minutes)" >&2
+	cat "${lists[@]}" | mmdebstrap --quiet --variant=minbase --mode=root \
+		--include=iproute2,ethtool,fuse3,procps,systemd,tshark "$release" "$1" - || fail "mmdebstrap could not make the chroot"
+}
+
+check_deb() {
+	local package root=$work/root complaints before left name file older=$work/older libraries
+	package=$(echo "$work"/one/wirerate_*.deb)
+	complaints=$(lintian --allow-root --fail-on none "$package")
+	[ -z "$complaints" ] || fail "lintian: $complaints"
+	make_root "$root"
+	inside() {
+		chroot "$root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"
+	}
+	files() {
+		(cd "$root" && find bin boot etc home lib opt root run sbin srv usr -not -type d | sort)
+	}
+	cp "$package" "$root/tmp/wirerate.deb"
+	cp tools/package/{tutorial,upgrade}.sh "$root/tmp"
+	# The libraries come first, so that what is left later was in the package.
+	inside apt-get --quiet=2 -o Dpkg::Use-Pty=0 update >/dev/null
+	mapfile -t libraries < <(dpkg-deb --field "$package" Depends | tr ',' '\n' | sed 's/(.*//; s/ //g')
+	inside apt-get --quiet=2 -o Dpkg::Use-Pty=0 install --yes --no-install-recommends "${libraries[@]}" >/dev/null
+	before=$(files)
+
+	inside apt-get --quiet=2 -o Dpkg::Use-Pty=0 install --yes --no-install-recommends /tmp/wirerate.deb >/dev/null
+	[ "$(inside wirerate --version | head -n 1)" = "wirerate $version" ] || fail "the program does not print its version"
+	for name in mgdump mgcap mgcap_hwtstamp_config; do
+		inside "$name" --help >/dev/null || fail "$name does not run"
+	done
+	for file in usr/share/man/man1/wirerate-send.1.gz usr/share/bash-completion/completions/wirerate \
+		usr/share/zsh/vendor-completions/_wirerate usr/share/fish/vendor_completions.d/wirerate.fish \
+		usr/share/doc/wirerate/docs/metrics.md; do
+		[ -s "$root/$file" ] || fail "/$file is missing"
+	done
+	inside dpkg --verify wirerate || fail "installed files differ from the package"
+	check_units "$root"
+	isolated "$root" bash /tmp/tutorial.sh /usr/share/doc/wirerate/docs/tutorial.md || fail "the tutorial"
+	inside apt-get --quiet=2 -o Dpkg::Use-Pty=0 purge --yes wirerate >/dev/null
+	left=$(diff <(echo "$before") <(files) || true)
+	[ -z "$left" ] || fail "purging left or removed: $left"
+
+	# The same package with a lower version stands for the version before.
+	dpkg-deb --raw-extract "$package" "$older"
+	sed --in-place 's/^Version: .*/Version: 0.0.1/' "$older/DEBIAN/control"
+	dpkg-deb --root-owner-group -Zgzip --build "$older" "$root/tmp/older.deb" >/dev/null
+	inside dpkg --install /tmp/older.deb >/dev/null
+	isolated "$root" bash /tmp/upgrade.sh /tmp/wirerate.deb "$version" || fail "the upgrade"
+	left=$(diff <(echo "$before") <(files) || true)
+	[ -z "$left" ] || fail "after an upgrade, purging left or removed: $left"
+	passed "the Debian package was installed, used, upgraded and purged"
+}
+
+check_twice
+version=$(dpkg-deb --field "$work"/one/wirerate_*.deb Version)
+check_static
+check_rpm
+check_image
+check_deb

@@ -3,15 +3,28 @@
 # releases with their modules, and a QEMU that knows newer network cards. Unpacked into a cache outside the
 # tree, by an apt configuration of its own: nothing on this machine is installed or upgraded by it.
 #
-#   tools/vm-cache.sh [DIR]         default /var/cache/wirerate/vm
+#   tools/vm-cache.sh [--arm64] [DIR]      default /var/cache/wirerate/vm
+#
+# With --arm64, a kernel and the programs of a machine with an arm64 processor.
 #
 # What is there stays; remove the folder of a kernel to fetch the newest of its suite.
 set -euo pipefail
 
+architecture=amd64
+options=()
+if [ "${1:-}" = --arm64 ]; then
+	architecture=arm64
+	options=(--arm64)
+	shift
+fi
 cache=${1:-${WIRERATE_VM_CACHE:-/var/cache/wirerate/vm}}
 
 # A name, and the suite whose kernel it is.
 kernels() {
+	if [ "$architecture" = arm64 ]; then
+		echo arm64 bookworm-backports
+		return
+	fi
 	cat <<-END
 		6.1     bookworm
 		6.12    bookworm-backports
@@ -19,63 +32,21 @@ kernels() {
 	END
 }
 
-private_apt() {
-	APT_CONFIG="$work/apt.conf" "$@" </dev/null
-}
+# shellcheck source=tools/private-apt.sh
+. "$(dirname "$0")/private-apt.sh"
 
-# The mirror is the one that this machine uses itself.
-mirror() {
-	# shellcheck disable=SC2016 # these are apt-get's
-	apt-get indextargets --format '$(SITE) $(SUITE) $(LABEL)' 'Created-By: Packages' |
-		sed -n 's/^\([^ ]*\) .* *Debian$/\1/p' | head -n 1
-}
-
-prepare_apt() {
-	local suite site
-	site=$(mirror)
-	[ -n "$site" ] || { apt-get -qq update && site=$(mirror); }
-	if [ -z "$site" ]; then
-		echo "wirerate: apt-get here knows no mirror of Debian" >&2
-		echo "  try: a machine with Debian 12, or put kernels into $cache yourself (tools/vm-cache.sh says how they lie)" >&2
-		exit 3
-	fi
-	mkdir -p "$work"/{etc/preferences.d,etc/apt.conf.d,etc/sources.list.d,lib/lists/partial,cache/archives/partial}
-	: >"$work/status"
-	for suite in bookworm bookworm-backports trixie trixie-backports; do
-		echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $site $suite main"
-	done >"$work/etc/sources.list"
-	cat >"$work/apt.conf" <<-END
-		Dir::State "$work/lib";
-		Dir::State::status "$work/status";
-		Dir::Cache "$work/cache";
-		Dir::Etc "$work/etc";
-		APT::Sandbox::User "root";
-		Acquire::Languages "none";
-		Acquire::Retries "3";
-	END
-	private_apt apt-get -qq update
-}
-
-# Unpacks packages of a suite into a folder.
-unpack() {
-	local suite=$1 into=$2 package
-	shift 2
-	mkdir -p "$work/deb"
-	for package in "$@"; do
-		(cd "$work/deb" && private_apt apt-get -qq download "$package/$suite")
-	done
-	for package in "$work"/deb/*.deb; do
-		dpkg-deb -x "$package" "$into"
-	done
-	rm -r -- "$work/deb"
-}
+# What cases call in an arm64 machine, and the libraries of these programs.
+ARM64_PROGRAMS=(busybox-static dash ethtool iproute2 libbpf1 libbsd0 libc6 libcap2 libcom-err2 libdb5.3 libdbus-1-3
+	libelf1 libgcrypt20 libgpg-error0 libgssapi-krb5-2 libk5crypto3 libkeyutils1 libkrb5-3 libkrb5support0 liblz4-1
+	liblzma5 libmd0 libmnl0 libpcap0.8 libpcre2-8-0 libselinux1 libssl3 libsystemd0 libtirpc3 libxtables12 libzstd1
+	tcpdump zlib1g)
 
 # What linux-image-amd64 stands for there: one package in older releases, three in newer ones.
 kernel_packages() {
 	local suite=$1 image
-	image=$(depends_of "linux-image-amd64/$suite" | head -n 1)
+	image=$(depends_of "linux-image-$architecture/$suite" | head -n 1)
 	{
-		depends_of "linux-image-amd64/$suite"
+		depends_of "linux-image-$architecture/$suite"
 		depends_of "$image/$suite"
 	} | sort -u
 }
@@ -105,13 +76,24 @@ fetch_qemu() {
 	mv --no-target-directory -- "$work/qemu" "$cache/qemu"
 }
 
+fetch_arm64_programs() {
+	echo "fetching programs for an arm64 machine" >&2
+	unpack bookworm "$work/programs" "${ARM64_PROGRAMS[@]}"
+	mv --no-target-directory -- "$work/programs" "$cache/arm64-programs"
+}
+
 # What is not there. Half a kernel never is: each comes into its place whole.
 missing() {
 	local name suite
 	kernels | while read -r name suite; do
 		[ -e "$cache/$name" ] || echo "$name $suite"
 	done
-	[ -e "$cache/qemu" ] || echo qemu
+	# QEMU for arm64 is the one of this machine's distribution.
+	if [ "$architecture" = arm64 ]; then
+		[ -e "$cache/arm64-programs" ] || echo arm64-programs
+	elif [ ! -e "$cache/qemu" ]; then
+		echo qemu
+	fi
 }
 
 fetch_missing() {
@@ -119,9 +101,13 @@ fetch_missing() {
 	wanted=$(missing)
 	work=$(mktemp -d "$cache/.new.XXXXXX")
 	trap 'rm -rf -- "$work"' EXIT
-	prepare_apt
+	prepare_apt "$architecture" bookworm bookworm-backports trixie trixie-backports
 	while read -r name suite; do
-		if [ "$name" = qemu ]; then fetch_qemu; else fetch_kernel "$name" "$suite"; fi
+		case "$name" in
+		qemu) fetch_qemu ;;
+		arm64-programs) fetch_arm64_programs ;;
+		*) fetch_kernel "$name" "$suite" ;;
+		esac
 	done <<<"$wanted"
 }
 
@@ -135,13 +121,16 @@ if ! { mkdir -p "$cache" && : >>"$cache/.lock"; } 2>/dev/null; then
 	echo "  try: as root, tools/vm-cache.sh, or another place in WIRERATE_VM_CACHE" >&2
 	exit 3
 fi
+fetch() {
+	"$0" "${options[@]}" "$cache" once
+}
 # Another run may be fetching the same; then there is nothing left to do.
 exec 9>>"$cache/.lock"
 flock 9
-# Nobody is at work now, so these are from runs that were killed.
+# No other run holds the lock, so these are from runs that were killed.
 rm -rf -- "$cache"/.new.*
 # A mirror that is being updated fails for a moment, so once more before giving up.
-if [ -n "$(missing)" ] && ! "$0" "$cache" once && ! { sleep 5 && "$0" "$cache" once; }; then
+if [ -n "$(missing)" ] && ! fetch && ! { sleep 5 && fetch; }; then
 	echo "wirerate: apt-get could not fetch what virtual machines are made of: $(missing | cut -d ' ' -f 1 | tr '\n' ' ')" >&2
 	echo "  try: apt-get update, then tools/vm-cache.sh, and read what it says" >&2
 	exit 3

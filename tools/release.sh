@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Builds a program that the packages or their tests contain, and prints its path.
+#
+#   tools/release.sh x86_64-unknown-linux-gnu       with the libraries of this system
+#   tools/release.sh x86_64-unknown-linux-musl      linked statically
+#   tools/release.sh aarch64-unknown-linux-musl     the same for arm64
+#   tools/release.sh TARGET vm                      `wirerate-vm` instead of `wirerate`
+#
+# The program is in the folder of the target below target/. Each target has its own, so `make build`
+# and this script do not replace each other's files.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=tools/target.sh
+. tools/target.sh
+
+target=${1:?"which target: x86_64-unknown-linux-gnu, x86_64-unknown-linux-musl or aarch64-unknown-linux-musl"}
+package=${2:-wirerate}
+set_target "$target"
+export CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=symbols
+cargo build --quiet --release --locked --package "$package" --target "$target" >&2
+case "$package" in
+vm) echo "$output/$target/release/wirerate-vm" ;;
+*) echo "$output/$target/release/wirerate" ;;
+esac
