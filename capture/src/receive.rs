@@ -426,6 +426,11 @@ impl ReceiveObserver {
         measure::missing(&self.options, lines, &totals)
     }
 
+    /// First copies of a flow that have a latency.
+    pub fn stamped(&self, line: &FlowLine) -> u64 {
+        line.stamped_count(self.options.stamp_shift > 0)
+    }
+
     /// Frames of this run so far.
     pub fn received(&self) -> u64 {
         match &self.observed {

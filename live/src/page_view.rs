@@ -171,7 +171,7 @@ impl PageView {
         let points = points.filter(|(_, value)| *value < u64::MAX);
         let mut points: Vec<_> = points.map(|(time, value)| (time.max(0.0), value as f64 * factor)).collect();
         points.reverse();
-        RunCurve { title, unit, points }
+        RunCurve { name: kind.name(), title, unit, points }
     }
 }
 

@@ -55,6 +55,8 @@ impl MetricFamily {
 
 /// Labels of what belongs to a device.
 const DEVICE: &[&str] = &["device", "netns"];
+/// Labels of what belongs to a flow.
+const FLOW: &[&str] = &["device", "netns", "flow"];
 /// Labels of what a sending thread counts.
 const THREAD: &[&str] = &["device", "netns", "thread", "cpu", "engine"];
 
@@ -146,8 +148,17 @@ families! {
         "Frames with a signature, by flow and by what they were; flow other has all flows beyond the first";
     /// Latencies.
     FLOW_LATENCY = "wirerate_flow_latency_seconds", Histogram { first: 6, last: 32 },
-        &["device", "netns", "flow"],
+        FLOW,
         "One-way latency of frames with a time stamp; flow all has the flows together";
+    /// Frames with a latency.
+    FLOW_STAMPED = "wirerate_flow_stamped_frames_total", Counter, FLOW,
+        "Frames with a latency, by flow; further copies of a frame have none";
+    /// Sums of latencies.
+    FLOW_LATENCY_SUM = "wirerate_flow_latency_sum_seconds_total", Counter, FLOW,
+        "Sum of the latencies of these frames";
+    /// Highest latencies.
+    FLOW_LATENCY_MAX = "wirerate_flow_latency_max_seconds", Gauge, FLOW,
+        "Highest latency of these frames";
 
     /// CPU time.
     PROCESS_CPU = "process_cpu_seconds_total", Counter, &[],

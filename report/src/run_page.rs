@@ -18,7 +18,9 @@ pub enum CurveUnit {
 /// Values over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCurve {
-    /// What it shows.
+    /// Its name.
+    pub name: &'static str,
+    /// What it shows, with numbers.
     pub title: String,
     /// Its unit.
     pub unit: CurveUnit,
@@ -78,7 +80,7 @@ impl RunCurve {
         };
         let ends = [self.points.first(), self.points.last()].map(|point| point.map_or(0.0, |point| point.0));
         let series = Series {
-            name: self.title.clone(),
+            name: self.name.to_owned(),
             class: "c0".to_owned(),
             mark: PlotMark::Plain,
             values: self.points.clone(),
@@ -99,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_run_without_points_has_a_page() {
-        let curve = |unit| RunCurve { title: "lost 0".to_owned(), unit, points: Vec::new() };
+        let curve = |unit| RunCurve { name: "lost", title: "lost 0".to_owned(), unit, points: Vec::new() };
         let units = [CurveUnit::FramesPerSecond, CurveUnit::Time, CurveUnit::Percent];
         let run = RunReport {
             title: "wirerate <send>".to_owned(),

@@ -7,9 +7,9 @@ use measure::FlowLine;
 use metrics::MetricSet;
 use metrics::families::{
     CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME, FLOW_FRAMES,
-    FLOW_LATENCY, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING, REPLAY_FRAMES, REPLAY_LOOPS,
-    REPLAY_POSITION, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED,
-    SEND_RETRIES, SEND_TARGET,
+    FLOW_LATENCY, FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES,
+    RECEIVE_MISSING, REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS,
+    SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{FamilyKind, MetricFamily};
 use replay::{Fate, Fates};
@@ -347,7 +347,7 @@ pub fn receive(
     move |set| {
         set.count(&RECEIVE_FRAMES, &labels.pair(), receiving.received());
         count_cpus(set, &labels, receiving.received_per_cpu().into_iter());
-        let mut latency_sum_ns = 0.0;
+        let (mut latency_sum_ns, mut other_max_s) = (0.0, 0.0_f64);
         let lines: Vec<FlowLine> = receiving.lines().collect();
         if lines.iter().any(|line| !line.is_empty()) {
             let missing = receiving.missing(&lines).saturating_sub(unsent());
@@ -359,6 +359,16 @@ pub fn receive(
             for (fate, count) in fates(line) {
                 set.count(&FLOW_FRAMES, &[&labels.device, &labels.netns, &flow, fate], count);
             }
+            let Some((_, max_ns)) = line.latency_bounds_ns() else { continue };
+            let mut max_s = max_ns as f64 / 1e9;
+            if number >= FLOWS_NAMED {
+                other_max_s = other_max_s.max(max_s);
+                max_s = other_max_s;
+            }
+            let of_flow = [labels.device.as_str(), &labels.netns, &flow];
+            set.count(&FLOW_STAMPED, &of_flow, receiving.stamped(line));
+            set.count_seconds(&FLOW_LATENCY_SUM, &of_flow, line.latency_sum_ns as f64 / 1e9);
+            set.gauge(&FLOW_LATENCY_MAX, &of_flow, max_s);
         }
         let octaves = octaves(&FLOW_LATENCY, &receiving.histogram());
         if octaves.iter().any(|count| *count > 0) {

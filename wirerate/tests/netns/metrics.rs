@@ -206,8 +206,11 @@ fn a_receiver_is_scraped() -> TestResult {
     let running = wirerate_start(&words);
     let at = address(&running);
     let labels = [("device", RX_DEV), ("netns", lab.rx_netns.as_str())];
-    let mut last = 0;
+    let (mut last, mut highest_s) = (0, 0.0);
     let (read, _) = scrape_to_the_end(at, |read| {
+        // As each gauge, it is gone at the end.
+        let highest = read.values("wirerate_flow_latency_max_seconds", &labels);
+        highest_s = highest.into_iter().fold(highest_s, f64::max);
         let received = read.sum("wirerate_receive_frames_total", &labels).unwrap_or(0);
         let in_flows = read.sum("wirerate_flow_frames_total", &labels).unwrap_or(0);
         // The flows are read later.
@@ -228,9 +231,15 @@ fn a_receiver_is_scraped() -> TestResult {
     }
     let latency = &report["latency"];
     assert_eq!(read.sum("wirerate_flow_latency_seconds_count", &labels), latency["stamped"].as_u64());
+    assert_eq!(read.sum("wirerate_flow_stamped_frames_total", &labels), latency["stamped"].as_u64());
+    assert_eq!(read.sum("wirerate_flow_stamped_frames_total", &[("flow", "other")]), Some(8000));
+    let max_s = latency["max_ns"].as_u64().expect("a latency") as f64 / 1e9;
+    assert!(highest_s > 0.0 && highest_s < max_s + 1e-9, "{highest_s} {max_s}");
     let mean_ns = latency["mean_ns"].as_u64().expect("a latency");
     let sum_s = read.values("wirerate_flow_latency_seconds_sum", &labels)[0];
     assert!((sum_s * 1e9 / 40_000.0 - mean_ns as f64).abs() < 2.0, "{sum_s} {mean_ns}");
+    let of_flows: f64 = read.values("wirerate_flow_latency_sum_seconds_total", &labels).iter().sum();
+    assert!((of_flows - sum_s).abs() < 1e-6, "{of_flows} {sum_s}");
     assert_eq!(read.sum("wirerate_send_frames_total", &[("device", TX_DEV)]), Some(40_000));
     Ok(())
 }
