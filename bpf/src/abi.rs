@@ -8,16 +8,16 @@ use bytemuck::{Pod, Zeroable};
 
 pub use crate::skel::abi::types::{
     wr_capture_cpu as CaptureCpu, wr_capture_mode as CaptureMode, wr_clock_line as ClockLine,
-    wr_cursor as Cursor, wr_fault_counts as FaultCounts, wr_faults as Faults, wr_field as Field,
-    wr_field_mode as FieldMode, wr_flow as Flow, wr_flow_detail as FlowDetail, wr_flow_line as FlowLine,
-    wr_general as General, wr_general_flag as GeneralFlag, wr_histogram as Histogram, wr_limit as Limit,
-    wr_metadata_flag as MetadataFlag, wr_packet as Packet, wr_plan as Plan, wr_plan_flag as PlanFlag,
-    wr_prebuilt as Prebuilt, wr_prebuilt_run as PrebuiltRun, wr_range as Range,
-    wr_receive_control as ReceiveControl, wr_receive_cpu as ReceiveCpu, wr_receive_limit as ReceiveLimit,
-    wr_reflect_counts as ReflectCounts, wr_replay_record as ReplayRecord, wr_replay_state as ReplayState,
-    wr_sink_cpu as SinkCpu, wr_skb_run as SkbRun, wr_slot as Slot, wr_slot_flag as SlotFlag,
-    wr_stream_choice as StreamChoice, wr_sum_kind as SumOpKind, wr_sum_op as SumOp, wr_tx_stats as TxStats,
-    wr_walk as Walk, wr_wide_window as WideWindow,
+    wr_cursor as Cursor, wr_due_times as DueTimes, wr_fault_counts as FaultCounts, wr_faults as Faults,
+    wr_field as Field, wr_field_mode as FieldMode, wr_flow as Flow, wr_flow_detail as FlowDetail,
+    wr_flow_line as FlowLine, wr_general as General, wr_general_flag as GeneralFlag,
+    wr_histogram as Histogram, wr_limit as Limit, wr_metadata_flag as MetadataFlag, wr_packet as Packet,
+    wr_plan as Plan, wr_plan_flag as PlanFlag, wr_prebuilt as Prebuilt, wr_prebuilt_run as PrebuiltRun,
+    wr_range as Range, wr_receive_control as ReceiveControl, wr_receive_cpu as ReceiveCpu,
+    wr_receive_limit as ReceiveLimit, wr_reflect_counts as ReflectCounts, wr_replay_record as ReplayRecord,
+    wr_replay_state as ReplayState, wr_sink_cpu as SinkCpu, wr_skb_run as SkbRun, wr_slot as Slot,
+    wr_slot_flag as SlotFlag, wr_stream_choice as StreamChoice, wr_sum_kind as SumOpKind, wr_sum_op as SumOp,
+    wr_tx_stats as TxStats, wr_walk as Walk, wr_wide_window as WideWindow,
 };
 
 /// Two cache lines; x86 fetches lines in pairs.
@@ -53,6 +53,7 @@ pod!(
     Packet,
     SumOp,
     Cursor,
+    DueTimes,
     FaultCounts,
     Flow,
     FlowDetail,

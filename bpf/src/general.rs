@@ -26,13 +26,13 @@ pub struct GeneralProgram {
     pub state_count: usize,
 }
 
-/// Program, cursor and field states. The descriptors keep them alive after the libbpf object is
-/// closed.
-pub(crate) fn load(general: &GeneralProgram) -> Result<[OwnedFd; 3], BpfError> {
+/// Program, cursor, due times and field states. The descriptors keep them alive after the libbpf
+/// object is closed.
+pub(crate) fn load(general: &GeneralProgram) -> Result<[OwnedFd; 4], BpfError> {
     log::loading(OBJECT, || load_fds(general))
 }
 
-fn load_fds(general: &GeneralProgram) -> libbpf_rs::Result<[OwnedFd; 3]> {
+fn load_fds(general: &GeneralProgram) -> libbpf_rs::Result<[OwnedFd; 4]> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::send_general::SendGeneralSkelBuilder::default().open(&mut storage)?;
     open.maps.rodata.set_initial_value(bytemuck::bytes_of(&general.plan))?;
@@ -48,6 +48,7 @@ fn load_fds(general: &GeneralProgram) -> libbpf_rs::Result<[OwnedFd; 3]> {
     Ok([
         skel.progs.wr_send_general.as_fd().try_clone_to_owned()?,
         skel.maps.bss.as_fd().try_clone_to_owned()?,
+        skel.maps.data_due_times.as_fd().try_clone_to_owned()?,
         skel.maps.data_states.as_fd().try_clone_to_owned()?,
     ])
 }

@@ -8,6 +8,7 @@
 pub mod abi;
 mod attachable;
 pub mod capture;
+mod due_times;
 mod dummy_xdp;
 mod error;
 #[cfg(feature = "fault")]
@@ -33,6 +34,7 @@ mod xdp_mode;
 
 pub use abi::ReplayRecord;
 pub use attachable::Attachable;
+pub use due_times::{DUE_TIMES_MAX, DueTimes};
 pub use dummy_xdp::DummyXdp;
 pub use error::BpfError;
 #[cfg(feature = "fault")]

@@ -2,6 +2,7 @@
 
 use crate::abi;
 use crate::attachable::Attachable;
+use crate::due_times::DueTimes;
 use crate::general::{self, GeneralProgram};
 use crate::state::{State, flow_entries};
 use crate::stream_switch::{StreamPlace, StreamSwitch};
@@ -20,6 +21,7 @@ const OBJECT: &str = "send";
 pub struct Sender {
     program: OwnedFd,
     state: State,
+    due_times: DueTimes,
     ingress_ifindex: u32,
     /// `None` for a program that is called itself.
     place: Option<StreamPlace>,
@@ -32,10 +34,11 @@ impl Sender {
     /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN),
     /// [`BpfError::MapMemory`].
     pub fn load(plan: &abi::Plan) -> Result<Self, BpfError> {
-        let [program, cursor, flows] = log::loading(OBJECT, || load_fds(plan))?;
+        let [program, cursor, due_times, flows] = log::loading(OBJECT, || load_fds(plan))?;
         Ok(Self {
             program,
             state: State::map(plan, cursor.as_fd(), flows.as_fd())?,
+            due_times: DueTimes::map(due_times.as_fd())?,
             ingress_ifindex: if plan.flags & abi::PlanFlag::WR_PLAN_RECEIVE.0 != 0 {
                 plan.ifindex
             } else {
@@ -50,11 +53,12 @@ impl Sender {
     /// # Errors
     /// As [`Self::load`].
     pub fn load_general(general: &GeneralProgram) -> Result<Self, BpfError> {
-        let [program, cursor, states] = general::load(general)?;
+        let [program, cursor, due_times, states] = general::load(general)?;
         let state = State::map_general(general.state_count, cursor.as_fd(), states.as_fd())?;
         let receives = general.plan.flags & abi::GeneralFlag::WR_GENERAL_RECEIVE.0 != 0;
         let ingress_ifindex = if receives { general.plan.ifindex } else { 0 };
-        Ok(Self { program, state, ingress_ifindex, place: None })
+        let due_times = DueTimes::map(due_times.as_fd())?;
+        Ok(Self { program, state, due_times, ingress_ifindex, place: None })
     }
 
     /// Live frames are sent through `switch` from now on, if it has a free place; false if not.
@@ -77,6 +81,11 @@ impl Sender {
     /// Cursor, flow table and counters.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// The times of the next frames.
+    pub fn due_times(&self) -> &DueTimes {
+        &self.due_times
     }
 
     /// Runs the program on `frames` live frames, `batch` at a time (1 to 256), each initialized
@@ -128,9 +137,9 @@ impl AsFd for Sender {
     }
 }
 
-/// Program, cursor and flow table. The descriptors keep them alive after the libbpf object is
-/// closed.
-fn load_fds(plan: &abi::Plan) -> libbpf_rs::Result<[OwnedFd; 3]> {
+/// Program, cursor, due times and flow table. The descriptors keep them alive after the libbpf
+/// object is closed.
+fn load_fds(plan: &abi::Plan) -> libbpf_rs::Result<[OwnedFd; 4]> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::send::SendSkelBuilder::default().open(&mut storage)?;
     open.maps.rodata.set_initial_value(bytemuck::bytes_of(plan))?;
@@ -139,6 +148,7 @@ fn load_fds(plan: &abi::Plan) -> libbpf_rs::Result<[OwnedFd; 3]> {
     Ok([
         skel.progs.wr_send.as_fd().try_clone_to_owned()?,
         skel.maps.bss.as_fd().try_clone_to_owned()?,
+        skel.maps.data_due_times.as_fd().try_clone_to_owned()?,
         skel.maps.wr_flows.as_fd().try_clone_to_owned()?,
     ])
 }

@@ -97,6 +97,11 @@ pub trait Engine {
     /// When nothing was sent and nothing can be sent. A kept frame was not offered.
     fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError>;
 
+    /// The way to send frames at given times; `None` if each call sends its frames at once.
+    fn timed(&mut self) -> Option<&mut dyn TimedEngine> {
+        None
+    }
+
     /// Why frames were rejected, queried from the kernel after a burst with serious errors; `None`
     /// if the device looks able to send.
     fn explain(&mut self, _errors: &Errors) -> Option<EngineError> {
@@ -131,6 +136,22 @@ pub trait Engine {
     /// Number of frames that share one clock reading. Engines that read the clock per frame ignore
     /// it.
     fn set_clock_sharing(&mut self, _frames: u32) {}
+}
+
+/// An engine whose calls wait until their frames are due.
+pub trait TimedEngine {
+    /// The length of all frames, if it is the same.
+    fn frame_len(&self) -> Option<u32>;
+
+    /// Most frames of a call.
+    fn call_frames_max(&self) -> usize;
+
+    /// Like [`Engine::send_burst`], with a frame at each of these times of `CLOCK_MONOTONIC`, or at
+    /// once if it has passed. Appends the time of each frame that was offered to `sent_ns`.
+    ///
+    /// # Errors
+    /// As [`Engine::send_burst`].
+    fn send_at(&mut self, due_ns: &[u64], sent_ns: &mut Vec<u64>) -> Result<Burst, EngineError>;
 }
 
 #[cfg(test)]

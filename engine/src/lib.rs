@@ -33,6 +33,7 @@ mod run;
 mod select;
 mod skb;
 mod start_barrier;
+mod timed_calls;
 mod translate;
 mod translate_general;
 mod userspace;
@@ -40,7 +41,7 @@ mod worker;
 mod xdp;
 
 pub use clock::{Clock, SystemClock};
-pub use engine::{Burst, Engine, Errors};
+pub use engine::{Burst, Engine, Errors, TimedEngine};
 pub use engine_kind::EngineKind;
 pub use error::EngineError;
 pub use event::Event;

@@ -219,6 +219,16 @@ impl Pacer {
         }
     }
 
+    /// Appends the times at which the next frames are due, at most `most` and before `end_ns`. All
+    /// have `frame_len` bytes.
+    pub(crate) fn upcoming(self, most: usize, end_ns: u64, frame_len: u32, due_ns: &mut Vec<u64>) {
+        let mut ahead = self;
+        while due_ns.len() < most && ahead.next_ns() < end_ns {
+            due_ns.push(ahead.next_ns());
+            ahead.sent(1, u64::from(frame_len));
+        }
+    }
+
     /// True while it catches up at a limited rate.
     pub(crate) fn catches_up(&self) -> bool {
         self.lag.is_some()

@@ -9,9 +9,11 @@ use crate::engine::{Burst, Engine, Errors};
 use crate::inter_packet_gaps::InterPacketGaps;
 use crate::pacer::{CatchUp, Lateness, Pace, Pacer};
 use crate::progress::Progress;
+use crate::timed_calls::{LEAD_FIRST_NS, LEAD_NS, WAIT_NS_MAX};
 use crate::{EngineError, EngineKind};
 use packet::Cursor;
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 
 /// Target duration of a burst of a single run: short enough to stop and to read the clock, long
 /// enough that the cost of a call is negligible.
@@ -26,6 +28,12 @@ const BURST_GROWTH: u32 = 4;
 const CLOCK_SHARING: u32 = 8;
 /// Paced frames share a clock reading if they are due within half a microsecond.
 const CLOCK_SHARED_NS: u64 = 500;
+/// With this many frames overdue, they go in batches; a call of single frames catches up with less.
+const OVERDUE_BATCH_MIN: u32 = 64;
+/// Frames with these gaps wait inside a call. With shorter ones they go in batches: single frames
+/// take about half of this time. With longer ones, a thread that spins between calls is no worse,
+/// and beside other programs on its CPU it is better.
+const TIMED_GAPS_NS: RangeInclusive<u64> = 300..=10_000;
 /// A device that accepts nothing for this time ends the run.
 const STALL_NS: u64 = 2_000_000_000;
 
@@ -159,6 +167,13 @@ pub struct Run {
     burst_frames: u32,
     /// Target duration of a burst.
     turn_ns: u64,
+    /// The thread has no other run.
+    is_alone: bool,
+    /// Frames wait inside calls of the engine until they are due, if the run is alone.
+    is_timed: bool,
+    /// Times of the frames of a timed call: due, and sent.
+    call_due_ns: Vec<u64>,
+    call_sent_ns: Vec<u64>,
     backoff: RingBackoff,
     /// Time since which the device accepts nothing; `None` while it accepts.
     stuck_ns: Option<u64>,
@@ -170,6 +185,7 @@ impl Run {
         let start_ns = now_ns.saturating_add(limits.start_delay_ns);
         let is_paced = limits.pace != Pace::Unpaced;
         engine.set_clock_sharing(clock_sharing(limits.pace));
+        let is_timed = can_be_timed(engine.as_mut(), limits.pace);
         Self {
             engine,
             limits,
@@ -182,6 +198,10 @@ impl Run {
             gaps: is_paced.then(InterPacketGaps::new),
             burst_frames: BURST_FIRST,
             turn_ns: BURST_NS,
+            is_alone: false,
+            is_timed,
+            call_due_ns: Vec::new(),
+            call_sent_ns: Vec::new(),
             backoff: RingBackoff::default(),
             stuck_ns: None,
         }
@@ -213,6 +233,11 @@ impl Run {
         let frames = u64::from(self.burst_frames) * turn_ns / self.turn_ns;
         self.burst_frames = (frames as u32).clamp(1, BURST_MAX);
         self.turn_ns = turn_ns;
+    }
+
+    /// Whether the thread has no other run, which a waiting call would delay.
+    pub(crate) fn set_alone(&mut self, is_alone: bool) {
+        self.is_alone = is_alone;
     }
 
     /// Counts of frames so far.
@@ -259,6 +284,7 @@ impl Run {
         if limits.pace != self.limits.pace {
             let is_paced = limits.pace != Pace::Unpaced;
             self.engine.set_clock_sharing(clock_sharing(limits.pace));
+            self.is_timed = can_be_timed(self.engine.as_mut(), limits.pace);
             self.pacer.change(limits.pace, now_ns);
             self.gaps = self.gaps.take().or_else(|| is_paced.then(InterPacketGaps::new));
             // It would belong to neither rate, and after a pause it would be the pause.
@@ -276,15 +302,28 @@ impl Run {
         if self.limits.starts_with_first_frame && self.total.sent == 0 && now_ns > self.started_ns {
             self.start_at(now_ns);
         }
-        let Some(budget) = self.budget(now_ns) else {
-            return Step::WaitUntil(self.next_ns().min(self.end_ns()));
+        let budget = self.budget(now_ns);
+        let is_overdue = budget.is_some_and(|frames| frames.get() >= OVERDUE_BATCH_MIN);
+        let is_timed = self.is_timed && self.is_alone && !is_overdue && !self.pacer.catches_up();
+        let called = match budget {
+            _ if is_timed => self.timed_call(now_ns),
+            Some(budget) => Ok(self.engine.send_burst(budget)),
+            None => Err(self.next_ns().min(self.end_ns())),
         };
-        match self.engine.send_burst(budget) {
-            Err(error) => Step::Ended(End::Failed(error)),
-            Ok(burst) => {
+        match called {
+            Err(deadline_ns) => Step::WaitUntil(deadline_ns),
+            Ok(Err(error)) => Step::Ended(End::Failed(error)),
+            Ok(Ok(burst)) => {
                 let end_ns = clock.now_ns();
                 let is_first = self.total.sent == 0 && burst.sent > 0;
-                let gaps = self.count(&burst, now_ns, end_ns);
+                let gap_ns = self.limits.pace.uniform_gap_ns();
+                self.count(&burst, now_ns);
+                if is_timed {
+                    self.count_timed(&burst, now_ns, gap_ns, progress);
+                } else {
+                    let gaps = self.count_at_once(&burst, now_ns, end_ns);
+                    gap_ns.iter().for_each(|gap_ns| progress.add_gaps(&gaps, *gap_ns));
+                }
                 if is_first {
                     self.first_late_ns = Some(end_ns.saturating_sub(self.due_ns));
                 }
@@ -292,9 +331,6 @@ impl Run {
                     self.start_at(end_ns);
                 }
                 progress.set(&self.total);
-                if let Some(gap_ns) = self.limits.pace.uniform_gap_ns() {
-                    progress.add_gaps(&gaps, gap_ns);
-                }
                 match self.trouble(&burst.errors, end_ns) {
                     Some(error) => Step::Ended(End::Failed(error)),
                     None => self.rest(&burst, end_ns),
@@ -355,6 +391,35 @@ impl Run {
         NonZeroU32::new(frames as u32)
     }
 
+    /// Sends the next frames at their times by a call that begins before the first is due, or
+    /// returns when to begin it.
+    fn timed_call(&mut self, now_ns: u64) -> Result<Result<Burst, EngineError>, u64> {
+        // The first frame goes alone, so that its time is known.
+        let is_first = self.total.offered() == 0;
+        let knows_start = is_first && !self.limits.starts_with_first_frame;
+        let lead_ns = if knows_start { LEAD_FIRST_NS } else { LEAD_NS };
+        let (next_ns, end_ns) = (self.next_ns(), self.end_ns());
+        let wake_ns = next_ns.saturating_sub(lead_ns).min(end_ns);
+        if now_ns < wake_ns {
+            return Err(wake_ns);
+        }
+        let engine = self.engine.timed().expect("the pace was checked with this engine");
+        let left = match self.limits.count {
+            0 => u64::MAX,
+            count => count - self.total.sent,
+        };
+        let most = if is_first { 1 } else { left.min(engine.call_frames_max() as u64) };
+        let wait_end_ns = now_ns.max(next_ns).saturating_add(WAIT_NS_MAX);
+        let frame_len = engine.frame_len().unwrap_or(0);
+        self.call_due_ns.clear();
+        self.call_sent_ns.clear();
+        self.pacer.upcoming(most as usize, wait_end_ns.min(end_ns), frame_len, &mut self.call_due_ns);
+        if self.call_due_ns.is_empty() {
+            return Err(end_ns);
+        }
+        Ok(engine.send_at(&self.call_due_ns, &mut self.call_sent_ns))
+    }
+
     /// What to do after a burst. A paced run waits for its deadlines anyway.
     fn rest(&mut self, burst: &Burst, now_ns: u64) -> Step {
         if self.limits.pace != Pace::Unpaced || !self.engine.rests() {
@@ -366,12 +431,31 @@ impl Run {
         }
     }
 
-    /// Counts a burst. Returns its gaps with their counts.
-    fn count(&mut self, burst: &Burst, start_ns: u64, end_ns: u64) -> [(u64, u64); 2] {
+    /// Counts the frames of a call.
+    fn count(&mut self, burst: &Burst, start_ns: u64) {
         self.total.add(burst);
         self.pacer.sent(burst.sent, burst.sent_bytes());
         let is_stuck = burst.sent == 0 && burst.errors.ring_full + burst.retries > 0;
         self.stuck_ns = is_stuck.then(|| self.stuck_ns.unwrap_or(start_ns));
+    }
+
+    /// Counts the gaps and waits of a timed call. Which of its frames met an error is unknown: the
+    /// last ones count as those.
+    fn count_timed(&mut self, burst: &Burst, start_ns: u64, gap_ns: Option<u64>, progress: &Progress) {
+        let mut free_ns = start_ns;
+        let times = self.call_due_ns.iter().zip(&self.call_sent_ns).take(burst.sent as usize);
+        for (due_ns, sent_ns) in times {
+            self.idle_ns += due_ns.saturating_sub(free_ns);
+            free_ns = *sent_ns;
+            let Some(gaps) = &mut self.gaps else { continue };
+            let gaps = gaps.burst(*sent_ns, *sent_ns, 1);
+            gap_ns.iter().for_each(|gap_ns| progress.add_gaps(&gaps, *gap_ns));
+        }
+    }
+
+    /// Counts the gaps of frames that were sent at once, and sets the size of the next burst.
+    /// Returns the gaps with their counts.
+    fn count_at_once(&mut self, burst: &Burst, start_ns: u64, end_ns: u64) -> [(u64, u64); 2] {
         let gaps = self.gaps.as_mut().map(|gaps| gaps.burst(start_ns, end_ns, burst.sent));
         let per_frame_ns = (end_ns - start_ns).max(1) / burst.offered().max(1);
         let fitting = (self.turn_ns / per_frame_ns.max(1)) as u32;
@@ -400,6 +484,20 @@ impl Run {
     }
 }
 
+/// True if frames at this pace can wait inside calls of this engine: not those of bursts, which
+/// belong together, nor those whose times depend on lengths that vary, nor those of a ramp.
+fn can_be_timed(engine: &mut dyn Engine, pace: Pace) -> bool {
+    let Some(timed) = engine.timed() else { return false };
+    let gap_ns = match pace {
+        Pace::Unpaced | Pace::Never | Pace::BurstDelay { .. } | Pace::Bursts { .. } | Pace::Ramp(_) => 0,
+        Pace::WireRate { rate_bps } => timed.frame_len().map_or(0, |frame_len| {
+            (u128::from(packet::wire_len(frame_len)) * 8_000_000_000 / u128::from(rate_bps)) as u64
+        }),
+        Pace::Delay { .. } | Pace::FrameRate { .. } | Pace::FineRate { .. } => pace.gap_ns(),
+    };
+    TIMED_GAPS_NS.contains(&gap_ns)
+}
+
 /// How many frames share a clock reading. At 11 Mpps a reading per frame takes a third of its time.
 fn clock_sharing(pace: Pace) -> u32 {
     match pace {
@@ -413,6 +511,7 @@ fn clock_sharing(pace: Pace) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TimedEngine;
     use crate::clock::fake::FakeClock;
     use crate::engine::fake::FakeEngine;
     use std::cell::{Cell, RefCell};
@@ -580,6 +679,136 @@ mod tests {
             let took_ns = clock.now_ns() - run.started_ns();
             assert!((499_900_000..500_001_000).contains(&took_ns), "{took_ns}");
         }
+    }
+
+    /// A call takes 5 µs before its first frame, and each frame 200 ns once it is due. Each 50th
+    /// call is 3 ms late.
+    struct Waiting {
+        clock: Rc<FakeClock>,
+        calls: u64,
+        frame_len: Option<u32>,
+        /// When each frame was due, and when it was sent.
+        times: Rc<std::cell::RefCell<Vec<(u64, u64)>>>,
+        longest_ns: Rc<Cell<u64>>,
+    }
+
+    impl Engine for Waiting {
+        fn kind(&self) -> EngineKind {
+            EngineKind::Mem
+        }
+
+        fn device_name(&self) -> String {
+            "waiting".to_owned()
+        }
+
+        fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
+            let due_ns = vec![self.clock.now_ns(); budget.get() as usize];
+            self.send_at(&due_ns, &mut Vec::new())
+        }
+
+        fn timed(&mut self) -> Option<&mut dyn TimedEngine> {
+            Some(self)
+        }
+
+        fn cursor(&self) -> Cursor {
+            Cursor::default()
+        }
+    }
+
+    impl TimedEngine for Waiting {
+        fn frame_len(&self) -> Option<u32> {
+            self.frame_len
+        }
+
+        fn call_frames_max(&self) -> usize {
+            128
+        }
+
+        fn send_at(&mut self, due_ns: &[u64], sent_ns: &mut Vec<u64>) -> Result<Burst, EngineError> {
+            self.calls += 1;
+            let (pass, begin_ns) = (|ns| self.clock.0.set(self.clock.0.get() + ns), self.clock.now_ns());
+            pass(if self.calls.is_multiple_of(50) { 3_000_000 } else { 5_000 });
+            for due_ns in due_ns {
+                self.clock.wait_until(*due_ns);
+                sent_ns.push(self.clock.now_ns());
+                self.times.borrow_mut().push((*due_ns, self.clock.now_ns()));
+                pass(200);
+            }
+            if !self.calls.is_multiple_of(50) {
+                self.longest_ns.set(self.longest_ns.get().max(self.clock.now_ns() - begin_ns));
+            }
+            let sent = due_ns.len() as u64;
+            Ok(Burst { sent, frame_bytes: 60 * sent, ..Burst::default() })
+        }
+    }
+
+    /// The report, the times of all frames, and the duration of the longest call.
+    fn finish_waiting(limits: Limits, frame_len: Option<u32>) -> (RunReport, Vec<(u64, u64)>, u64) {
+        let clock = Rc::new(FakeClock::default());
+        let (times, longest_ns) = (Rc::default(), Rc::default());
+        let engine = Waiting {
+            clock: Rc::clone(&clock),
+            calls: 0,
+            frame_len,
+            times: Rc::clone(&times),
+            longest_ns: Rc::clone(&longest_ns),
+        };
+        let mut run = Run::new(Box::new(engine), limits, 2_000_000);
+        run.set_alone(true);
+        let progress = Progress::default();
+        loop {
+            match run.step(&*clock, &progress) {
+                Step::WaitUntil(deadline_ns) => clock.wait_until(deadline_ns),
+                Step::Ended(end) => {
+                    let report = run.into_report(end, clock.now_ns());
+                    return (report, times.take(), longest_ns.get());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn frames_wait_inside_calls_until_they_are_due() {
+        for rate_pps in [100_000, 1_000_000] {
+            let pace = Pace::FrameRate { rate_pps };
+            let limits = Limits { count: 20_000, pace, ..Limits::default() };
+            let (report, times, longest_ns) = finish_waiting(limits, Some(60));
+            assert_eq!((report.total.sent, times.len()), (20_000, 20_000));
+            // A call begins with up to 64 frames that are late, and the first one early.
+            assert!(longest_ns <= LEAD_FIRST_NS + WAIT_NS_MAX, "{rate_pps}: {longest_ns}");
+            assert!(times.iter().all(|(due_ns, sent_ns)| sent_ns >= due_ns), "{rate_pps}");
+            let exact = times.iter().filter(|(due_ns, sent_ns)| sent_ns == due_ns).count();
+            // 49 calls of 100 µs are on time, then the frames of 3 ms are late.
+            assert!(exact * 2 > times.len(), "{rate_pps}: {exact} of {} on time", times.len());
+            let due_ns = |number: u64| 2_000_000 + (number * 1_000_000_000).div_ceil(rate_pps);
+            assert_eq!(times.last().map(|(_, sent_ns)| *sent_ns), Some(due_ns(19_999)), "no drift");
+            let gaps = report.gaps.as_ref().expect("a paced run has gaps");
+            assert_eq!(gaps.count(), 19_999);
+            assert!(gaps.quantile_ns(0.5).abs_diff(1_000_000_000 / rate_pps) * 50 < 1_000_000_000 / rate_pps);
+        }
+    }
+
+    #[test]
+    fn frames_wait_inside_calls_only_if_their_times_are_known_and_apart() {
+        let timed = |pace: Pace, frame_len| {
+            let engine = &mut Waiting {
+                clock: Rc::default(),
+                calls: 0,
+                frame_len,
+                times: Rc::default(),
+                longest_ns: Rc::default(),
+            };
+            can_be_timed(engine, pace)
+        };
+        let rate = |rate_bps| Pace::WireRate { rate_bps };
+        assert!(timed(Pace::FrameRate { rate_pps: 3_000_000 }, None));
+        assert!(!timed(Pace::FrameRate { rate_pps: 5_000_000 }, None));
+        assert!(!timed(Pace::FrameRate { rate_pps: 99_000 }, None), "longer gaps");
+        assert!(!timed(Pace::from_call_delay_ns(100_000, 8), Some(60)), "a burst stays together");
+        assert!(timed(rate(10_000_000_000), Some(1514)) && !timed(rate(10_000_000_000), Some(60)));
+        assert!(!timed(rate(1_000_000), None), "lengths vary");
+        assert!(!timed(Pace::Unpaced, Some(60)));
     }
 
     #[test]

@@ -587,6 +587,8 @@ impl Scheduler {
             self.turn_ns = turn_ns;
             self.active.iter_mut().for_each(|active| active.run.set_turn_ns(turn_ns));
         }
+        let is_alone = self.active.len() == 1;
+        self.active.iter_mut().take(2).for_each(|active| active.run.set_alone(is_alone));
     }
 
     /// One step of one run.
@@ -647,6 +649,7 @@ impl Scheduler {
                 let limits = Limits { start_delay_ns: 0, ..active.request.limits };
                 *active.run = Run::new(chosen.engine, limits, self.clock.now_ns());
                 active.run.set_turn_ns(self.turn_ns);
+                active.run.set_alone(!is_one_of_several);
                 active.run.backdate(started_ns);
                 if let Some(next_ns) = active.request.next_ns {
                     active.run.goes_on_at(next_ns);

@@ -27,6 +27,7 @@ struct wr_abi {
 	struct wr_sink_cpu sink_cpu;
 	struct wr_replay_record replay_record;
 	struct wr_replay_state replay_state;
+	struct wr_due_times due_times;
 	enum wr_receive_limit receive_limit;
 	struct wr_flow_line flow_line;
 	struct wr_flow_detail flow_detail;

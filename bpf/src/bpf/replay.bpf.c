@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "shared.h"
+#include "wait.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -42,11 +43,6 @@ struct {
 	__type(value, __u32);
 } wr_ports SEC(".maps");
 
-static long is_due(__u32 index, __u64 *due_ns)
-{
-	return bpf_ktime_get_ns() >= *due_ns;
-}
-
 /* Place of the highest bit, from 1 on; 0 for 0. */
 static __always_inline __u32 octave(__u64 value)
 {
@@ -64,14 +60,9 @@ static __always_inline __u32 octave(__u64 value)
 /* Waits until the frame is due, and counts how late it is. */
 static __always_inline void wait(__u64 due_ns)
 {
-	__u64 now_ns = bpf_ktime_get_ns();
-	__u32 place;
+	__u64 now_ns = wait_until(due_ns);
+	__u32 place = now_ns > due_ns ? octave(now_ns - due_ns) : 0;
 
-	if (now_ns < due_ns) {
-		bpf_loop(WR_REPLAY_SPINS_MAX, is_due, &due_ns, 0);
-		now_ns = bpf_ktime_get_ns();
-	}
-	place = now_ns > due_ns ? octave(now_ns - due_ns) : 0;
 	if (place < WR_REPLAY_OCTAVES)
 		replay.late[place]++;
 }

@@ -7,6 +7,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "due_times.h"
 #include "frame.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -18,6 +19,7 @@ int wr_send(struct xdp_md *ctx)
 	__u32 frame_len, udp_len = 0;
 	void *frame, *end;
 
+	wait_for_frame();
 	if (!(flags & WR_PLAN_REPEATS) || !cursor.repeats_left)
 		build(flags);
 

@@ -9,6 +9,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "due_times.h"
 #include "general.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -85,6 +86,7 @@ int wr_send_general(struct xdp_md *ctx)
 {
 	__u32 frame_len = general.frame_len_max;
 
+	wait_for_frame();
 	if (general.flags & WR_GENERAL_TIME)
 		read_clock();
 	if (general.flags & WR_GENERAL_IN_MAPS)

@@ -41,7 +41,9 @@ enum wr_limit {
 	WR_REPLAY_OCTAVES = 40,
 	WR_REPLAY_SCALE_BITS = 20,
 	/* Readings of the clock while a frame waits: 2 ms and more. */
-	WR_REPLAY_SPINS_MAX = 131072,
+	WR_SPINS_MAX = 131072,
+	/* Frames of one call that have times. */
+	WR_DUE_TIMES_MAX = 128,
 };
 
 /* ---- capture ---- */
@@ -324,6 +326,16 @@ struct wr_replay_state {
 	__u64 second_port;	       /* frames for port 1 */
 	__u64 malformed;	       /* records that the program cannot send */
 	__u64 late[WR_REPLAY_OCTAVES]; /* frames that left later than due by less than 2^N ns */
+};
+
+/* ---- due times ---- */
+
+/* Times of CLOCK_MONOTONIC for the next frames of a program that builds the frames of a plan. */
+struct wr_due_times {
+	__u32 count;			 /* frames with a time, set by the worker; 0 for none */
+	__u32 next;			 /* the next of them; set to 0 by the worker */
+	__u64 due_ns[WR_DUE_TIMES_MAX];	 /* set by the worker */
+	__u64 sent_ns[WR_DUE_TIMES_MAX]; /* the end of the wait, set by the program */
 };
 
 /* ---- general plans ---- */

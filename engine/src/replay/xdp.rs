@@ -10,6 +10,7 @@ use crate::clock::{Clock, HybridClock};
 use crate::device::OutputDevice;
 use crate::engine::Burst;
 use crate::select::ThreadShared;
+use crate::timed_calls::{LEAD_FIRST_NS, LEAD_NS, OVERDUE_BATCH_MIN, WAIT_NS_MAX};
 use crate::xdp::{BATCH_DEFAULT, DispatcherSlot, FRAME_LEN_MAX, MemIdThrottle, sorted};
 use crate::{EngineError, EngineKind, SystemClock};
 use bpf::{REPLAY_RECORDS, ReplayRing, ReplaySender, ReplayTimes};
@@ -20,19 +21,10 @@ use std::time::Duration;
 
 /// Frames of one call at top speed: more gain nothing, and a stop waits for a call.
 const CALL_FRAMES_MAX: u64 = 4096;
-/// A call waits no longer than this inside the program, which holds off softirqs of its CPU.
-const CALL_WAIT_NS_MAX: u64 = 100_000;
-/// A call starts this long before its first frame is due: the time that a call needs to begin.
-const LEAD_NS: u64 = 8_000;
-/// The first call, which allocates, starts this long before its frame is due. In 2026 on a virtual
-/// machine it needed up to 460 µs.
-const LEAD_FIRST_NS: u64 = 800_000;
 /// At top speed a call waits for this number of frames: with 64, a frame costs three times as much.
 const GATHER_FRAMES: u64 = 1024;
 /// And for this long at most, for files that come slowly.
 const GATHER_NS: u64 = 1_000_000;
-/// With this many frames overdue, they go in batches; each frame is flushed by itself otherwise.
-const OVERDUE_BATCH_MIN: u64 = 16;
 /// Interval of checks whether the driver still accepts frames.
 const CHECK_NS: u64 = 100_000_000;
 /// Pause while a ring is empty or a program is being attached.
@@ -468,7 +460,7 @@ impl QueueRun<'_> {
         if overdue >= OVERDUE_BATCH_MIN {
             return Some((overdue, BATCH_DEFAULT));
         }
-        let end_ns = now_ns.max(first_ns) + CALL_WAIT_NS_MAX;
+        let end_ns = now_ns.max(first_ns) + WAIT_NS_MAX;
         let near = frames.take_while(|number| due_ns(*number) <= end_ns).count() as u64;
         Some((near.max(1), 1))
     }

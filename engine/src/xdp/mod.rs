@@ -12,13 +12,13 @@ mod slow_calls;
 use crate::clock::Clock;
 use crate::device::OutputDevice;
 use crate::dummy_program::DummyProgram;
-use crate::engine::{Burst, Engine, Errors};
+use crate::engine::{Burst, Engine, Errors, TimedEngine};
 use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap, Requirements, TxOptions};
 use crate::{EngineError, SystemClock, translate, translate_general};
 use attachment::SharedAttachment;
 pub(crate) use attachment::SharedProgram;
-use bpf::{Sender, TxCounts, TxSlot};
+use bpf::{DUE_TIMES_MAX, Sender, TxCounts, TxSlot};
 pub(crate) use dispatcher::{AttachPause, DispatcherSlot};
 pub(crate) use mem_id::MemIdThrottle;
 use packet::{Cursor, Plan, XmitMode};
@@ -50,6 +50,8 @@ pub(crate) struct XdpEngine {
     page: Vec<u8>,
     /// The program is that of general plans.
     is_general: bool,
+    /// Not all frames have the same length.
+    size_moves: bool,
     batch: u32,
     clock_sharing: u32,
     /// The kernel reports that the driver accepts frames.
@@ -97,6 +99,7 @@ impl XdpEngine {
             cursor,
             page: page(plan),
             is_general: plan.general.is_some(),
+            size_moves: plan.size_moves(),
             batch: options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
             clock_sharing: 1,
             is_capability_known,
@@ -129,6 +132,40 @@ impl XdpEngine {
     /// True once the program that is called is attached, if it has to be.
     fn is_attached(&self) -> Result<bool, EngineError> {
         self.attachment.borrow_mut().is_ready()
+    }
+
+    /// Frames of the next call, of `frames`: one until the program is attached.
+    fn callable(&self, frames: u32) -> Result<u32, EngineError> {
+        match frames {
+            1 => Ok(1),
+            many if self.is_attached()? => Ok(many),
+            _ => Ok(1),
+        }
+    }
+
+    /// Sends the next `frames` frames, `batch` at a time.
+    fn call(&mut self, frames: u32, batch: u32) -> Result<Burst, EngineError> {
+        let (offered, bytes) = (self.sender.state().offered(), self.sender.state().frame_bytes());
+        let before = self.tx_counts();
+        let clock = SystemClock;
+        self.sender.state().set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
+        let called_ns = self.mem_ids.wait(&clock);
+        let ran = self.sender.run_live(&self.page, frames, batch);
+        self.attachment.borrow_mut().add_call(called_ns, clock.now_ns());
+        assert_eq!(self.sender.state().malformed(), 0, "a live frame came without the requested memory");
+        let offered = self.sender.state().offered() - offered;
+        match ran {
+            // Also if the kernel had no memory half way: sent frames are counted, and the next call
+            // reports it.
+            Ok(()) => self.mem_ids.succeeded(),
+            Err(_) if offered > 0 => {}
+            Err(source) => return self.refused(source),
+        }
+        let frame_bytes = self.sender.state().frame_bytes() - bytes;
+        let Some((before, after)) = before.zip(self.tx_counts()) else {
+            return Ok(Burst { sent: offered, frame_bytes, ..Burst::default() });
+        };
+        Ok(Burst { frame_bytes, ..sorted(offered, &after.since(&before)) })
     }
 
     fn tx_counts(&self) -> Option<TxCounts> {
@@ -195,32 +232,12 @@ impl Engine for XdpEngine {
     }
 
     fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
-        let frames = match budget.get() {
-            1 => 1,
-            many if self.is_attached()? => many,
-            _ => 1,
-        };
-        let (offered, bytes) = (self.sender.state().offered(), self.sender.state().frame_bytes());
-        let before = self.tx_counts();
-        let clock = SystemClock;
-        self.sender.state().set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
-        let called_ns = self.mem_ids.wait(&clock);
-        let ran = self.sender.run_live(&self.page, frames, self.batch.min(frames));
-        self.attachment.borrow_mut().add_call(called_ns, clock.now_ns());
-        assert_eq!(self.sender.state().malformed(), 0, "a live frame came without the requested memory");
-        let offered = self.sender.state().offered() - offered;
-        match ran {
-            // Also if the kernel had no memory half way: sent frames are counted, and the next call
-            // reports it.
-            Ok(()) => self.mem_ids.succeeded(),
-            Err(_) if offered > 0 => {}
-            Err(source) => return self.refused(source),
-        }
-        let frame_bytes = self.sender.state().frame_bytes() - bytes;
-        let Some((before, after)) = before.zip(self.tx_counts()) else {
-            return Ok(Burst { sent: offered, frame_bytes, ..Burst::default() });
-        };
-        Ok(Burst { frame_bytes, ..sorted(offered, &after.since(&before)) })
+        let frames = self.callable(budget.get())?;
+        self.call(frames, self.batch.min(frames))
+    }
+
+    fn timed(&mut self) -> Option<&mut dyn TimedEngine> {
+        Some(self)
     }
 
     fn explain(&mut self, errors: &Errors) -> Option<EngineError> {
@@ -274,6 +291,28 @@ impl Engine for XdpEngine {
 
     fn set_clock_sharing(&mut self, frames: u32) {
         self.clock_sharing = frames.max(1);
+    }
+}
+
+impl TimedEngine for XdpEngine {
+    fn frame_len(&self) -> Option<u32> {
+        // A page is as long as the longest frame.
+        (!self.size_moves).then_some(self.page.len() as u32)
+    }
+
+    fn call_frames_max(&self) -> usize {
+        DUE_TIMES_MAX
+    }
+
+    fn send_at(&mut self, due_ns: &[u64], sent_ns: &mut Vec<u64>) -> Result<Burst, EngineError> {
+        let frames = self.callable(due_ns.len() as u32)?;
+        self.sender.due_times().set(due_ns);
+        // A batch of one frame, so that the kernel passes each to the driver by itself.
+        let called = self.call(frames, 1);
+        let offered = called.as_ref().map_or(0, Burst::offered) as usize;
+        sent_ns.extend(self.sender.due_times().sent_ns(offered));
+        self.sender.due_times().set(&[]);
+        called
     }
 }
 

@@ -1,0 +1,15 @@
+//! Calls in which the program waits until each of its frames is due: what they have in common in
+//! runs and replays.
+//!
+//! A program that waits sends frames closer to their times than a thread that waits and then makes
+//! a call, because what a call costs before its first frame passes before that frame is due.
+
+/// A call waits no longer than this, because it holds off softirqs of its CPU.
+pub(crate) const WAIT_NS_MAX: u64 = 100_000;
+/// A call starts this long before its first frame is due: the time that a call needs to begin.
+pub(crate) const LEAD_NS: u64 = 8_000;
+/// The first call, which allocates, starts this long before its frame is due. In 2026 on a virtual
+/// machine it needed up to 460 µs.
+pub(crate) const LEAD_FIRST_NS: u64 = 800_000;
+/// With this many frames overdue, they go in batches; each frame is flushed by itself otherwise.
+pub(crate) const OVERDUE_BATCH_MIN: u64 = 16;
