@@ -2,12 +2,13 @@
 //!
 //! Gap errors: a file with gaps from 1 µs to 1 ms, as many short as long ones by their logarithm.
 //! The receiver's timestamps decide how far each gap is from that of the file, and how far the last
-//! frame is from its time. Streaming: the rate of a large file beside that of a small one that is
-//! sent again and again out of memory.
+//! frame is from its time. Streaming: the rate of a large file, with 64 MB of memory for the
+//! process, beside that of a small one that is sent again and again out of memory.
 
 use crate::frame;
 use crate::gaps;
 use crate::generators::{SendJob, Work};
+use crate::memory_limit::MemoryLimit;
 use crate::process::{Tool, ToolEnd};
 use crate::programs::{Programs, ToolProgram, netns, owned};
 use crate::report::BenchReport;
@@ -43,6 +44,8 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// The goals: errors of half and of nine tenths of the gaps, of the end, and the share of the rate.
 const GOALS_NS: [u64; 3] = [50, 200, 10_000];
 const STREAM_GOAL: f64 = 0.8;
+/// Memory of the process that sends the large file, with that of its BPF maps.
+const MEMORY_LIMIT_BYTES: u64 = 64 << 20;
 
 /// Gaps of one replay.
 #[derive(Debug, Serialize)]
@@ -71,6 +74,8 @@ struct Streamed<'a> {
     ratio: f64,
     goal: f64,
     memory_bytes: u64,
+    /// Of its control group; nothing where the host has none.
+    memory_limit_bytes: Option<u64>,
 }
 
 /// Measures both.
@@ -165,9 +170,16 @@ impl ReplayTrials<'_> {
         let ((small, small_frames), (large, frames)) = (small?, large?);
         let loops = frames.div_ceil(small_frames).max(2);
         let (mut rates, mut resident, mut memory_bytes) = (Vec::new(), Vec::new(), 0);
+        let limit = match MemoryLimit::new(MEMORY_LIMIT_BYTES) {
+            Ok(limit) => Some(limit),
+            Err(why) => {
+                report.warn(&format!("memory is not limited: {why:#}"))?;
+                None
+            }
+        };
         for _ in 0..self.times.rounds.min(ROUNDS_MAX) {
-            resident.extend(self.stream(&small, loops)?.0);
-            let (rate, memory) = self.stream(&large, 1)?;
+            resident.extend(self.stream(&small, loops, None)?.0);
+            let (rate, memory) = self.stream(&large, 1, limit.as_ref())?;
             rates.extend(rate);
             memory_bytes = memory_bytes.max(memory);
         }
@@ -191,12 +203,13 @@ impl ReplayTrials<'_> {
             ratio,
             goal: STREAM_GOAL,
             memory_bytes,
+            memory_limit_bytes: limit.map(|_| MEMORY_LIMIT_BYTES),
         };
         report.row("streamed", &row)
     }
 
     /// The rate of a replay at top speed, if it took long enough, and its memory at the highest.
-    fn stream(&self, file: &Path, loops: usize) -> Result<(Option<f64>, u64)> {
+    fn stream(&self, file: &Path, loops: usize, limit: Option<&MemoryLimit>) -> Result<(Option<f64>, u64)> {
         let bed = self.bed;
         let _sink = bed.sink()?;
         let (name, cpu) = (file.to_str().expect("our own names are UTF-8"), bed.generator_cpu.to_string());
@@ -205,7 +218,11 @@ impl ReplayTrials<'_> {
             [owned(&words), owned(&["--loop", &loops.to_string(), "--json"]), netns(bed.tx())].concat();
         let mut samples: Vec<CounterSample> = vec![bed.sample()?];
         // The thread that reads the file has a CPU of its own.
-        let running = Tool::start_on(&self.wirerate, &words, bed.tx().netns(), None)?;
+        let (program, words) = match limit {
+            Some(limit) => limit.command(&self.wirerate, &words),
+            None => (self.wirerate.clone(), words),
+        };
+        let running = Tool::start_on(&program, &words, bed.tx().netns(), None)?;
         let mut memory_bytes = 0;
         while !running.has_ended()? {
             memory_bytes = running.memory_peak_bytes().unwrap_or(memory_bytes);
