@@ -178,10 +178,10 @@ install_targets() {
 # them these tests say that they are skipped, or fail with CI=true.
 install_python_packages() {
 	local venv=/var/cache/wirerate/python
-	"$venv/bin/python" -c 'import MLRsearch, snappi' 2>/dev/null && return
+	"$venv/bin/python" -c 'import duckdb, MLRsearch, snappi' 2>/dev/null && return
 	python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
-	echo "installing the Python packages MLRsearch and snappi into $venv" >&2
-	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'MLRsearch==1.2.1' 'snappi==1.62.0'
+	echo "installing the Python packages duckdb, MLRsearch and snappi into $venv" >&2
+	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'duckdb==2.0.0' 'MLRsearch==1.2.1' 'snappi==1.62.0'
 }
 
 # The version of snappi that public test suites pin, beside the newer one.

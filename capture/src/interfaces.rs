@@ -89,7 +89,7 @@ impl InterfaceList {
         };
         self.all.extend_from_slice(&own);
         // One kind of interface for each clock: any tool shows by which one a packet came.
-        let has_clock = clock.is_some() && options.format == Format::Pcapng;
+        let has_clock = clock.is_some() && options.format != Format::Pcap;
         if let Some(clock) = clock.filter(|_| has_clock) {
             self.all.extend(own.iter().map(|interface| stamped(interface, clock, options.clock)));
         }

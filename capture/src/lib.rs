@@ -41,12 +41,13 @@ pub use devices::CapturedDevice;
 pub use error::CaptureError;
 pub use file_filter::FileFilter;
 pub use options::{
-    BUFFER_SIZE_BYTES_DEFAULT, CaptureDirection, ClockMode, Fanout, Mode, OnError, Options, Order, Output,
-    RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RING_SLOTS_MIN, SNAPLEN_DEFAULT, SNAPLEN_WHOLE, SourceKind,
-    WINDOW_NS_DEFAULT,
+    BUFFER_SIZE_BYTES_DEFAULT, CaptureDirection, ClockMode, DataSetNames, Fanout, Mode, OnError, Options,
+    Order, Output, RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RING_SLOTS_MIN, SNAPLEN_DEFAULT, SNAPLEN_WHOLE,
+    SourceKind, WINDOW_NS_DEFAULT,
 };
 pub use order::merge::{self, MergeReport};
 pub use output::compress::Compression;
+pub use output::loss_log::LossLog;
 pub use output::{names, open, rotate};
 pub use receive::{ReceiveObserver, ReceiveOptions, ReceiveResult, Receiving, Reflected};
 pub use record::format::Format;

@@ -150,6 +150,15 @@ impl fmt::Debug for Output {
     }
 }
 
+/// What the path of a data set says about a capture: `run=RUN/host=HOST/device=DEVICE`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataSetNames {
+    /// The run; of several captures into one folder each needs its own.
+    pub run: String,
+    /// This machine.
+    pub host: String,
+}
+
 /// A capture to be made.
 #[derive(Debug)]
 pub struct Options {
@@ -190,6 +199,8 @@ pub struct Options {
     pub output: Output,
     /// What files look like.
     pub format: Format,
+    /// Names of the run and the host in a data set.
+    pub data_set: DataSetNames,
     /// How records of several rings are put together.
     pub order: Order,
     /// Give each packet an id (`epb_packetid`): the ring in the upper 16 bits, below it the number
@@ -244,6 +255,7 @@ impl Options {
             frames_max: None,
             output: Output::default(),
             format: Format::default(),
+            data_set: DataSetNames::default(),
             order: Order::default(),
             packet_ids: false,
             rotate: RotatePolicy::default(),
@@ -282,8 +294,23 @@ impl Options {
         if is_stream && self.order == Order::FilePerRing {
             return refuse("a file for each CPU", "output that is a stream");
         }
-        if self.rotate_command.is_some() && !self.rotate.rotates() {
+        // A data set has several files in any case.
+        if self.rotate_command.is_some() && !self.rotate.rotates() && self.format != Format::Parquet {
             return refuse("a command for each complete file", "a single file");
+        }
+        if self.format == Format::Parquet {
+            if is_stream {
+                return refuse("a data set of several files", "output that is a stream");
+            }
+            if self.order == Order::FilePerRing {
+                return refuse("a file for each CPU", "the parquet format, whose column cpu has the CPU");
+            }
+            if self.compression.is_some() {
+                return refuse("another compression", "the parquet format, which compresses its columns");
+            }
+            if self.packet_ids {
+                return refuse("an id for each packet", "the parquet format");
+            }
         }
         if self.format == Format::Pcap && self.clock == ClockMode::Phc {
             return refuse("times of two clocks", "the pcap format");

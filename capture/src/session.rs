@@ -7,10 +7,12 @@ use crate::devices::{CaptureDevice, CaptureState, CapturedDevice};
 use crate::interfaces::InterfaceList;
 use crate::order::merge::MergeReport;
 use crate::output::accounting::Limit;
-use crate::output::fileset::{FileSet, FileSettings};
+use crate::output::fileset::{ColumnSettings, FileSet, FileSettings};
 use crate::output::hook::CommandRunner;
+use crate::output::loss_log::LossLog;
 use crate::output::names::with_label;
 use crate::output::pipe::Pipe;
+use crate::output::rotate::{FileInterval, RotatePolicy};
 use crate::promiscuous::Promiscuity;
 use crate::reader::AttachedRing;
 use crate::reader::{BatchReader, Shared};
@@ -22,14 +24,19 @@ use crate::record::ring_handle::{ReaderProgress, RingHandle};
 use crate::stats::Stats;
 use crate::time::utc::{UtcClock, check_time_of_day, utc_now_ns};
 use crate::writer::{CaptureWriter, WriterReport};
-use crate::{CaptureError, ClockMode, Mode, Options, Order, Output, RunAs, describe, sys};
+use crate::{CaptureError, ClockMode, DataSetNames, Mode, Options, Order, Output, RunAs, describe, sys};
 use host::{Netns, Stack};
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
+
+/// When a part of a data set ends: before this length in bytes, or after this time.
+const PART_LEN_MAX: NonZeroU64 = NonZeroU64::new(256_000_000).expect("it is not zero");
+const PART_NS: NonZeroU64 = NonZeroU64::new(60_000_000_000).expect("it is not zero");
 
 /// A running capture. Ends with [`Session::stop`]; a session that is dropped instead ends too, but
 /// what it would have said is lost.
@@ -59,6 +66,8 @@ pub struct SessionReport {
     pub files: Option<u64>,
     /// The file of each output; of files that follow each other the last complete one.
     pub file_names: Vec<String>,
+    /// Losses that are in no file of a data set yet; [`LossLog::write`] writes them.
+    pub losses: Vec<LossLog>,
     /// Times that the command for complete files did not succeed.
     pub commands_failed: u64,
     /// What the output refused first; the frames that cost are in `stats`.
@@ -115,8 +124,16 @@ impl Session {
         let is_draining = Arc::<AtomicBool>::default();
         let settings = file_settings(options, &interfaces, &state, &is_draining);
         // Only now is a file emptied: a busy device is the most likely reason to fail.
-        let outputs =
-            Outputs { output, settings, command: command.clone(), start_time_ns: state.start_time_ns };
+        let outputs = Outputs {
+            output,
+            settings,
+            command: command.clone(),
+            start_time_ns: state.start_time_ns,
+            data_set: (options.format == Format::Parquet).then(|| DataSetPlan {
+                names: options.data_set.clone(),
+                devices: state.devices.iter().map(|device| device.link.name.clone()).collect(),
+            }),
+        };
         let opened = outputs.open(options)?;
         let session = Self {
             shared: Arc::new(Shared {
@@ -150,8 +167,9 @@ impl Session {
         let (batches, receiver) = channel();
         let writes = !files.is_empty();
         if writes {
+            let file_of_ring = file_of_ring(options, &rings);
             let handles = rings.iter().map(|(place, _)| Arc::clone(&place.handle)).collect();
-            self.writer = Some(self.start_writer(options, handles, receiver, files)?);
+            self.writer = Some(self.start_writer(options, (handles, file_of_ring), receiver, files)?);
         }
         for (number, (place, ring)) in rings.into_iter().enumerate() {
             let reader = self.reader(options, number, place, writes.then(|| batches.clone()));
@@ -201,7 +219,7 @@ impl Session {
     fn start_writer(
         &self,
         options: &Options,
-        rings: Vec<Arc<RingHandle>>,
+        (rings, file_of_ring): (Vec<Arc<RingHandle>>, Vec<usize>),
         batches: Receiver<EncodedBatch>,
         files: Vec<FileSet>,
     ) -> Result<JoinHandle<WriterReport>, CaptureError> {
@@ -212,6 +230,7 @@ impl Session {
             batches,
             order: options.order,
             files,
+            file_of_ring,
         };
         let thread = thread::Builder::new().name("capture-writer".to_owned());
         thread.spawn(move || writer.run()).map_err(|source| no_thread("the writer", source))
@@ -276,10 +295,12 @@ impl Session {
         let devices = self.devices();
         let outcome = self.end();
         let (mut output_error, mut files, mut file_names) = (None, None, Vec::new());
+        let mut losses = Vec::new();
         for ended in outcome.files {
             output_error = output_error.or(ended.failure);
             files = ended.count.map(|count| files.unwrap_or(0) + count).or(files);
             file_names.extend(ended.name);
+            losses.extend(ended.losses);
         }
         let command = self.command.take().and_then(Arc::into_inner);
         SessionReport {
@@ -290,6 +311,7 @@ impl Session {
             merge: outcome.merge,
             files,
             file_names,
+            losses,
             commands_failed: command.map_or(0, CommandRunner::end),
             output_error,
         }
@@ -379,14 +401,22 @@ fn file_settings(
     is_ending: &Arc<AtomicBool>,
 ) -> Arc<FileSettings> {
     let (is_pcapng, statistics) = (options.format == Format::Pcapng, Arc::clone(state));
+    let is_parquet = options.format == Format::Parquet;
+    let (of_rings, of_stats) = (Arc::clone(state), Arc::clone(state));
+    let columns = is_parquet.then(|| ColumnSettings {
+        ring_cpus: Arc::new(move || of_rings.rings().map(|ring| ring.cpu).collect()),
+        stats: Arc::new(move || of_stats.stats()),
+        device_count: state.devices.len(),
+    });
     Arc::new(FileSettings {
         header: options.format.header(&describe::section(&options.application), &interfaces.all),
         trailer: Arc::new(move |file| if is_pcapng { statistics.trailer(file) } else { Vec::new() }),
         interfaces_to_count: state.interfaces_to_count(),
         trailer_len_max: if is_pcapng { state.trailer_len_max() } else { 0 },
-        rotate: options.rotate,
+        rotate: if is_parquet { part_policy(options.rotate) } else { options.rotate },
         utc_offset_s: options.utc_offset_s,
         compression: options.compression,
+        columns,
         on_error: options.on_error,
         preallocate_bytes: options.preallocate_bytes,
         is_direct: options.is_direct,
@@ -400,11 +430,73 @@ struct Outputs {
     settings: Arc<FileSettings>,
     command: Option<Arc<CommandRunner>>,
     start_time_ns: u64,
+    /// For a data set: the output is its folder.
+    data_set: Option<DataSetPlan>,
+}
+
+/// The files of a data set.
+struct DataSetPlan {
+    names: DataSetNames,
+    /// Each has a folder.
+    devices: Vec<String>,
+}
+
+impl DataSetPlan {
+    /// Those of each device, below `folder`.
+    fn open(
+        &self,
+        folder: &Path,
+        settings: &Arc<FileSettings>,
+        command: Option<&Arc<CommandRunner>>,
+        start_time_ns: u64,
+    ) -> Result<Vec<FileSet>, CaptureError> {
+        let DataSetNames { run, host } = &self.names;
+        let mut all = Vec::new();
+        for (number, device) in self.devices.iter().enumerate() {
+            let folder = folder.join(columns::device_folder(run, host, device));
+            let text = folder
+                .to_str()
+                .ok_or_else(|| CaptureError::NotText { name: folder.display().to_string() })?;
+            let pattern = Output::File(format!("{}/part-%s%N.parquet", text.replace('%', "%%")).into());
+            match FileSet::create(pattern, Arc::clone(settings), command.cloned(), start_time_ns) {
+                Ok(files) => all.extend(files.map(|files| {
+                    files.with_losses(LossLog::new(folder.clone(), host, device, number, start_time_ns))
+                })),
+                Err(error) => {
+                    all.into_iter().for_each(FileSet::discard);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Parts end before 256 MB or after a minute, unless the user says otherwise.
+fn part_policy(policy: RotatePolicy) -> RotatePolicy {
+    let minute = FileInterval { length_ns: PART_NS, is_aligned: false };
+    RotatePolicy {
+        disk_size_max_bytes: Some(PART_LEN_MAX),
+        interval: policy.interval.or(Some(minute)),
+        is_numbered: true,
+        ..policy
+    }
+}
+
+/// The place among the files for the records of each ring.
+fn file_of_ring(options: &Options, rings: &[(RingPlace, AttachedRing)]) -> Vec<usize> {
+    let place =
+        |(ring, (place, _)): (usize, &(RingPlace, AttachedRing))| match (options.format, options.order) {
+            (Format::Parquet, _) => place.device,
+            (_, Order::FilePerRing) => ring,
+            _ => 0,
+        };
+    rings.iter().enumerate().map(place).collect()
 }
 
 /// Outputs that are open, as far as they can be before the rings are known.
 enum Opened {
-    Files(Option<Box<FileSet>>),
+    Files(Vec<FileSet>),
     /// To be opened by the user that the process becomes.
     Later(Outputs),
     PerRing(Outputs),
@@ -433,8 +525,12 @@ impl Outputs {
     }
 
     fn open_now(self) -> Result<Opened, CaptureError> {
+        if let (Some(data_set), Output::File(folder)) = (&self.data_set, &self.output) {
+            let files = data_set.open(folder, &self.settings, self.command.as_ref(), self.start_time_ns)?;
+            return Ok(Opened::Files(files));
+        }
         let files = FileSet::create(self.output, self.settings, self.command, self.start_time_ns)?;
-        Ok(Opened::Files(files.map(Box::new)))
+        Ok(Opened::Files(files.into_iter().collect()))
     }
 
     /// The file of one ring.
@@ -448,10 +544,10 @@ impl Outputs {
 }
 
 impl Opened {
-    /// One for all rings, one for each, or none.
+    /// One for all rings, one for each ring or device, or none.
     fn files(self, labels: &[String]) -> Result<Vec<FileSet>, CaptureError> {
         match self {
-            Self::Files(files) => Ok(files.into_iter().map(|files| *files).collect()),
+            Self::Files(files) => Ok(files),
             Self::Later(outputs) => outputs.open_now()?.files(labels),
             Self::PerRing(outputs) => {
                 let files = labels.iter().map(|label| outputs.of_ring(label));
@@ -463,8 +559,8 @@ impl Opened {
     }
 
     fn discard(self) {
-        if let Self::Files(Some(files)) = self {
-            files.discard();
+        if let Self::Files(files) = self {
+            files.into_iter().for_each(FileSet::discard);
         }
     }
 }

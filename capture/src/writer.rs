@@ -9,7 +9,7 @@ use crate::order::reorder::{ChunkSink, Reorderer};
 use crate::output::accounting::Accounting;
 use crate::output::fileset::{FileSet, FilesEnd};
 use crate::reader::{Shared, keep_off};
-use crate::record::batch::{Chunk, EncodedBatch};
+use crate::record::batch::{self, Chunk, EncodedBatch, IndexEntry};
 use crate::record::ring_handle::RingHandle;
 use crate::time::utc::utc_now_ns;
 use crate::{Order, sys};
@@ -49,8 +49,10 @@ pub(crate) struct CaptureWriter {
     pub(crate) rings: Vec<Arc<RingHandle>>,
     pub(crate) batches: Receiver<EncodedBatch>,
     pub(crate) order: Order,
-    /// One, or one for each ring.
+    /// One, one for each ring, or one for each device.
     pub(crate) files: Vec<FileSet>,
+    /// The place in `files` for the records of each ring.
+    pub(crate) file_of_ring: Vec<usize>,
 }
 
 /// How writing ended.
@@ -73,11 +75,19 @@ impl CaptureWriter {
             Order::Time { window_ns } => Some(window_ns),
             Order::AsTheyCome | Order::FilePerRing => None,
         };
-        let Self { shared, written, rings, batches, files, .. } = self;
+        let Self { shared, written, rings, batches, files, file_of_ring, .. } = self;
         let placement = CpuPlacement::new(&rings);
         let margin_ns = window_ns.unwrap_or(WINDOW_NS_DEFAULT);
-        let state =
-            WriterState { shared, written, rings, files, placement, margin_ns, ticked: Instant::now() };
+        let state = WriterState {
+            shared,
+            written,
+            rings,
+            files,
+            file_of_ring,
+            placement,
+            margin_ns,
+            ticked: Instant::now(),
+        };
         match window_ns {
             Some(window_ns) => in_order_of_time(state, &batches, window_ns),
             None => as_they_come(state, &batches),
@@ -171,6 +181,7 @@ struct WriterState {
     written: Arc<Written>,
     rings: Vec<Arc<RingHandle>>,
     files: Vec<FileSet>,
+    file_of_ring: Vec<usize>,
     placement: CpuPlacement,
     /// From the stamp of a frame until it can be seen in its ring, at most, in nanoseconds; beyond
     /// what the ring says.
@@ -180,10 +191,18 @@ struct WriterState {
 
 impl ChunkSink for WriterState {
     fn chunk(&mut self, chunk: &Chunk<'_>) {
-        // One file for all rings, or one for each.
-        let file = chunk.index[0].ring().min(self.files.len() - 1);
         let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
-        self.files[file].append(chunk, &accounting);
+        if let [file] = &mut self.files[..] {
+            file.append(chunk, &accounting);
+        } else {
+            let file_of = |entry: &IndexEntry| self.file_of_ring[entry.ring()];
+            let mut rest = chunk.bytes;
+            for index in chunk.index.chunk_by(|a, b| file_of(a) == file_of(b)) {
+                let (bytes, behind) = rest.split_at(batch::len_of(index));
+                self.files[file_of(&index[0])].append(&Chunk::new(bytes, index), &accounting);
+                rest = behind;
+            }
+        }
         self.note();
     }
 
@@ -234,10 +253,10 @@ impl WriterState {
     fn tick(&mut self, empty_ns: Option<Vec<u64>>) {
         self.ticked = Instant::now();
         let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
-        let (empty_ns, is_one_for_all) = (empty_ns.unwrap_or_default(), self.files.len() == 1);
+        let empty_ns = empty_ns.unwrap_or_default();
         for (number, file) in self.files.iter_mut().enumerate() {
-            let of_file = if is_one_for_all { Some(&empty_ns[..]) } else { empty_ns.get(number..=number) };
-            let empty_ns = of_file.and_then(|empty_ns| empty_ns.iter().min()).copied().unwrap_or(0);
+            let of_file = empty_ns.iter().zip(&self.file_of_ring).filter(|(_, file)| **file == number);
+            let empty_ns = of_file.map(|(empty_ns, _)| *empty_ns).min().unwrap_or(0);
             file.tick(empty_ns.saturating_sub(self.margin_ns), &accounting);
         }
         self.placement.choose(&self.rings);
@@ -336,6 +355,7 @@ mod tests {
             rotate: RotatePolicy { interval: Some(interval), ..RotatePolicy::default() },
             utc_offset_s: 0,
             compression: None,
+            columns: None,
             on_error: OnError::default(),
             preallocate_bytes: 0,
             is_direct: false,
@@ -355,6 +375,7 @@ mod tests {
             placement: CpuPlacement::new(&rings),
             rings,
             files: vec![files.unwrap().unwrap()],
+            file_of_ring: vec![0; 2],
             margin_ns: MARGIN_NS,
             ticked: Instant::now(),
         }

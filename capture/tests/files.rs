@@ -255,11 +255,8 @@ fn every_kind_of_file_is_read_by_every_tool() {
     let is_possible = can_be_direct(&folder);
     for format in [Format::Pcapng, Format::Pcap] {
         for compression in [None, Some(Compression::Zstd { level: 3 }), Some(Compression::Lz4)] {
-            let name = match format {
-                Format::Pcapng => "x.pcapng",
-                Format::Pcap => "x.pcap",
-            };
-            let plain = folder.join(name);
+            let name = format!("x.{}", format.name());
+            let plain = folder.join(&name);
             let path = match compression {
                 None => plain.clone(),
                 Some(compression) => folder.join(format!("{name}{}", compression.suffix())),
@@ -283,7 +280,7 @@ fn every_kind_of_file_is_read_by_every_tool() {
 
 fn check_with_every_tool(path: &Path, count: u32) {
     let text = path.to_str().unwrap();
-    assert_eq!(packets(path), count.into());
+    assert_eq!(packets(path), u64::from(count));
     let rows = tshark(path, &["frame.len", "frame.cap_len", "udp.payload"]);
     assert_eq!(rows.len(), count as usize);
     for (number, row) in (0..).zip(&rows) {
@@ -295,7 +292,7 @@ fn check_with_every_tool(path: &Path, count: u32) {
     assert_eq!(lines.lines().count(), count as usize, "tcpdump");
     let copy = path.with_extension("copy");
     run("editcap", &[text, copy.to_str().unwrap()]);
-    assert_eq!(packets(&copy), count.into());
+    assert_eq!(packets(&copy), u64::from(count));
     assert_eq!(run("tcpdump", &["-n", "--nano", "-r", text]).lines().count(), count as usize);
 }
 

@@ -68,7 +68,7 @@ fn mirror_mode_writes_every_frame_and_the_host_sees_it_too() {
     let report = session.stop();
     assert!(report.output_error.is_none());
     assert_eq!(report.stats.total(), whole(COUNT));
-    assert_eq!(listener.received(), COUNT.into());
+    assert_eq!(listener.received(), u64::from(COUNT));
     assert_eq!(report.stats.output_bytes, std::fs::metadata(&file).unwrap().len());
 
     let rows = tshark(

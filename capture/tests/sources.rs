@@ -81,7 +81,7 @@ fn a_filter_on_xdp_counts_what_it_turns_away_and_leaves_it_to_the_host() {
     let listener = lab.listener();
     lab.send((0..COUNT).map(|number| frame_to(if number % 3 == 0 { PORT } else { OTHER_PORT }, number)));
     let (counts, rows) = capture.end(&["udp.dstport"]);
-    assert_eq!(counts.received, COUNT.into());
+    assert_eq!(counts.received, u64::from(COUNT));
     assert_eq!((counts.written, counts.filtered, counts.lost()), (1_000, Some(2_000), 0));
     assert!(rows.iter().all(|row| row[0] == "9"));
     assert_eq!(listener.received(), 2_000, "what does not match is not ours to drop");
@@ -310,8 +310,8 @@ fn packet_rings_that_are_full_lose_what_they_say() {
     std::fs::write(&file, &*gate.bytes.lock().unwrap()).unwrap();
     let counts = report.stats.total();
     assert!(counts.lost_ring > 0, "{counts:?}");
-    assert_eq!(counts.received, COUNT.into());
-    assert_eq!(counts.written + counts.lost_ring, COUNT.into());
+    assert_eq!(counts.received, u64::from(COUNT));
+    assert_eq!(counts.written + counts.lost_ring, u64::from(COUNT));
     assert_eq!(tshark(&file, &["frame.len"]).len() as u64, counts.written);
 }
 

@@ -56,7 +56,7 @@ pub use irq::{Interrupt, Steering};
 pub use lab::{Lab, LabEnd, LabOptions};
 pub use link::{AttachedXdp, AttachedXdpMode, Link, LinkCounters, LinkLayer, Parent, Peer};
 pub use link_events::LinkEvents;
-pub use machine::{CpuTicks, Machine, Right, Setting};
+pub use machine::{CpuTicks, Machine, Right, Setting, machine_name};
 pub use netns::{Netns, NetnsId};
 pub use own_process::OwnProcess;
 pub use packet::MacAddr;

@@ -148,6 +148,11 @@ pub struct Machine {
     pub in_user_namespace: bool,
 }
 
+/// The name of this machine, as `uname -n` prints it.
+pub fn machine_name() -> String {
+    uname().map(|uts| uts.nodename().to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 impl Machine {
     /// Reads the facts. Unreadable ones count as missing.
     pub fn read() -> Self {

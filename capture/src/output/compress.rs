@@ -5,6 +5,7 @@
 //! the table of the seekable format (facebook/zstd, contrib/seekable_format), so a reader finds any
 //! place without decompressing what precedes it.
 
+use crate::output::packer::{PackedRecords, Packer};
 use crate::record::batch::IndexEntry;
 use crate::sys;
 use std::collections::BTreeMap;
@@ -70,16 +71,6 @@ struct CompressJob {
     index: Vec<IndexEntry>,
 }
 
-/// A packed frame.
-#[derive(Debug)]
-pub(crate) struct CompressedFrame {
-    number: u64,
-    pub(crate) bytes: Vec<u8>,
-    /// The records in it.
-    pub(crate) index: Vec<IndexEntry>,
-    raw: Vec<u8>,
-}
-
 /// See the top of the file.
 pub(crate) struct Compressor {
     compression: Compression,
@@ -89,10 +80,10 @@ pub(crate) struct Compressor {
     since: Option<Instant>,
     /// `None` only while it is dropped.
     jobs: Option<SyncSender<CompressJob>>,
-    packed: Receiver<CompressedFrame>,
+    packed: Receiver<PackedRecords>,
     threads: Vec<JoinHandle<()>>,
     /// Packed before their turn.
-    early: BTreeMap<u64, CompressedFrame>,
+    early: BTreeMap<u64, PackedRecords>,
     submitted: u64,
     returned: u64,
     /// Bytes that came and were not given back packed.
@@ -131,15 +122,21 @@ impl Compressor {
             spare: Vec::new(),
         })
     }
+}
 
-    /// The frames that follow are those of another file.
-    pub(crate) fn begin_file(&mut self) {
+impl Packer for Compressor {
+    fn begin_file(&mut self, header: &[u8]) -> Vec<u8> {
         self.table.clear();
+        self.add(header, &[]);
+        self.submit();
+        let frame = self.next(true).expect("it was submitted");
+        let bytes = frame.bytes.clone();
+        self.written(frame);
+        bytes
     }
 
-    /// Takes whole records, or bytes that are not records with an empty index. Waits while all
-    /// threads are busy.
-    pub(crate) fn add(&mut self, bytes: &[u8], index: &[IndexEntry]) {
+    /// Waits while all threads are busy.
+    fn add(&mut self, bytes: &[u8], index: &[IndexEntry]) {
         self.since.get_or_insert_with(Instant::now);
         self.raw.extend_from_slice(bytes);
         self.waiting_len += bytes.len();
@@ -149,15 +146,13 @@ impl Compressor {
         }
     }
 
-    /// Sends what waits too long on its way.
-    pub(crate) fn tick(&mut self) {
+    fn tick(&mut self) {
         if self.since.is_some_and(|since| since.elapsed() >= AGE_MAX) {
             self.submit();
         }
     }
 
-    /// The next packed frame; with `all` waits for those that are on their way.
-    pub(crate) fn next(&mut self, all: bool) -> Option<CompressedFrame> {
+    fn next(&mut self, all: bool) -> Option<PackedRecords> {
         while self.returned < self.submitted {
             if let Some(frame) = self.early.remove(&self.returned) {
                 self.returned += 1;
@@ -170,20 +165,17 @@ impl Compressor {
         None
     }
 
-    /// Bytes that came and were not given back packed.
-    pub(crate) fn waiting_len(&self) -> usize {
+    fn waiting_len(&self) -> usize {
         self.waiting_len
     }
 
-    /// A frame went into the file: its place is told at the end, its memory used again.
-    pub(crate) fn written(&mut self, frame: CompressedFrame) {
+    /// The place of the frame is told at the end, its memory used again.
+    fn written(&mut self, frame: PackedRecords) {
         self.table.push((frame.bytes.len() as u32, frame.raw.len() as u32));
-        self.done_with(frame);
+        self.lost(frame);
     }
 
-    /// What a file is longer at its end, at most, than what ends it before packing; so many frames
-    /// more may come.
-    pub(crate) fn end_extra_len_max(&self, frames: usize) -> usize {
+    fn end_extra_len_max(&self, frames: usize) -> usize {
         let table_len = match self.compression {
             Compression::Zstd { .. } => SEEK_TABLE_LEN + (self.table.len() + frames) * 8,
             Compression::Lz4 => 0,
@@ -191,15 +183,13 @@ impl Compressor {
         FRAME_EXTRA_LEN_MAX + table_len
     }
 
-    /// A frame is not needed any more.
-    pub(crate) fn done_with(&mut self, frame: CompressedFrame) {
+    fn lost(&mut self, frame: PackedRecords) {
         let mut raw = frame.raw;
         raw.clear();
         self.spare.push(raw);
     }
 
-    /// Packs what is left of a file.
-    pub(crate) fn submit(&mut self) {
+    fn submit(&mut self) {
         self.since = None;
         if self.raw.is_empty() {
             return;
@@ -211,9 +201,7 @@ impl Compressor {
         self.submitted += 1;
     }
 
-    /// What a file ends with, after its last frame was written: `closing` and what the format
-    /// wants.
-    pub(crate) fn end_of_file(&self, closing: &[u8]) -> Vec<u8> {
+    fn end_of_file(&mut self, closing: &[u8]) -> Vec<u8> {
         let (mut end, mut table) = (Vec::new(), self.table.clone());
         if !closing.is_empty() {
             end = self.compression.pack(closing);
@@ -237,7 +225,7 @@ impl Drop for Compressor {
     }
 }
 
-fn pack_all(compression: Compression, queue: &Mutex<Receiver<CompressJob>>, done: &Sender<CompressedFrame>) {
+fn pack_all(compression: Compression, queue: &Mutex<Receiver<CompressJob>>, done: &Sender<PackedRecords>) {
     // Started with the rights and the niceness of the thread that opens files.
     let _ = host::keep_capabilities(&[]);
     sys::run_like_others();
@@ -245,7 +233,7 @@ fn pack_all(compression: Compression, queue: &Mutex<Receiver<CompressJob>>, done
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(CompressJob { number, raw, index }) = job else { return };
         let bytes = compression.pack(&raw);
-        if done.send(CompressedFrame { number, bytes, index, raw }).is_err() {
+        if done.send(PackedRecords { number, bytes, index, raw }).is_err() {
             return;
         }
     }

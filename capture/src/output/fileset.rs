@@ -5,16 +5,21 @@
 //! they are complete.
 
 use crate::output::accounting::{Accounting, FileCounts};
+use crate::output::column_packer::{ColumnPacker, RingCpus};
 use crate::output::compress::{Compression, Compressor};
 use crate::output::disk::Ways;
 use crate::output::file::{Destination, OutputFile, RETRY_AFTER};
 use crate::output::hook::CommandRunner;
+use crate::output::loss_log::{LossLog, PART_SUFFIX};
 use crate::output::names::NamePattern;
 use crate::output::open;
+use crate::output::packer::Packer;
 use crate::output::pipe::Pipe;
 use crate::output::prior_files;
 use crate::output::rotate::{RotatePolicy, Rotator};
 use crate::record::batch::{Chunk, IndexEntry};
+use crate::stats::Stats;
+use crate::time::utc::utc_now_ns;
 use crate::{CaptureError, OnError, Output};
 use std::fs;
 use std::io;
@@ -22,9 +27,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-
-/// What a file that is being written is called: its name and this.
-const PART_SUFFIX: &str = ".part";
 
 /// Makes the last blocks of a file.
 pub(crate) type Trailer = dyn Fn(&FileCounts) -> Vec<u8> + Send + Sync;
@@ -42,6 +44,8 @@ pub(crate) struct FileSettings {
     pub(crate) rotate: RotatePolicy,
     pub(crate) utc_offset_s: i32,
     pub(crate) compression: Option<Compression>,
+    /// Files are Parquet files, with what is known of rings and losses.
+    pub(crate) columns: Option<ColumnSettings>,
     pub(crate) on_error: OnError,
     /// Space to be allocated when a file begins.
     pub(crate) preallocate_bytes: u64,
@@ -51,11 +55,21 @@ pub(crate) struct FileSettings {
     pub(crate) is_ending: Arc<AtomicBool>,
 }
 
+/// What the files of a data set need to know of the capture.
+pub(crate) struct ColumnSettings {
+    /// CPUs of the rings.
+    pub(crate) ring_cpus: Arc<RingCpus>,
+    /// All counts as of now.
+    pub(crate) stats: Arc<dyn Fn() -> Stats + Send + Sync>,
+    /// Number of devices, each of which has its own files.
+    pub(crate) device_count: usize,
+}
+
 /// See the top of the file.
 pub(crate) struct FileSet {
     settings: Arc<FileSettings>,
     command: Option<Arc<CommandRunner>>,
-    packer: Option<Compressor>,
+    packer: Option<Box<dyn Packer>>,
     counts: FileCounts,
     /// Where there is more than one file.
     rotation: Option<Rotation>,
@@ -74,6 +88,8 @@ pub(crate) struct FileSet {
     /// When a file could not be made.
     not_made: Option<Instant>,
     failure: Option<CaptureError>,
+    /// Losses of the device whose records these are, in a data set.
+    losses: Option<LossLog>,
 }
 
 struct Rotation {
@@ -95,6 +111,8 @@ pub(crate) struct FilesEnd {
     /// The file; of files that follow each other the last complete one.
     pub(crate) name: Option<String>,
     pub(crate) failure: Option<CaptureError>,
+    /// Losses that are in no file yet.
+    pub(crate) losses: Option<LossLog>,
 }
 
 impl FileSet {
@@ -112,6 +130,12 @@ impl FileSet {
         let packer = settings.compression.map(Compressor::new).transpose();
         let packer =
             packer.map_err(|source| CaptureError::Thread { what: "compression".to_owned(), source })?;
+        let packer = match &settings.columns {
+            Some(ColumnSettings { ring_cpus, device_count, .. }) => {
+                Some(Box::new(ColumnPacker::new(Arc::clone(ring_cpus), *device_count)) as Box<dyn Packer>)
+            }
+            None => packer.map(|packer| Box::new(packer) as Box<dyn Packer>),
+        };
         let mut files = Self {
             command,
             packer,
@@ -125,6 +149,7 @@ impl FileSet {
             bytes_before: 0,
             not_made: None,
             failure: None,
+            losses: None,
             settings,
         };
         match output {
@@ -143,6 +168,11 @@ impl FileSet {
     pub(crate) fn of_ring(mut self, ring: usize) -> Self {
         self.counts.ring = Some(ring);
         self
+    }
+
+    /// The same, for the records of a device in a data set.
+    pub(crate) fn with_losses(self, losses: LossLog) -> Self {
+        Self { losses: Some(losses), ..self }
     }
 
     /// Takes the file away that `create` made, for a capture that never began.
@@ -181,6 +211,11 @@ impl FileSet {
         if let Some(sink) = &mut self.sink {
             sink.flush();
         }
+        if let (Some(losses), Some(columns)) = (&mut self.losses, &self.settings.columns)
+            && losses.is_due(utc_now_ns())
+        {
+            losses.look(utc_now_ns(), &(columns.stats)());
+        }
     }
 
     /// Writes everything that waits to be packed with more.
@@ -213,7 +248,7 @@ impl FileSet {
             Some(rotation) => (Some(rotation.count), rotation.last_name),
             None => (None, Some(self.name)),
         };
-        FilesEnd { bytes: self.bytes_before, count, name, failure: self.failure }
+        FilesEnd { bytes: self.bytes_before, count, name, failure: self.failure, losses: self.losses }
     }
 
     fn open_stream(&mut self, name: String, place: Destination) -> Result<(), CaptureError> {
@@ -292,13 +327,8 @@ impl FileSet {
         let begun = match &mut self.packer {
             None => sink.begin(&settings.header),
             Some(packer) => {
-                packer.begin_file();
-                packer.add(&settings.header, &[]);
-                packer.submit();
-                let frame = packer.next(true).expect("it was submitted");
-                let begun = sink.begin(&frame.bytes);
-                packer.written(frame);
-                begun
+                let header = packer.begin_file(&settings.header);
+                sink.begin(&header)
             }
         };
         begun.map_err(|source| CaptureError::Write { name: self.name.clone(), len: 0, source })?;
@@ -367,7 +397,7 @@ impl FileSet {
             self.counts.add(&frame.index[..kept]);
             match is_written {
                 true => packer.written(frame),
-                false => packer.done_with(frame),
+                false => packer.lost(frame),
             }
         }
     }
@@ -384,7 +414,7 @@ impl FileSet {
     /// takes less.
     fn note_room(&mut self) {
         let packed = self.sink.as_ref().map_or(0, OutputFile::len);
-        let waiting = self.packer.as_ref().map_or(0, Compressor::waiting_len) as u64;
+        let waiting = self.packer.as_ref().map_or(0, |packer| packer.waiting_len()) as u64;
         self.rotation.iter_mut().for_each(|rotation| rotation.rotator.takes(packed + waiting));
     }
 
@@ -398,6 +428,7 @@ impl FileSet {
     /// Ends the file at hand and begins the next one.
     fn rotate(&mut self, accounting: &Accounting<'_>) {
         self.end_file(None, accounting);
+        self.write_losses();
         self.make_room(self.settings.header.len() as u64);
         if !self.open_next() {
             // Records that follow are counted as lost, and the policy goes on as if they were
@@ -409,7 +440,7 @@ impl FileSet {
 
     /// False when the next file cannot be made.
     fn open_next(&mut self) -> bool {
-        match self.open_part(crate::time::utc::utc_now_ns()) {
+        match self.open_part(utc_now_ns()) {
             Ok(()) => self.not_made = None,
             Err(error) => {
                 self.not_made = Some(Instant::now());
@@ -425,13 +456,23 @@ impl FileSet {
         self.open_next();
     }
 
+    /// Writes what was lost since the last file of losses.
+    fn write_losses(&mut self) {
+        if let (Some(losses), Some(columns)) = (&mut self.losses, &self.settings.columns)
+            && let Err(error) = losses.write(utc_now_ns(), &(columns.stats)(), &[])
+        {
+            self.failure.get_or_insert(error);
+        }
+    }
+
     fn end_file(&mut self, named_by_ns: Option<u64>, accounting: &Accounting<'_>) {
         // Records that are still being packed count when they are in the file, and the closing
         // tells the counts.
         self.pack_rest(accounting);
         let mut written_len = None;
         if let Some(mut sink) = self.sink.take() {
-            sink.end(&self.trailer());
+            let trailer = self.trailer();
+            sink.end(&trailer);
             let (len, error) = sink.finish();
             self.bytes_before += len;
             written_len = Some(len);
@@ -453,9 +494,9 @@ impl FileSet {
     }
 
     /// What the file at hand ends with.
-    fn trailer(&self) -> Vec<u8> {
+    fn trailer(&mut self) -> Vec<u8> {
         let trailer = (self.settings.trailer)(&self.counts);
-        match &self.packer {
+        match &mut self.packer {
             Some(packer) => packer.end_of_file(&trailer),
             None => trailer,
         }
@@ -535,6 +576,7 @@ mod tests {
             rotate: RotatePolicy::default(),
             utc_offset_s: 0,
             compression: None,
+            columns: None,
             on_error: OnError::default(),
             preallocate_bytes: 0,
             is_direct: false,

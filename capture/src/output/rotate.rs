@@ -19,8 +19,12 @@ pub struct RotatePolicy {
     /// Most bytes of a file before compression. Only a record that is longer by itself makes a file
     /// longer.
     pub size_max_bytes: Option<NonZeroU64>,
+    /// Most bytes of a file as it lies on the disk, about.
+    pub disk_size_max_bytes: Option<NonZeroU64>,
     /// How long a file lasts.
     pub interval: Option<FileInterval>,
+    /// Puts the number of each file, from 0 on, behind the time in its name: `part-TIME-0.parquet`.
+    pub is_numbered: bool,
     /// Most files at a time, the one being written included.
     pub ring_files: Option<NonZeroU32>,
     /// Most bytes of all files at a time, the one being written included, as they lie on the disk.
@@ -65,7 +69,10 @@ impl RotatePolicy {
     /// Whether there can be more than one file.
     #[must_use]
     pub fn rotates(&self) -> bool {
-        self.size_max_bytes.is_some() || self.interval.is_some() || self.quota_bytes.is_some()
+        self.size_max_bytes.is_some()
+            || self.disk_size_max_bytes.is_some()
+            || self.interval.is_some()
+            || self.quota_bytes.is_some()
     }
 
     fn check(&self) -> Result<(), PolicyError> {
@@ -120,6 +127,8 @@ pub struct Rotator {
     pattern: NamePattern,
     utc_offset_s: i32,
     file: OpenFile,
+    /// Files that were named.
+    named: u64,
     /// Finished files that are still there, the oldest first; empty when nothing limits them.
     kept: VecDeque<Kept>,
     kept_bytes: u64,
@@ -160,6 +169,7 @@ impl Rotator {
             pattern,
             utc_offset_s,
             file: OpenFile::default(),
+            named: 0,
             kept: VecDeque::new(),
             kept_bytes: 0,
             last_base: None,
@@ -205,7 +215,9 @@ impl Rotator {
         let is_over = self.file.end_ns.is_some_and(|end_ns| time_ns >= end_ns);
         if is_over || (record_bytes > 0 && self.is_from_before(time_ns)) {
             Some(Reason::FileInterval)
-        } else if self.policy.size_max_bytes.is_some_and(|size_max_bytes| file_bytes > size_max_bytes.get()) {
+        } else if self.policy.size_max_bytes.is_some_and(|most| file_bytes > most.get())
+            || self.policy.disk_size_max_bytes.is_some_and(|most| self.file.disk_bytes >= most.get())
+        {
             Some(Reason::Size)
         } else if self.is_over_quota(self.file.disk_bytes.saturating_add(record_bytes)) {
             Some(Reason::Quota)
@@ -305,6 +317,11 @@ impl Rotator {
     /// The name of a file whose first record is of `time_ns`: never that of the file before it.
     fn name(&mut self, time_ns: u64) -> String {
         let base = self.pattern.expand(time_ns, self.utc_offset_s);
+        if self.policy.is_numbered {
+            let (stem, extension) = base.rsplit_once('.').unwrap_or((&base, ""));
+            self.named += 1;
+            return format!("{stem}-{}.{extension}", self.named - 1);
+        }
         let number = match &self.last_base {
             Some((last, number)) if *last == base => number + 1,
             // Numbers of names without a time begin at 1.
@@ -611,6 +628,7 @@ mod tests {
                 interval,
                 ring_files,
                 quota_bytes,
+                ..RotatePolicy::default()
             })
             .prop_filter("contradiction", |policy| policy.check().is_ok())
     }
@@ -663,6 +681,24 @@ mod tests {
         again.begin(HEADER_BYTES);
         assert_eq!(again.evict(300), Some("c_00001".to_owned()));
         assert_eq!(again.evict(300), None);
+    }
+
+    #[test]
+    fn parts_are_numbered_behind_their_time_and_end_by_their_length_on_the_disk() {
+        let policy = RotatePolicy {
+            disk_size_max_bytes: NonZeroU64::new(1_000),
+            is_numbered: true,
+            ..RotatePolicy::default()
+        };
+        let mut rotator = rotator(policy, "part-%s%N.parquet");
+        rotator.begin(4);
+        rotator.wrote(5_000_000_007, 5_000);
+        rotator.takes(999);
+        assert_eq!(rotator.due(5_000_000_008, 5_000), None);
+        rotator.takes(1_000);
+        assert_eq!(rotator.due(5_000_000_008, 1), Some(Reason::Size));
+        assert_eq!(rotator.finish().unwrap().name, "part-5000000007-0.parquet");
+        assert_eq!(rotator.finish_at(6_000_000_000).name, "part-6000000000-1.parquet");
     }
 
     proptest! {

@@ -176,7 +176,7 @@ impl Encoder {
             ..self.like(record.queue_index, is_stamped)
         };
         match self.format {
-            Format::Pcapng => packet.emit(out),
+            Format::Pcapng | Format::Parquet => packet.emit(out),
             Format::Pcap => emit_pcap(time_ns, record.frame_len, data, out),
         }
         self.scratch = scratch;

@@ -1,4 +1,4 @@
-//! The two formats of capture files and the headers of both.
+//! The formats of capture files and their headers.
 
 use pcapng::{Interface, Section, pcap};
 
@@ -11,23 +11,26 @@ pub enum Format {
     Pcapng,
     /// Classic pcap with nanoseconds: time, lengths and bytes only.
     Pcap,
+    /// A data set of Parquet files in the folder that `--write` names: one row per packet.
+    Parquet,
 }
 
 impl Format {
-    /// `pcapng` or `pcap`.
+    /// `pcapng`, `pcap` or `parquet`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Pcapng => "pcapng",
             Self::Pcap => "pcap",
+            Self::Parquet => "parquet",
         }
     }
 
-    /// The header of a file.
+    /// The header of a file; the columns of a Parquet file are made of pcapng blocks.
     pub(crate) fn header(self, section: &Section, interfaces: &[Interface]) -> Vec<u8> {
         let mut header = Vec::new();
         match self {
-            Self::Pcapng => {
+            Self::Pcapng | Self::Parquet => {
                 section.emit(&mut header);
                 interfaces.iter().for_each(|interface| interface.emit(&mut header));
             }

@@ -9,6 +9,7 @@ pub mod ctl;
 pub mod demo;
 pub mod doctor;
 pub mod exec;
+pub mod export;
 pub mod help;
 pub mod man;
 pub mod measure;
@@ -89,6 +90,15 @@ wirerate analyze capture.pcapng\n  \
 wirerate analyze capture.pcapng.zst --sent 1M --expect lost=0\n  \
 tcpdump -i eth1 -w - udp port 9 | wirerate analyze -";
 
+const EXPORT_HELP: &str = "\
+Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4, xz). The data set is\n\
+DIR/run=ID/host=NAME/device=DEV/part-TIME-N.parquet, with what the capture lost in loss-N.parquet.\n\
+The docs explain each column and have queries for DuckDB and Spark (docs/parquet.md).\n\n\
+Examples:\n  \
+wirerate export capture.pcapng.zst -o packets\n  \
+wirerate export day/*.pcapng -o packets --run monday --no-bytes\n  \
+wirerate export packets/run=monday --to pcapng -o monday.pcapng";
+
 const BENCH_HELP: &str = "\
 The counter of the receiving device decides. No other program should use the two devices meanwhile.\n\n\
 Examples:\n  \
@@ -145,6 +155,9 @@ pub enum Command {
     /// Measure loss, duplicates, order and latency of the frames in capture files
     #[command(after_help = ANALYZE_HELP)]
     Analyze(Box<analyze::Args>),
+    /// Write capture files as a Parquet data set for DuckDB, Spark and others, or one as pcapng
+    #[command(after_help = EXPORT_HELP)]
+    Export(Box<export::Args>),
     /// Let a device stamp the frames that it receives, and show what it can do
     Timestamp(timestamp::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
@@ -243,6 +256,7 @@ impl Command {
                 command.run(subject, stop, |args| reflect::run(args, stop))
             }
             Self::Analyze(args) => analyze::run(&args, stop),
+            Self::Export(args) => export::run(&args, stop),
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
             Self::Bench(args) => bench::run(&args, stop),

@@ -69,6 +69,7 @@ const PAGES: &[&str] = &[
     "docs/faq.md",
     "docs/capture.md",
     "docs/measure.md",
+    "docs/parquet.md",
     "docs/replay.md",
     "docs/start-at.md",
     "docs/streams.md",

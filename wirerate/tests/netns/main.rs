@@ -25,6 +25,7 @@ mod live;
 mod metrics;
 mod mgcap;
 mod otg;
+mod parquet;
 mod program;
 mod readers;
 mod receive;
@@ -93,6 +94,7 @@ const CASES: &[&[Case]] = &[
     metrics::CASES,
     mgcap::CASES,
     otg::CASES,
+    parquet::CASES,
     timestamp::CASES,
     control::CASES,
     replay::CASES,

@@ -3,7 +3,7 @@
 use super::autostop::{FileLimit, megabytes, positive, seconds};
 use crate::units::{Count, Nanos, Size};
 use capture::rotate::{FileInterval, RotatePolicy};
-use capture::{Compression, Format, OnError, Options, Order};
+use capture::{Compression, DataSetNames, Format, OnError, Options, Order};
 use std::fmt::Display;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
@@ -16,6 +16,9 @@ pub struct FileArgs {
     /// File format [default: pcap if the name ends in .pcap, else pcapng]
     #[arg(long, value_enum)]
     pub format: Option<Format>,
+    /// Name of the run in the path of a Parquet data set [default: time of the start]
+    #[arg(long, requires = "write", value_name = "ID")]
+    pub run: Option<String>,
     /// Compression: zstd, zstd:LEVEL or lz4 [default: by the suffix .zst or .lz4]
     #[arg(long, requires = "write", value_name = "HOW", value_parser = compression)]
     pub compress: Option<Compression>,
@@ -86,6 +89,10 @@ impl FileArgs {
         let compression = self.compress.or_else(|| compression_of(name));
         Options {
             format: self.format.unwrap_or_else(|| format_of(name)),
+            data_set: DataSetNames {
+                run: self.run.clone().unwrap_or_else(run_name),
+                host: host::machine_name(),
+            },
             order: self.order(),
             per_queue: self.per_queue,
             packet_ids: self.packet_ids,
@@ -130,11 +137,15 @@ impl FileArgs {
             interval: every.and_then(NonZeroU64::new).map(|length_ns| FileInterval { length_ns, is_aligned }),
             ring_files: files.and_then(NonZeroU32::new),
             quota_bytes: self.quota.and_then(|quota| NonZeroU64::new(quota.0)),
+            ..RotatePolicy::default()
         }
     }
 
     /// Why files of this name cannot be written, if they cannot.
     pub fn refusal(&self, name: &Path) -> Option<String> {
+        if self.run.is_some() && self.format != Some(Format::Parquet) {
+            return Some("--run is a part of the path of a data set, and needs --format parquet".to_owned());
+        }
         let suffix = name.extension()?.to_str()?;
         UNKNOWN_SUFFIXES.contains(&suffix).then(|| format!("files are not compressed as .{suffix}"))
     }
@@ -146,6 +157,11 @@ impl FileArgs {
         let file_name = Path::new(plain_name(name)).extension()?.to_str()?;
         (!is_told && !["pcapng", "ntar", "pcap"].contains(&file_name)).then(|| format_of(name))
     }
+}
+
+/// A name for a run that begins now: the time in UTC and the number of this process.
+fn run_name() -> String {
+    format!("{}-{}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ"), std::process::id())
 }
 
 /// Parses a limit. Zero is rejected: no limit is the default.

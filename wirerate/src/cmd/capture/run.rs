@@ -15,6 +15,7 @@ use crate::term::{LiveLine, REDRAW};
 use crate::units::{human_count, human_pps, per_second};
 use capture::control::{ControlCommand, ControlServer, ControlTarget};
 use capture::{CaptureError, Mode, OnError, Options, Output, RunAs, SNAPLEN_WHOLE, Session, Stats};
+use columns::Key;
 use host::{Capability, Netns, Stack};
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -92,6 +93,9 @@ fn refuse_output(args: &Args) -> Result<(), Failure> {
             .try_this("-w FILE, or `... -w - | tcpdump -n -r -`"));
     }
     match args.files.refusal(name) {
+        Some(why) if args.files.run.is_some() => {
+            Err(Failure::usage("name the run", why).try_this("--format parquet"))
+        }
         Some(why) => Err(Failure::usage(format!("write {}", name.display()), why)
             .try_this("a name that ends in .zst or .lz4")
             .try_this("`... -w - | gzip > FILE.gz`")),
@@ -346,9 +350,15 @@ fn clock(device: &capture::CapturedDevice) -> Option<ClockReport> {
 fn conclude(
     job: &CaptureJob<'_>,
     report: &Report,
-    ended: capture::SessionReport,
+    mut ended: capture::SessionReport,
 ) -> Result<Outcome, Failure> {
     let args = job.args;
+    for losses in &mut ended.losses {
+        let keys = [Key::capture(report.json_line().trim_end().to_owned())];
+        if let Err(error) = losses.write(ended.end_time_ns, &ended.stats, &keys) {
+            ended.output_error.get_or_insert(error);
+        }
+    }
     let format = RowFormat::of(args.json, is_stdout(args) || args.csv);
     print_report(format, &report.json_line(), &report.to_string())?;
     match ended.output_error {

@@ -4,7 +4,7 @@ use super::input::{file_len, is_stdin};
 use super::records::{Advance, FileRecords};
 use crate::outcome::{Failure, Refused};
 use replay::Record;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The files of a run, from the first packet on.
 pub struct Playlist {
@@ -221,20 +221,7 @@ impl Playlist {
     fn open_next(&mut self) -> Result<bool, Failure> {
         let Some(path) = self.files.get(self.next_file) else { return Ok(false) };
         self.next_file += 1;
-        let act = || format!("read {}", path.display());
-        let opened = FileRecords::open(path).map_err(|why| {
-            let is_bzip2 = why.to_string().contains("compressed by bzip2");
-            let failure = Failure::refused(act(), why);
-            match is_bzip2 {
-                true => {
-                    failure.try_this(format!("bzip2 -dc {} | wirerate {} -", path.display(), self.command))
-                }
-                false => failure.try_this(format!(
-                    "pcap and pcapng files, also compressed; `file {}` shows what it is",
-                    path.display()
-                )),
-            }
-        })?;
+        let opened = open_records(path, &self.command)?;
         self.open.push(opened);
         Ok(true)
     }
@@ -261,4 +248,20 @@ impl Playlist {
         }
         Ok(next)
     }
+}
+
+/// Opens a capture file. `command` is that of the user up to the files.
+///
+/// # Errors
+/// Refused when it cannot be opened or is no capture file.
+pub fn open_records(path: &Path, command: &str) -> Result<FileRecords, Failure> {
+    FileRecords::open(path).map_err(|why| {
+        let is_bzip2 = why.to_string().contains("compressed by bzip2");
+        let failure = Failure::refused(format!("read {}", path.display()), why);
+        let path = path.display();
+        failure.try_this(match is_bzip2 {
+            true => format!("bzip2 -dc {path} | wirerate {command} -"),
+            false => format!("pcap and pcapng files, also compressed; `file {path}` shows what it is"),
+        })
+    })
 }

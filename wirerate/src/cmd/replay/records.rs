@@ -1,8 +1,9 @@
 //! The packets of one capture file, one at a time.
 
 use super::input::{self, ByteStream, OpenedFile};
-use pcapng::{Block, ReadError, pcap};
+use pcapng::{Block, Interface, ReadError, Statistics, pcap};
 use replay::{Direction, Record};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,15 +11,56 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One interface of a pcapng file.
 #[derive(Clone, Debug)]
-struct FileInterface {
-    link_type: u16,
-    name: Option<String>,
+pub struct FileInterface {
+    /// Link type, as registered for pcap.
+    pub link_type: u16,
+    /// The system's name of it.
+    pub name: Option<String>,
+    /// Most bytes kept of a packet; 0 for no limit.
+    pub snaplen: u32,
+    /// True if a capture of wirerate described it.
+    pub is_ours: bool,
+}
+
+impl FileInterface {
+    /// Name of the device: in a file of wirerate, queues and clocks have interfaces of their own.
+    pub fn device(&self) -> Option<&str> {
+        let name = self.name.as_deref()?;
+        let device = if self.is_ours { name.split(' ').next() } else { None };
+        Some(device.unwrap_or(name))
+    }
+
+    /// Whether the device's own clock stamped its packets; nothing if the file does not say.
+    pub fn is_hardware_time(&self) -> Option<bool> {
+        self.is_ours.then(|| self.name.as_deref().is_some_and(|name| name.ends_with(" hardware")))
+    }
+}
+
+/// What pcapng files know of a packet beyond its [`Record`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PacketExtras {
+    /// Queue of the device.
+    pub queue: Option<u32>,
+    /// Packets lost on its interface before it.
+    pub drop_count: u64,
+}
+
+/// What a pcapng file says about its packets.
+#[derive(Debug, Default)]
+struct FileFacts {
+    /// The interfaces of the section at hand.
+    interfaces: Vec<FileInterface>,
+    /// Sections so far.
+    sections: u64,
+    /// Whether wirerate wrote the section at hand.
+    is_ours: bool,
+    /// The last statistics of each interface and the interface, by section and number.
+    statistics: BTreeMap<(u64, u32), (FileInterface, Statistics)>,
 }
 
 enum FileReader {
     Pcap(pcap::Reader<ByteStream>),
-    /// With the interfaces of the section at hand.
-    Pcapng(pcapng::Reader<ByteStream>, Vec<FileInterface>),
+    Pcapng(pcapng::Reader<ByteStream>, FileFacts),
 }
 
 /// Everything of a packet but its bytes.
@@ -29,6 +71,7 @@ struct RecordHead {
     link_type: u16,
     interface: u32,
     direction: Option<Direction>,
+    extras: PacketExtras,
 }
 
 /// A file and its packet at hand.
@@ -72,7 +115,7 @@ impl FileRecords {
         let is_pcapng = magic == [0x0a, 0x0d, 0x0d, 0x0a];
         let whole: ByteStream = Box::new(std::io::Cursor::new(magic).chain(bytes));
         let reader = match is_pcapng {
-            true => FileReader::Pcapng(pcapng::Reader::new(whole), Vec::new()),
+            true => FileReader::Pcapng(pcapng::Reader::new(whole), FileFacts::default()),
             false => FileReader::Pcap(pcap::Reader::new(whole)?),
         };
         let (head, data) = (RecordHead::default(), Vec::new());
@@ -91,7 +134,7 @@ impl FileRecords {
                     })
                 })
             }
-            FileReader::Pcapng(reader, interfaces) => next_packet(reader, interfaces, &mut self.data),
+            FileReader::Pcapng(reader, facts) => next_packet(reader, facts, &mut self.data),
         };
         match found {
             Ok(Some(head)) => {
@@ -138,13 +181,39 @@ impl FileRecords {
         }
     }
 
+    /// The interface of the packet at hand; pcap files describe none.
+    pub fn interface(&self) -> Option<&FileInterface> {
+        match &self.reader {
+            FileReader::Pcap(_) => None,
+            FileReader::Pcapng(_, facts) => facts.interfaces.get(self.head.interface as usize),
+        }
+    }
+
+    /// More of the packet at hand.
+    pub fn extras(&self) -> PacketExtras {
+        self.head.extras
+    }
+
+    /// Sections so far: the numbers of interfaces count anew in each.
+    pub fn sections(&self) -> u64 {
+        match &self.reader {
+            FileReader::Pcap(_) => 0,
+            FileReader::Pcapng(_, facts) => facts.sections,
+        }
+    }
+
+    /// Each interface with its last statistics so far.
+    pub fn statistics(&self) -> impl Iterator<Item = &(FileInterface, Statistics)> {
+        let facts = match &self.reader {
+            FileReader::Pcap(_) => None,
+            FileReader::Pcapng(_, facts) => Some(facts),
+        };
+        facts.into_iter().flat_map(|facts| facts.statistics.values())
+    }
+
     /// The packet at hand, as number `number` of the loop.
     pub fn record(&self, number: u64) -> Record<'_> {
-        let interfaces = match &self.reader {
-            FileReader::Pcap(_) => &[][..],
-            FileReader::Pcapng(_, interfaces) => interfaces,
-        };
-        let interface = interfaces.get(self.head.interface as usize);
+        let interface = self.interface();
         Record {
             number,
             time_ns: self.head.time_ns,
@@ -158,17 +227,28 @@ impl FileRecords {
     }
 }
 
-/// The next packet of a pcapng file; its interfaces are entered as they come.
+/// The next packet of a pcapng file; what other blocks say is entered as they come.
 fn next_packet(
     reader: &mut pcapng::Reader<ByteStream>,
-    interfaces: &mut Vec<FileInterface>,
+    facts: &mut FileFacts,
     data: &mut Vec<u8>,
 ) -> Result<Option<RecordHead>, ReadError> {
     while let Some(block) = reader.next_block()? {
         match block {
-            Block::Section(_) => interfaces.clear(),
-            Block::Interface(interface) => {
-                interfaces.push(FileInterface { link_type: interface.link_type, name: interface.name });
+            Block::Section(section) => {
+                facts.interfaces.clear();
+                facts.sections += 1;
+                facts.is_ours = section.application.is_some_and(|name| name.starts_with("wirerate "));
+            }
+            Block::Interface(Interface { link_type, name, snaplen, .. }) => {
+                facts.interfaces.push(FileInterface { link_type, name, snaplen, is_ours: facts.is_ours });
+            }
+            Block::Statistics(statistics) => {
+                // The reader has checked the number of the interface.
+                if let Some(interface) = facts.interfaces.get(statistics.interface as usize) {
+                    let place = (facts.sections, statistics.interface);
+                    facts.statistics.insert(place, (interface.clone(), statistics));
+                }
             }
             Block::Packet(packet) => {
                 data.clear();
@@ -180,13 +260,15 @@ fn next_packet(
                     _ => None,
                 };
                 // The reader has checked the number of the interface.
-                let link_type = interfaces.get(packet.interface as usize).map_or(0, |found| found.link_type);
+                let interface = facts.interfaces.get(packet.interface as usize);
+                let link_type = interface.map_or(0, |found| found.link_type);
                 return Ok(Some(RecordHead {
                     time_ns: packet.time_ns,
                     frame_len: packet.frame_len,
                     link_type,
                     interface: packet.interface,
                     direction,
+                    extras: PacketExtras { queue: packet.queue, drop_count: packet.drop_count.unwrap_or(0) },
                 }));
             }
             _ => {}

@@ -1,0 +1,137 @@
+//! One packet as a row, and the columns that rows of packets fill.
+
+use crate::column::{AnyColumn, BytesColumn, Column, ColumnMaker, EncodedColumn};
+use measure::Signature;
+use packet::Headers;
+use parquet::basic::Type;
+use parquet::data_type::{BoolType, ByteArrayType, FixedLenByteArrayType, Int32Type, Int64Type};
+
+/// One captured packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketRow<'a> {
+    /// Nanoseconds since 1970; those beyond the year 2262 are stored as its last one.
+    pub time_ns: u64,
+    /// Whether the device's own clock stamped it; `None` if unknown.
+    pub is_hardware_time: Option<bool>,
+    /// Number of the interface in the capture.
+    pub interface: u32,
+    /// Receive queue of the device.
+    pub queue: Option<u32>,
+    /// CPU that received it.
+    pub cpu: Option<u32>,
+    /// Length on the link in bytes, without FCS.
+    pub frame_len: u32,
+    /// What the bytes begin with, as registered for pcap.
+    pub link_type: u16,
+    /// The captured bytes.
+    pub data: &'a [u8],
+}
+
+/// Makes the columns of this table: a struct, its schema, and how a row fills them. `push` is for
+/// columns where every row has a value.
+macro_rules! header_columns {
+    (|$row:ident, $headers:ident, $signature:ident| $($name:ident: $column:ty = $push:ident($value:expr);)*) => {
+        /// The columns of a row group but `raw`, in the order of the schema.
+        struct HeaderColumns {
+            $($name: $column,)*
+        }
+
+        impl HeaderColumns {
+            fn new(make: &mut ColumnMaker<'_>) -> Self {
+                // Fields are evaluated in this order, which is that of the schema.
+                Self { $($name: AnyColumn::next_of(make),)* }
+            }
+
+            fn push(&mut self, $row: &PacketRow<'_>, $headers: &Headers<'_>, $signature: Option<&Signature>) {
+                $(self.$name.$push($value);)*
+            }
+
+            fn all(&mut self) -> Vec<&mut dyn AnyColumn> {
+                vec![$(&mut self.$name,)*]
+            }
+        }
+
+        /// Name and type of each column but `raw`, and whether every row has a value.
+        pub(crate) fn header_fields() -> Vec<(&'static str, Type, bool)> {
+            vec![$((stringify!($name), <$column>::physical(), stringify!($push) == "push"),)*]
+        }
+    };
+}
+
+header_columns! {
+    |row, headers, signature|
+    time_ns: Column<Int64Type> = push(clamped(row.time_ns));
+    time_source: Column<Int32Type> = push_optional(row.is_hardware_time.map(i32::from));
+    interface: Column<Int32Type> = push(row.interface.cast_signed());
+    queue: Column<Int32Type> = push_optional(row.queue.map(u32::cast_signed));
+    cpu: Column<Int32Type> = push_optional(row.cpu.map(u32::cast_signed));
+    orig_len: Column<Int32Type> = push(row.frame_len.cast_signed());
+    cap_len: Column<Int32Type> = push(row.data.len() as i32);
+    eth_dst: Column<Int64Type> = push_optional(headers.eth_dst.map(u64::cast_signed));
+    eth_src: Column<Int64Type> = push_optional(headers.eth_src.map(u64::cast_signed));
+    ethertype: Column<Int32Type> = push_optional(headers.ethertype.map(i32::from));
+    vlan: Column<Int32Type> = push_optional(headers.vlan.map(i32::from));
+    vlan_inner: Column<Int32Type> = push_optional(headers.vlan_inner.map(i32::from));
+    mpls: Column<Int32Type> = push_optional(headers.mpls.map(u32::cast_signed));
+    ip_version: Column<Int32Type> = push_optional(headers.ip_version.map(i32::from));
+    proto: Column<Int32Type> = push_optional(headers.proto.map(i32::from));
+    hop_limit: Column<Int32Type> = push_optional(headers.hop_limit.map(i32::from));
+    tos: Column<Int32Type> = push_optional(headers.tos.map(i32::from));
+    ip_id: Column<Int32Type> = push_optional(headers.ip_id.map(i32::from));
+    is_fragment: Column<BoolType> = push_optional(headers.is_fragment);
+    src4: Column<Int64Type> = push_optional(headers.src4.map(i64::from));
+    dst4: Column<Int64Type> = push_optional(headers.dst4.map(i64::from));
+    src6: BytesColumn<FixedLenByteArrayType> = push_optional(headers.src6.map(|address| &address[..]));
+    dst6: BytesColumn<FixedLenByteArrayType> = push_optional(headers.dst6.map(|address| &address[..]));
+    src_port: Column<Int32Type> = push_optional(headers.src_port.map(i32::from));
+    dst_port: Column<Int32Type> = push_optional(headers.dst_port.map(i32::from));
+    tcp_flags: Column<Int32Type> = push_optional(headers.tcp_flags.map(i32::from));
+    wr_stream: Column<Int32Type> = push_optional(signature.map(|signature| signature.stream.into()));
+    wr_seq: Column<Int64Type> = push_optional(signature.map(|signature| signature.seq_num.into()));
+    wr_sent_ns: Column<Int64Type> = push_optional(signature.and_then(Signature::sent_ns).map(clamped));
+}
+
+/// The columns of a row group, in the order of the schema.
+pub(crate) struct PacketColumns {
+    headers: HeaderColumns,
+    raw: Option<BytesColumn<ByteArrayType>>,
+}
+
+impl PacketColumns {
+    /// Empty columns; `has_bytes` decides whether `raw` is one of them.
+    pub(crate) fn new(make: &mut ColumnMaker<'_>, has_bytes: bool) -> Self {
+        Self { headers: HeaderColumns::new(make), raw: has_bytes.then(|| AnyColumn::next_of(make)) }
+    }
+
+    /// Adds a row.
+    #[inline]
+    pub(crate) fn push(&mut self, row: &PacketRow<'_>) {
+        let headers = Headers::parse(row.link_type, row.data);
+        let signature = headers.udp_payload.and_then(Signature::parse).filter(Signature::is_plausible);
+        self.headers.push(row, &headers, signature.as_ref());
+        if let Some(raw) = &mut self.raw {
+            raw.push(row.data);
+        }
+    }
+
+    /// Encodes the rows so far.
+    pub(crate) fn encode(&mut self) {
+        self.all().into_iter().for_each(AnyColumn::encode);
+    }
+
+    /// Ends all columns, once.
+    pub(crate) fn close(&mut self) -> Vec<EncodedColumn> {
+        self.all().into_iter().map(AnyColumn::close).collect()
+    }
+
+    fn all(&mut self) -> Vec<&mut dyn AnyColumn> {
+        let mut all = self.headers.all();
+        all.extend(self.raw.as_mut().map(|raw| raw as &mut dyn AnyColumn));
+        all
+    }
+}
+
+/// As the signed number that every reader of Parquet knows.
+fn clamped(time_ns: u64) -> i64 {
+    i64::try_from(time_ns).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,234 @@
+//! The files of a data set while they are written: one part at a time for each device.
+
+use super::store::{Store, StoredFile};
+use columns::{CapturedInterface, Key, LossRow, PacketRow, Part, ROWS_MAX, SourceFile};
+use std::collections::BTreeMap;
+use std::io;
+
+/// A part ends before it is longer than this.
+const PART_LEN_MAX: u64 = 256_000_000;
+/// A part has packets of at most this time.
+const PART_NS_MAX: u64 = 60_000_000_000;
+/// Packets of all devices that wait for the end of their row groups take at most this much memory.
+const PENDING_LEN_MAX: u64 = 128 << 20;
+/// Packets between two looks at that memory.
+const LOOK_EVERY: u64 = 1024;
+
+/// What became of the packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// Packets in complete files.
+    pub(super) packets: u64,
+    /// Complete files, those of losses included.
+    pub(super) files: u64,
+    /// Their length in bytes.
+    pub(super) bytes: u64,
+}
+
+/// See the top of the file.
+pub(super) struct DataSet {
+    store: Store,
+    run: String,
+    host: String,
+    has_bytes: bool,
+    devices: Vec<DeviceParts>,
+    by_name: BTreeMap<String, usize>,
+    /// Parts so far.
+    parts: u64,
+    pushed: u64,
+    pub(super) stored: Stored,
+    /// The file that is being read.
+    source: SourceFile,
+    sources: Vec<SourceFile>,
+}
+
+/// The part of one device that is being written.
+struct DeviceParts {
+    device: String,
+    folder: String,
+    part: Part,
+    file: Option<StoredFile>,
+    name: String,
+    packets: u64,
+    first_ns: u64,
+    last_group_len: u64,
+    interfaces: BTreeMap<u32, CapturedInterface>,
+    sources: Vec<SourceFile>,
+}
+
+/// A file could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}")]
+pub(super) struct StoreError {
+    place: String,
+    source: io::Error,
+}
+
+impl DataSet {
+    pub(super) fn new(store: Store, run: &str, host: &str, has_bytes: bool) -> Self {
+        Self {
+            store,
+            run: run.to_owned(),
+            host: host.to_owned(),
+            has_bytes,
+            devices: Vec::new(),
+            by_name: BTreeMap::new(),
+            parts: 0,
+            pushed: 0,
+            stored: Stored::default(),
+            source: SourceFile::default(),
+            sources: Vec::new(),
+        }
+    }
+
+    /// Packets that follow are from this file.
+    pub(super) fn begin_source(&mut self, source: SourceFile) {
+        self.sources.push(source.clone());
+        self.source = source;
+    }
+
+    /// The number of a device, for packets of one of its interfaces.
+    pub(super) fn device(&mut self, name: &str, interface: CapturedInterface) -> Result<usize, StoreError> {
+        let number = match self.by_name.get(name) {
+            Some(number) => *number,
+            None => {
+                let folder = columns::device_folder(&self.run, &self.host, name);
+                self.devices.push(DeviceParts::new(name, folder, self.has_bytes));
+                self.by_name.insert(name.to_owned(), self.devices.len() - 1);
+                self.devices.len() - 1
+            }
+        };
+        let known = self.devices[number].interfaces.get(&interface.number);
+        if known.is_some_and(|known| *known != interface) {
+            // Another file counts its interfaces differently.
+            self.end_part(number)?;
+            self.devices[number].interfaces.clear();
+        }
+        self.devices[number].interfaces.insert(interface.number, interface);
+        Ok(number)
+    }
+
+    /// Adds a packet of a device.
+    pub(super) fn push(&mut self, device: usize, row: &PacketRow<'_>) -> Result<(), StoreError> {
+        let first_ns = self.devices[device].first_ns;
+        if self.devices[device].packets > 0 && row.time_ns.abs_diff(first_ns) >= PART_NS_MAX {
+            self.end_part(device)?;
+        }
+        let parts = &mut self.devices[device];
+        if parts.packets == 0 {
+            parts.first_ns = row.time_ns;
+            parts.name = format!("{}/{}", parts.folder, columns::part_name(row.time_ns, self.parts));
+            self.parts += 1;
+        }
+        if parts.sources.last() != Some(&self.source) {
+            parts.sources.push(self.source.clone());
+        }
+        parts.part.push(row);
+        parts.packets += 1;
+        if parts.part.rows() >= ROWS_MAX || parts.part.pending_len() >= PENDING_LEN_MAX {
+            self.end_group(device)?;
+        }
+        self.pushed += 1;
+        if self.pushed.is_multiple_of(LOOK_EVERY) { self.limit_memory() } else { Ok(()) }
+    }
+
+    /// Ends all parts, and writes the losses of each device.
+    pub(super) fn finish(&mut self, losses: &BTreeMap<String, Vec<LossRow>>) -> Result<(), StoreError> {
+        for number in 0..self.devices.len() {
+            self.end_part(number)?;
+            let parts = &self.devices[number];
+            let interfaces: Vec<_> = parts.interfaces.values().cloned().collect();
+            let keys = [Key::source(&self.sources), Key::interfaces(&interfaces)];
+            let rows = losses.get(&parts.device).map_or(&[][..], Vec::as_slice);
+            let rows: Vec<LossRow> =
+                rows.iter().map(|row| LossRow { host: self.host.clone(), ..row.clone() }).collect();
+            let name = format!("{}/{}", parts.folder, columns::loss_name(0));
+            let bytes = columns::loss_file(&rows, &keys);
+            let write = || -> io::Result<()> {
+                let mut file = self.store.create(&name)?;
+                file.write(&bytes)?;
+                file.finish()
+            };
+            write().map_err(|source| self.failed(&name, source))?;
+            self.stored.files += 1;
+            self.stored.bytes += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes the row group with the most memory if all take too much.
+    fn limit_memory(&mut self) -> Result<(), StoreError> {
+        let pending = |parts: &DeviceParts| parts.part.pending_len();
+        if self.devices.iter().map(pending).sum::<u64>() < PENDING_LEN_MAX {
+            return Ok(());
+        }
+        let largest = (0..self.devices.len()).max_by_key(|number| pending(&self.devices[*number]));
+        largest.map_or(Ok(()), |largest| self.end_group(largest))
+    }
+
+    fn end_group(&mut self, device: usize) -> Result<(), StoreError> {
+        let written = self.devices[device].write_group(&self.store);
+        let is_long = written.map_err(|source| self.failed(&self.devices[device].name, source))?;
+        if is_long { self.end_part(device) } else { Ok(()) }
+    }
+
+    fn end_part(&mut self, device: usize) -> Result<(), StoreError> {
+        if self.devices[device].packets == 0 {
+            return Ok(());
+        }
+        let written = self.devices[device].finish(&self.store);
+        let len = written.map_err(|source| self.failed(&self.devices[device].name, source))?;
+        self.stored.packets += std::mem::take(&mut self.devices[device].packets);
+        self.stored.files += 1;
+        self.stored.bytes += len;
+        Ok(())
+    }
+
+    fn failed(&self, name: &str, source: io::Error) -> StoreError {
+        StoreError { place: self.store.place(name), source }
+    }
+}
+
+impl DeviceParts {
+    fn new(device: &str, folder: String, has_bytes: bool) -> Self {
+        Self {
+            device: device.to_owned(),
+            folder,
+            part: Part::new(has_bytes),
+            file: None,
+            name: String::new(),
+            packets: 0,
+            first_ns: 0,
+            last_group_len: 0,
+            interfaces: BTreeMap::new(),
+            sources: Vec::new(),
+        }
+    }
+
+    /// Writes the row group at hand. True if another one would make the part too long.
+    fn write_group(&mut self, store: &Store) -> io::Result<bool> {
+        let Some(group) = self.part.end_row_group() else { return Ok(false) };
+        if self.file.is_none() {
+            let mut file = store.create(&self.name)?;
+            file.write(Part::header())?;
+            self.file = Some(file);
+        }
+        self.file.as_mut().expect("it was created").write(group.bytes())?;
+        self.last_group_len = group.bytes().len() as u64;
+        self.part.keep(group);
+        Ok(self.part.len() + self.last_group_len > PART_LEN_MAX)
+    }
+
+    /// Completes the part; returns its length.
+    fn finish(&mut self, store: &Store) -> io::Result<u64> {
+        self.write_group(store)?;
+        let interfaces: Vec<_> = self.interfaces.values().cloned().collect();
+        let keys = [Key::source(&std::mem::take(&mut self.sources)), Key::interfaces(&interfaces)];
+        let len = self.part.len();
+        let footer = self.part.footer(&keys);
+        let mut file = self.file.take().expect("a part with packets has a row group");
+        file.write(&footer)?;
+        file.finish()?;
+        Ok(len + footer.len() as u64)
+    }
+}

@@ -1,0 +1,106 @@
+//! The report of an export: a table, or JSON as `wirerate.export/1`.
+
+use super::args::{Args, ExportFormat};
+use super::data_set::Stored;
+use crate::cmd::replay::input::is_stdin;
+use crate::out;
+use crate::outcome::{Failure, Outcome};
+use crate::units::{Table, quantity_of};
+use serde::Serialize;
+
+/// Name and version of the report as JSON.
+const SCHEMA: &str = "wirerate.export/1";
+
+/// How an export ended.
+pub(super) struct Report {
+    pub(super) to: ExportFormat,
+    pub(super) output: String,
+    /// Packets that were read.
+    pub(super) packets: u64,
+    pub(super) stored: Stored,
+    /// Frames that the capture lost, as far as the files say.
+    pub(super) lost: u64,
+    /// Why the output did not take more.
+    pub(super) failure: Option<anyhow::Error>,
+    /// What is wrong with the files that were read.
+    pub(super) damages: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct JsonReport<'a> {
+    output: &'a str,
+    packets: u64,
+    stored: u64,
+    not_stored: u64,
+    files: u64,
+    bytes: u64,
+    lost: u64,
+    failure: Option<String>,
+    damages: &'a [String],
+}
+
+/// Damages beyond this number are counted only.
+const DAMAGES_MAX: usize = 5;
+
+impl Report {
+    /// Prints the report; returns how the export ended.
+    pub(super) fn conclude(&self, args: &Args) -> Result<Outcome, Failure> {
+        for why in self.damages.iter().take(DAMAGES_MAX) {
+            eprintln!("wirerate: {why}");
+        }
+        if self.damages.len() > DAMAGES_MAX {
+            let more = quantity_of((self.damages.len() - DAMAGES_MAX) as u64, "more damaged place");
+            eprintln!("wirerate: {more}");
+        }
+        let failure = self.failure.as_ref().map(|why| format!("{why:#}"));
+        let not_stored = self.packets - self.stored.packets;
+        if let Some(why) = &failure {
+            let lost = quantity_of(not_stored, "packet");
+            eprintln!("wirerate: {lost} not stored: cannot write {why}");
+            eprintln!("  try: free space or another -o, then export again under another --run");
+        }
+        let is_pipe = self.to == ExportFormat::Pcapng && is_stdin(&args.output);
+        if args.json {
+            let json = out::json_line(SCHEMA, &self.as_json(failure, not_stored));
+            if is_pipe { eprint!("{json}") } else { out::text(&json)? }
+        } else {
+            let text = self.as_table(not_stored).to_string();
+            if is_pipe { eprint!("{text}") } else { out::report(&text)? }
+        }
+        Ok(if not_stored > 0 || !self.damages.is_empty() || self.failure.is_some() {
+            Outcome::No
+        } else {
+            Outcome::Done
+        })
+    }
+
+    fn as_json(&self, failure: Option<String>, not_stored: u64) -> JsonReport<'_> {
+        JsonReport {
+            output: &self.output,
+            packets: self.packets,
+            stored: self.stored.packets,
+            not_stored,
+            files: self.stored.files,
+            bytes: self.stored.bytes,
+            lost: self.lost,
+            failure,
+            damages: &self.damages,
+        }
+    }
+
+    fn as_table(&self, not_stored: u64) -> Table {
+        let mut table = Table::default();
+        let Stored { packets, files, bytes } = self.stored;
+        let place =
+            format!("{}: {}, {}", self.output, quantity_of(files, "file"), quantity_of(bytes, "byte"));
+        table.count("packets", self.packets, "");
+        table.count("stored", packets, &place);
+        if not_stored > 0 {
+            table.count("not stored", not_stored, "");
+        }
+        if self.lost > 0 {
+            table.count("lost", self.lost, "by the capture, as the files say; rows of loss-0.parquet");
+        }
+        table
+    }
+}

@@ -1,0 +1,193 @@
+//! Capture files to a data set.
+
+use super::args::Args;
+use super::data_set::{DataSet, StoreError};
+use super::losses::Losses;
+use super::report::Report;
+use super::store::Store;
+use crate::cmd::replay::input::is_stdin;
+use crate::cmd::replay::playlist::open_records;
+use crate::cmd::replay::records::{Advance, FileRecords};
+use crate::outcome::{Failure, Refused};
+use crate::stop::Stop;
+use columns::{CapturedInterface, PacketRow, SourceFile};
+use std::fs::File;
+use std::hash::Hasher;
+use std::io::{self, Read};
+use std::path::Path;
+use twox_hash::XxHash64;
+
+/// Device of packets whose file names none.
+const DEVICE_UNKNOWN: &str = "unknown";
+/// Bytes that are read at once for a checksum.
+const READ_LEN: usize = 1 << 20;
+
+/// Reads all files, also after the output failed: the report says how many packets are not stored.
+pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
+    for file in args.files.iter().filter(|file| !is_stdin(file)) {
+        std::fs::metadata(file).refused(format!("read {}", file.display()))?;
+    }
+    let run = args.run.clone().unwrap_or_else(|| run_name(&args.files[0]));
+    let host = args.host.clone().unwrap_or_else(host::machine_name);
+    let store = Store::new(&args.output);
+    let folder = columns::run_folder(&run);
+    let act = || format!("write {}", store.place(&folder));
+    if store.has(&folder).refused(act())? {
+        return Err(Failure::refused(act(), anyhow::anyhow!("it is there already"))
+            .try_this("another --run, or another -o"));
+    }
+    let mut export = Export {
+        data_set: DataSet::new(store, &run, &host, !args.no_bytes),
+        losses: Losses::default(),
+        packets: 0,
+        failure: None,
+        damages: Vec::new(),
+        routes: Vec::new(),
+        sections: 0,
+    };
+    for path in &args.files {
+        let source = source_of(path).refused(format!("read {}", path.display()))?;
+        export.data_set.begin_source(source);
+        export.read(open_records(path, "export -o DIR")?, stop);
+    }
+    let rows = std::mem::take(&mut export.losses).rows();
+    let lost =
+        rows.values().flatten().map(|row| row.lost_ring.unwrap_or(0) + row.lost_nic.unwrap_or(0)).sum();
+    if export.failure.is_none() {
+        export.failure = export.data_set.finish(&rows).err();
+    }
+    Ok(Report {
+        to: args.to,
+        output: args.output.display().to_string(),
+        packets: export.packets,
+        stored: export.data_set.stored,
+        lost,
+        failure: export.failure.map(anyhow::Error::from),
+        damages: export.damages,
+    })
+}
+
+/// The name of a file without its extensions.
+fn run_name(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let stem = name.as_deref().and_then(|name| name.split('.').find(|part| !part.is_empty()));
+    match stem {
+        Some(stem) if !is_stdin(path) => stem.to_owned(),
+        _ => "stdin".to_owned(),
+    }
+}
+
+/// Length and checksum of a file; only its name for a stream.
+fn source_of(path: &Path) -> io::Result<SourceFile> {
+    let name = SourceFile { file: path.display().to_string(), ..SourceFile::default() };
+    if is_stdin(path) || !std::fs::metadata(path)?.is_file() {
+        return Ok(name);
+    }
+    let (mut file, mut hash, mut len) = (File::open(path)?, XxHash64::with_seed(0), 0);
+    let mut buffer = vec![0; READ_LEN];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(SourceFile {
+                bytes: Some(len),
+                xxh64: Some(format!("{:016x}", hash.finish())),
+                ..name
+            });
+        }
+        hash.write(&buffer[..read]);
+        len += read as u64;
+    }
+}
+
+/// An export while files are read.
+struct Export {
+    data_set: DataSet,
+    losses: Losses,
+    packets: u64,
+    failure: Option<StoreError>,
+    damages: Vec<String>,
+    /// Where packets of each interface of the section at hand go.
+    routes: Vec<Option<Route>>,
+    sections: u64,
+}
+
+/// What packets of one interface have in common.
+struct Route {
+    device: usize,
+    name: String,
+    is_hardware_time: Option<bool>,
+}
+
+impl Export {
+    fn read(&mut self, mut records: FileRecords, stop: &Stop) {
+        self.routes.clear();
+        while !stop.is_set() {
+            match records.advance() {
+                Advance::Packet => self.packet(&records),
+                Advance::Damaged(why) => self.damages.push(why),
+                Advance::Broken(why) => {
+                    self.damages.push(why);
+                    break;
+                }
+                Advance::End => break,
+            }
+        }
+        if stop.is_set() {
+            self.damages.push("stopped before the end of the files".to_owned());
+        }
+        records
+            .statistics()
+            .for_each(|(interface, statistics)| self.losses.statistics(interface, statistics));
+    }
+
+    fn packet(&mut self, records: &FileRecords) {
+        self.packets += 1;
+        if self.failure.is_some() {
+            return;
+        }
+        if let Err(error) = self.push(records) {
+            self.failure = Some(error);
+        }
+    }
+
+    fn push(&mut self, records: &FileRecords) -> Result<(), StoreError> {
+        if records.sections() != self.sections {
+            self.routes.clear();
+            self.sections = records.sections();
+        }
+        let (record, extras) = (records.record(self.packets), records.extras());
+        let interface = record.interface as usize;
+        if self.routes.get(interface).is_none_or(Option::is_none) {
+            let route = self.route(records)?;
+            self.routes.resize_with(self.routes.len().max(interface + 1), || None);
+            self.routes[interface] = Some(route);
+        }
+        let route = self.routes[interface].as_ref().expect("it is there now");
+        self.losses.packet(&route.name, record.time_ns, extras.drop_count);
+        let row = PacketRow {
+            time_ns: record.time_ns,
+            is_hardware_time: route.is_hardware_time,
+            interface: record.interface,
+            queue: extras.queue,
+            cpu: None,
+            frame_len: record.frame_len,
+            link_type: record.link_type,
+            data: record.data,
+        };
+        self.data_set.push(route.device, &row)
+    }
+
+    fn route(&mut self, records: &FileRecords) -> Result<Route, StoreError> {
+        let (record, interface) = (records.record(self.packets), records.interface());
+        let name = interface.and_then(|interface| interface.device()).unwrap_or(DEVICE_UNKNOWN).to_owned();
+        let captured = CapturedInterface {
+            number: record.interface,
+            name: interface.and_then(|interface| interface.name.clone()),
+            link_type: record.link_type,
+            snaplen: interface.map_or(0, |interface| interface.snaplen),
+        };
+        let device = self.data_set.device(&name, captured)?;
+        let is_hardware_time = interface.and_then(|interface| interface.is_hardware_time());
+        Ok(Route { device, name, is_hardware_time })
+    }
+}

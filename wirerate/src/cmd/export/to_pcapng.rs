@@ -1,0 +1,199 @@
+//! A data set, or some of its files, to one pcapng file.
+//!
+//! Files of one folder follow each other; packets of several folders are merged by time.
+
+use super::args::Args;
+use super::data_set::Stored;
+use super::report::Report;
+use crate::cmd::replay::input::is_stdin;
+use crate::outcome::{Failure, Refused};
+use crate::stop::Stop;
+use anyhow::Context as _;
+use columns::{CapturedInterface, ColumnsError, PacketReader, StoredPacket};
+use pcapng::{Interface, Packet, Section, Writer};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes that are written at once.
+const WRITE_LEN: usize = 1 << 20;
+
+pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
+    let mut folders = BTreeMap::new();
+    for path in &args.files {
+        let before: usize = folders.values().map(BTreeMap::len).sum();
+        find(path, &mut folders).refused(format!("read {}", path.display()))?;
+        if folders.values().map(BTreeMap::len).sum::<usize>() == before {
+            let why = anyhow::anyhow!("there are no files part-TIME-N.parquet");
+            return Err(Failure::refused(format!("read {}", path.display()), why).try_this(
+                "the folder that `wirerate export -o` or `wirerate capture --format parquet` wrote",
+            ));
+        }
+    }
+    let mut merge = Merge { streams: Vec::new(), damages: Vec::new() };
+    for files in folders.into_values() {
+        let stream = PartStream::open(files.into_values().collect())?;
+        merge.streams.extend(stream);
+    }
+    let act = || format!("write {}", args.output.display());
+    let output: Box<dyn Write> = match is_stdin(&args.output) {
+        true => Box::new(io::stdout()),
+        false => Box::new(File::create(&args.output).refused(act())?),
+    };
+    let (mut packets, mut failure) = (0, None);
+    let section = Section {
+        application: Some(concat!("wirerate ", env!("CARGO_PKG_VERSION")).to_owned()),
+        ..Section::default()
+    };
+    let mut writer = Writer::new(BufWriter::with_capacity(WRITE_LEN, output), &section).refused(act())?;
+    while !stop.is_set()
+        && let Some((packet, interface)) = merge.next()
+    {
+        packets += 1;
+        if failure.is_some() {
+            continue;
+        }
+        let written = put(&mut writer, &mut merge, &packet, interface);
+        failure = written.err().map(|why| why.context(args.output.display().to_string()));
+    }
+    let mut stored = Stored { packets, files: 1, bytes: writer.bytes_written() };
+    if let Err(why) = writer.finish() {
+        failure = failure.or(Some(anyhow::Error::from(why).context(args.output.display().to_string())));
+    }
+    if failure.is_some() {
+        // How much of a file that could not be written is whole is unknown.
+        stored.packets = 0;
+    }
+    if stop.is_set() {
+        merge.damages.push("stopped before the end of the data set".to_owned());
+    }
+    let output = args.output.display().to_string();
+    Ok(Report { to: args.to, output, packets, stored, lost: 0, failure, damages: merge.damages })
+}
+
+/// By folder, then by the time and number in their names.
+type Folders = BTreeMap<PathBuf, BTreeMap<(u64, u64), PathBuf>>;
+
+/// The files of packets at or below a path.
+fn find(path: &Path, folders: &mut Folders) -> io::Result<()> {
+    if fs::metadata(path)?.is_dir() {
+        return fs::read_dir(path)?.try_for_each(|entry| find(&entry?.path(), folders));
+    }
+    let name = path.file_name().and_then(|name| name.to_str());
+    if let (Some(place), Some(folder)) = (name.and_then(columns::parse_part_name), path.parent()) {
+        folders.entry(folder.to_owned()).or_default().insert(place, path.to_owned());
+    }
+    Ok(())
+}
+
+/// Writes a packet of an interface, which is described before its first packet.
+fn put(
+    writer: &mut Writer<impl Write>,
+    merge: &mut Merge,
+    packet: &StoredPacket,
+    stream: usize,
+) -> anyhow::Result<()> {
+    let stream = &mut merge.streams[stream];
+    let interface = match stream.numbers.get(&packet.interface) {
+        Some(number) => *number,
+        None => {
+            for CapturedInterface { number, name, link_type, snaplen } in stream.interfaces.clone() {
+                let interface = Interface { link_type, snaplen, name, ..Interface::default() };
+                stream.numbers.insert(number, writer.add_interface(&interface)?);
+            }
+            let number = stream.numbers.get(&packet.interface);
+            *number.with_context(|| format!("interface {} is not in the footer", packet.interface))?
+        }
+    };
+    writer.packet(&Packet {
+        interface,
+        time_ns: packet.time_ns,
+        frame_len: packet.frame_len,
+        data: packet.data(),
+        queue: packet.queue,
+        ..Packet::default()
+    })?;
+    Ok(())
+}
+
+/// The packets of all folders in order of time.
+struct Merge {
+    streams: Vec<PartStream>,
+    damages: Vec<String>,
+}
+
+impl Merge {
+    /// The next packet, and the number of its stream.
+    fn next(&mut self) -> Option<(StoredPacket, usize)> {
+        let time_ns = |number: &usize| self.streams[*number].next.as_ref().map(|packet| packet.time_ns);
+        let with_packet = (0..self.streams.len()).filter(|number| time_ns(number).is_some());
+        let earliest = with_packet.min_by_key(time_ns)?;
+        let packet = self.streams[earliest].advance(&mut self.damages)?;
+        Some((packet, earliest))
+    }
+}
+
+/// The packets of the files of one folder.
+struct PartStream {
+    files: VecDeque<PathBuf>,
+    reader: Option<(PathBuf, PacketReader<File>)>,
+    next: Option<StoredPacket>,
+    interfaces: Vec<CapturedInterface>,
+    /// Numbers of the interfaces in the file that is written.
+    numbers: BTreeMap<u32, u32>,
+}
+
+impl PartStream {
+    fn open(files: VecDeque<PathBuf>) -> Result<Option<Self>, Failure> {
+        let mut stream =
+            Self { files, reader: None, next: None, interfaces: Vec::new(), numbers: BTreeMap::new() };
+        // Files without bytes are refused before anything is written.
+        let Some(first) = stream.files.front().cloned() else { return Ok(None) };
+        stream.open_next().map_err(|why| {
+            let lacks_bytes = matches!(why.downcast_ref(), Some(ColumnsError::NoBytes));
+            let failure = Failure::refused(format!("read {}", first.display()), why);
+            if lacks_bytes { failure.try_this("export the capture file without --no-bytes") } else { failure }
+        })?;
+        let mut damages = Vec::new();
+        stream.advance(&mut damages);
+        Ok(Some(stream))
+    }
+
+    /// The packet at hand; reads the one after it.
+    fn advance(&mut self, damages: &mut Vec<String>) -> Option<StoredPacket> {
+        let packet = self.next.take();
+        while self.next.is_none() {
+            let Some((path, reader)) = &mut self.reader else {
+                if self.files.is_empty() {
+                    break;
+                }
+                let path = self.files[0].clone();
+                if let Err(why) = self.open_next() {
+                    damages.push(format!("{}: {why:#}", path.display()));
+                }
+                continue;
+            };
+            match reader.next_packet() {
+                Ok(Some(next)) => self.next = Some(next),
+                Ok(None) => self.reader = None,
+                Err(why) => {
+                    damages.push(format!("{}: {:#}", path.display(), anyhow::Error::from(why)));
+                    self.reader = None;
+                }
+            }
+        }
+        packet
+    }
+
+    fn open_next(&mut self) -> anyhow::Result<()> {
+        let path = self.files.pop_front().context("there are no more files")?;
+        let reader = PacketReader::new(File::open(&path)?)?;
+        if reader.interfaces() != self.interfaces {
+            self.interfaces = reader.interfaces().to_vec();
+            self.numbers.clear();
+        }
+        self.reader = Some((path, reader));
+        Ok(())
+    }
+}
