@@ -177,6 +177,7 @@ check_deb() {
 	isolated "$root" bash /tmp/upgrade.sh /tmp/wirerate.deb "$version" || fail "the upgrade"
 	left=$(diff <(echo "$before") <(files) || true)
 	[ -z "$left" ] || fail "after an upgrade, purging left or removed: $left"
+	[ ! -e "$root/run/wirerate" ] || fail "purging left /run/wirerate"
 	passed "the Debian package was installed, used, upgraded and purged"
 }
 
