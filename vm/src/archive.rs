@@ -77,6 +77,34 @@ impl Archive {
         added
     }
 
+    /// The programs and libraries of Debian packages for another processor, unpacked in a folder.
+    pub(crate) fn unpacked(&mut self, folder: &Path) -> Result<()> {
+        for (from, to) in [
+            ("bin", "bin"),
+            ("sbin", "bin"),
+            ("usr/bin", "bin"),
+            ("usr/sbin", "bin"),
+            ("lib", "lib"),
+            ("lib/aarch64-linux-gnu", "lib/aarch64-linux-gnu"),
+            ("usr/lib/aarch64-linux-gnu", "lib/aarch64-linux-gnu"),
+        ] {
+            let from = folder.join(from);
+            if !from.exists() {
+                continue;
+            }
+            for entry in fs::read_dir(&from).with_context(|| format!("cannot read {}", from.display()))? {
+                let path = entry?.path();
+                // A link to a name that these packages do not have is left out.
+                if path.is_file() {
+                    let name =
+                        path.file_name().and_then(|name| name.to_str()).context("a name that is no text")?;
+                    self.file(&format!("{to}/{name}"), &path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn file(&mut self, name: &str, path: &Path) -> Result<()> {
         self.folders_of(name)?;
         let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -8,12 +8,25 @@ use std::process::{Command, Stdio};
 const CACHE: &str = "/var/cache/wirerate/vm";
 /// Oldest first; `newest` is the reference.
 const NAMES: [&str; 3] = ["6.1", "6.12", "newest"];
+/// The kernel of a machine with an arm64 processor, which runs only when it is named.
+pub const ARM64: &str = "arm64";
+
+/// The processor of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processor {
+    /// That of most machines.
+    X86_64,
+    /// 64-bit Arm.
+    Arm64,
+}
 
 /// A kernel and its modules.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// `6.1`, `6.12` or `newest`.
+    /// `6.1`, `6.12`, `newest` or `arm64`.
     pub name: String,
+    /// What it runs on.
+    pub processor: Processor,
     /// The image that QEMU starts.
     pub(crate) image: PathBuf,
     /// The folder of its modules, in folders of folders.
@@ -31,6 +44,8 @@ pub struct KernelSet {
     /// Where QEMU finds what it reads itself: firmware, and its own modules.
     pub(crate) firmware: Vec<PathBuf>,
     pub(crate) qemu_modules: PathBuf,
+    /// The programs of machines, if they are not those of this one.
+    pub(crate) programs: Option<PathBuf>,
 }
 
 impl KernelSet {
@@ -39,28 +54,45 @@ impl KernelSet {
     /// # Errors
     /// When no machine can be started here: what is missing, and what to type.
     pub fn open() -> Result<Self> {
-        let cache = PathBuf::from(std::env::var_os("WIRERATE_VM_CACHE").unwrap_or(CACHE.into()));
+        let cache = cache();
         let (mut kernels, mut missing) = (Vec::new(), Vec::new());
         for name in NAMES {
-            match Kernel::in_folder(name, &cache.join(name)) {
+            match Kernel::in_folder(name, Processor::X86_64, &cache.join(name)) {
                 Ok(kernel) => kernels.push(kernel),
                 Err(why) => missing.push(why.to_string()),
             }
         }
         let root = cache.join("qemu/usr");
         let qemu = root.join("bin/qemu-system-x86_64");
-        let runs = Command::new(&qemu).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        ensure!(
-            runs.is_ok_and(|status| status.success()),
-            "{} does not run here; try: tools/install.sh vm",
-            qemu.display()
-        );
+        runs(&qemu, "vm")?;
         Ok(Self {
             kernels,
             missing,
             firmware: vec![root.join("share/qemu"), "/usr/share/seabios".into(), "/usr/share/qemu".into()],
             qemu_modules: root.join("lib/x86_64-linux-gnu/qemu"),
             qemu,
+            programs: None,
+        })
+    }
+
+    /// The kernel for arm64 alone, with the QEMU of this machine's distribution.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_arm64() -> Result<Self> {
+        let cache = cache();
+        let kernel = Kernel::in_folder(ARM64, Processor::Arm64, &cache.join(ARM64))?;
+        let programs = cache.join("arm64-programs");
+        ensure!(programs.exists(), "no {}; try: tools/install.sh vm-arm64", programs.display());
+        let qemu = PathBuf::from("qemu-system-aarch64");
+        runs(&qemu, "vm-arm64")?;
+        Ok(Self {
+            kernels: vec![kernel],
+            missing: Vec::new(),
+            qemu,
+            firmware: Vec::new(),
+            qemu_modules: "/usr/lib/x86_64-linux-gnu/qemu".into(),
+            programs: Some(programs),
         })
     }
 
@@ -77,14 +109,59 @@ impl KernelSet {
     }
 }
 
+fn cache() -> PathBuf {
+    std::env::var_os("WIRERATE_VM_CACHE").unwrap_or(CACHE.into()).into()
+}
+
+/// Refuses a QEMU that does not run; `set` of `tools/install.sh` has it.
+fn runs(qemu: &Path, set: &str) -> Result<()> {
+    let status = Command::new(qemu).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    ensure!(
+        status.is_ok_and(|status| status.success()),
+        "{} does not run here; try: tools/install.sh {set}",
+        qemu.display()
+    );
+    Ok(())
+}
+
+impl Processor {
+    /// Arguments of QEMU. Emulated: KVM inside another virtual machine hung or gave up where it was
+    /// tried.
+    pub(crate) fn machine(self) -> [&'static str; 4] {
+        let machine = match self {
+            Self::X86_64 => "q35",
+            Self::Arm64 => "virt",
+        };
+        ["-machine", machine, "-accel", "tcg,thread=multi"]
+    }
+
+    /// The model that has all that QEMU emulates.
+    pub(crate) fn cpu(self) -> &'static str {
+        match self {
+            Self::X86_64 => "max",
+            // Arm's own algorithm of pointer authentication is slow to emulate.
+            Self::Arm64 => "max,pauth-impdef=on",
+        }
+    }
+
+    /// The device of the serial line.
+    pub(crate) fn console(self) -> &'static str {
+        match self {
+            Self::X86_64 => "ttyS0",
+            Self::Arm64 => "ttyAMA0",
+        }
+    }
+}
+
 impl Kernel {
-    fn in_folder(name: &str, folder: &Path) -> Result<Self> {
+    fn in_folder(name: &str, processor: Processor, folder: &Path) -> Result<Self> {
         let (image, modules) = (folder.join("vmlinuz"), folder.join("modules"));
         ensure!(
             image.exists() && modules.exists(),
-            "no kernel {name} in {}; try: tools/install.sh vm",
-            folder.display()
+            "no kernel {name} in {}; try: tools/install.sh {}",
+            folder.display(),
+            if processor == Processor::Arm64 { "vm-arm64" } else { "vm" }
         );
-        Ok(Self { name: name.to_owned(), image, modules })
+        Ok(Self { name: name.to_owned(), processor, image, modules })
     }
 }

@@ -20,7 +20,7 @@ mod table;
 pub mod taps;
 
 pub use archive::MODULES;
-pub use kernels::{Kernel, KernelSet};
+pub use kernels::{ARM64, Kernel, KernelSet, Processor};
 pub use machine::Boot;
 pub use outcome::{CaseOutcome, Ending};
 pub use side::MachineRun;

@@ -16,9 +16,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Emulated: KVM inside another virtual machine hung or gave up where it was tried.
-const MACHINE: [&str; 4] = ["-machine", "q35", "-accel", "tcg,thread=multi"];
-const CPU: &str = "max";
 const MEMORY_MIB: &str = "2048";
 /// Programs of this machine that cases call; `sh` is dash, since busybox prefers its own `ip` to
 /// the real one.
@@ -44,6 +41,9 @@ const APPLETS: [&str; 30] = [
     "ls", "mkdir", "mount", "mv", "rm", "rmdir", "sed", "seq", "sleep", "sort", "tail", "timeout", "touch",
     "tr", "umount", "uname", "wc",
 ];
+
+/// And what it does in place of programs that only this machine has.
+const FOREIGN_APPLETS: [&str; 3] = ["bash", "kill", "sysctl"];
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -97,7 +97,8 @@ impl Boot<'_> {
     fn qemu(&self, archive: &File, cases: &[&Case], parameter: &str) -> Command {
         let has_taps = cases.iter().any(|case| taps::are_in(case.devices));
         let before = if has_taps { taps::BEFORE } else { &[] };
-        let mut command = qemu(self.lab, before, CPU, self.machine.cpus());
+        let mut command =
+            qemu(self.lab, self.kernel, before, self.kernel.processor.cpu(), self.machine.cpus());
         start(&mut command, self.kernel, archive, &format!("{parameter} {}", self.parameters));
         command
     }
@@ -105,9 +106,22 @@ impl Boot<'_> {
     fn pack(&self, cases: &[&Case]) -> Result<File> {
         let mut archive = Archive::create(nameless()?)?;
         archive.program("init", self.init)?;
-        archive.stripped("bin/wirerate", self.wirerate)?;
-        let programs = PROGRAMS.iter().map(|(name, here)| Ok((*name, archive::find_program(here)?)));
-        archive::programs(&mut archive, &programs.collect::<Result<HashMap<_, _>>>()?)?;
+        match &self.lab.programs {
+            None => {
+                archive.stripped("bin/wirerate", self.wirerate)?;
+                let programs = PROGRAMS.iter().map(|(name, here)| Ok((*name, archive::find_program(here)?)));
+                archive::programs(&mut archive, &programs.collect::<Result<HashMap<_, _>>>()?)?;
+                self.machine.add_files(&mut archive)?;
+            }
+            Some(programs) => {
+                archive.program("bin/wirerate", self.wirerate)?;
+                archive.unpacked(programs)?;
+                FOREIGN_APPLETS
+                    .iter()
+                    .try_for_each(|name| archive.link(&format!("bin/{name}"), "busybox"))?;
+                archive.link("bin/sh", "dash")?;
+            }
+        }
         APPLETS.iter().try_for_each(|applet| archive.link(&format!("bin/{applet}"), "busybox"))?;
         archive.link("bin/modprobe", "/init")?;
         archive.text("etc/passwd", "root:x:0:0:root:/root:/bin/sh\ntcpdump:x:1:1::/:/bin/false\n")?;
@@ -115,18 +129,17 @@ impl Boot<'_> {
         let mut modules: Vec<&str> = guest::MODULES.to_vec();
         modules.extend(cases.iter().flat_map(|case| case.modules));
         archive.modules(self.kernel, &modules)?;
-        self.machine.add_files(&mut archive)?;
         archive.finish()
     }
 }
 
 /// QEMU without a device, which ends when the thread that started it does; `before` are words that
 /// run it.
-pub(crate) fn qemu(lab: &KernelSet, before: &[&str], cpu: &str, cpus: u32) -> Command {
+pub(crate) fn qemu(lab: &KernelSet, kernel: &Kernel, before: &[&str], cpu: &str, cpus: u32) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).args(before).arg(&lab.qemu);
     command.env("QEMU_MODULE_DIR", &lab.qemu_modules);
-    command.args(MACHINE).args(["-cpu", cpu, "-smp", &cpus.to_string(), "-m", MEMORY_MIB]);
+    command.args(kernel.processor.machine()).args(["-cpu", cpu, "-smp", &cpus.to_string(), "-m", MEMORY_MIB]);
     command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
     for folder in &lab.firmware {
         command.arg("-L").arg(folder);
@@ -140,8 +153,8 @@ pub(crate) fn start(command: &mut Command, kernel: &Kernel, archive: &File, word
     command.arg(format!("/proc/{}/fd/{}", std::process::id(), archive.as_raw_fd()));
     // Mitigations cost a lot under emulation and protect nothing there; a host that has other work
     // lets a kernel wait for its timer until it believes that there is none.
-    let common = "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off no_timer_check rdinit=/init";
-    command.args(["-append", &format!("{common} {words}")]);
+    let common = "quiet loglevel=3 panic=-1 mitigations=off no_timer_check rdinit=/init";
+    command.args(["-append", &format!("console={} {common} {words}", kernel.processor.console())]);
 }
 
 /// What the machine wrote until it ended. One that writes nothing for the time `silence` is ended:

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vm::cases::{self, Case, MachineType};
-use vm::{CaseOutcome, Ending, Kernel, KernelSet, MachineRun, guest, taps};
+use vm::{ARM64, CaseOutcome, Ending, Kernel, KernelSet, MachineRun, guest, taps};
 
 /// Longest that a machine may write nothing; its longest case takes a minute on an idle host.
 const SILENCE: Duration = Duration::from_secs(600);
@@ -22,7 +22,8 @@ const TURNS: &str = "5";
 #[derive(Parser)]
 #[command(name = "wirerate-vm")]
 struct Arguments {
-    /// Only this kernel: 6.1, 6.12 or newest
+    /// Only this kernel: 6.1, 6.12, newest, or arm64, which runs on a machine of that processor and
+    /// only when it is named
     #[arg(long)]
     kernel: Option<String>,
     /// Only cases whose name holds this
@@ -44,6 +45,9 @@ struct Arguments {
     /// The program to run there
     #[arg(long, env = "WIRERATE", default_value = "target/release/wirerate")]
     wirerate: PathBuf,
+    /// This program, built for the processor of the machine
+    #[arg(long, value_name = "FILE")]
+    init: Option<PathBuf>,
 }
 
 fn main() -> Result<ExitCode> {
@@ -66,7 +70,8 @@ fn main() -> Result<ExitCode> {
 
 fn host(arguments: &Arguments) -> Result<ExitCode> {
     let is_ci = testkit::is_ci();
-    let mut lab = match KernelSet::open() {
+    let is_arm64 = arguments.kernel.as_deref() == Some(ARM64);
+    let mut lab = match if is_arm64 { KernelSet::open_arm64() } else { KernelSet::open() } {
         Err(why) if !is_ci => {
             testkit::skip(why);
             return Ok(ExitCode::SUCCESS);
@@ -89,7 +94,10 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
     let run = MachineRun {
         lab: &lab,
         wirerate: arguments.wirerate.clone(),
-        init: std::env::current_exe().context("cannot find this program")?,
+        init: match &arguments.init {
+            Some(init) => init.clone(),
+            None => std::env::current_exe().context("cannot find this program")?,
+        },
         parameters: parameters(arguments.rates.is_some()),
         silence: SILENCE,
         stop: &stop,
@@ -130,6 +138,9 @@ fn wanted_cases(arguments: &Arguments, missing: &mut Vec<String>) -> Vec<&'stati
     let default = arguments.rates.as_ref().map(|_| "rates");
     let only = arguments.only.as_deref().or(default).unwrap_or_default();
     let mut cases: Vec<_> = cases::all().into_iter().filter(|case| case.name.contains(only)).collect();
+    if arguments.kernel.as_deref() == Some(ARM64) {
+        cases.retain(|case| case.is_for_any_processor());
+    }
     if cases.iter().any(|case| case.has_taps())
         && let Some(why) = taps::trouble()
     {

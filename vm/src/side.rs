@@ -94,11 +94,16 @@ fn in_order(all: &[(String, Vec<CaseOutcome>)], kernel: &str, cases: &[&Case]) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ending;
+    use crate::{Ending, Processor};
     use std::collections::BTreeMap;
 
     fn kernel(name: &str) -> Kernel {
-        Kernel { name: name.to_owned(), image: PathBuf::new(), modules: PathBuf::new() }
+        Kernel {
+            name: name.to_owned(),
+            processor: Processor::X86_64,
+            image: PathBuf::new(),
+            modules: PathBuf::new(),
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Small<'_> {
         }
         archive.modules(kernel, self.modules)?;
         let archive = archive.finish()?;
-        let mut command = machine::qemu(&lab, &[], CPU, 1);
+        let mut command = machine::qemu(&lab, kernel, &[], CPU, 1);
         machine::start(&mut command, kernel, &archive, "");
         command.args(["-display", "none", "-serial", "stdio"]).stdin(Stdio::null());
         machine::watch(&mut command, self.silence, &AtomicBool::new(false))

@@ -101,6 +101,12 @@ pub struct Case {
 }
 
 impl Case {
+    /// True when it needs no card, no module, and no files but the programs of every machine.
+    #[must_use]
+    pub fn is_for_any_processor(&self) -> bool {
+        self.machine == MachineType::Common && self.modules.is_empty() && self.devices.is_empty()
+    }
+
     /// True when it needs what [`taps`](crate::taps) makes.
     #[must_use]
     pub fn has_taps(&self) -> bool {
