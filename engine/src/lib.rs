@@ -58,6 +58,6 @@ pub use replay::{
 };
 pub use requirements::TxOptions;
 pub use run::{End, Limits, Run, RunReport, Step};
-pub use start_barrier::StartBarrier;
+pub use start_barrier::{StartBarrier, StartGate};
 pub use worker::{Request, RunHandle, Snapshot, Worker, Workers};
 pub use xdp::{BATCH_DEFAULT, BATCH_MAX};

@@ -10,7 +10,45 @@ use std::time::Duration;
 pub struct StartBarrier {
     state: Mutex<BarrierState>,
     all_here: Condvar,
-    start_at: Option<StartTime>,
+    /// The runs start at a requested time, which may be set later.
+    is_timed: bool,
+}
+
+/// Runs that wait for the time to start at, once their engines are built.
+#[derive(Clone, Debug)]
+pub struct StartGate(Arc<StartBarrier>);
+
+impl StartGate {
+    /// Of a barrier that is held.
+    pub(crate) fn of(barrier: Arc<StartBarrier>) -> Self {
+        Self(barrier)
+    }
+
+    /// Waits up to `timeout` until all runs are ready to start, or have failed; true if they are.
+    pub fn wait_until_ready(&self, timeout: Duration) -> bool {
+        let is_early = |state: &mut BarrierState| state.missing > 0;
+        let waited = self.0.all_here.wait_timeout_while(self.0.lock(), timeout, is_early);
+        waited.unwrap_or_else(PoisonError::into_inner).0.missing == 0
+    }
+
+    /// Lets the runs start at `time`. The first time counts. Runs that are not ready then fail with
+    /// [`crate::EngineError::ReadyTooLate`].
+    pub fn open(&self, time: StartTime) {
+        let mut state = self.0.lock();
+        if let BarrierTime::Held = state.time {
+            state.time = BarrierTime::At(time);
+            self.0.decide(&mut state);
+        }
+    }
+}
+
+/// When the runs of a barrier are to start.
+#[derive(Clone, Copy, Debug)]
+enum BarrierTime {
+    Ready,
+    At(StartTime),
+    /// At a time that a [`StartGate`] gets later.
+    Held,
 }
 
 /// When the runs of a barrier start.
@@ -27,6 +65,7 @@ pub(crate) enum GroupStart {
 #[derive(Debug)]
 struct BarrierState {
     missing: usize,
+    time: BarrierTime,
     /// Set when the last thread arrives.
     start: Option<GroupStart>,
 }
@@ -35,10 +74,19 @@ impl StartBarrier {
     /// For this number of threads, each with one order. The runs start when all are ready, or at
     /// `start_at` if all are ready before.
     pub fn new(threads: usize, start_at: Option<StartTime>) -> Self {
+        Self::with_time(threads, start_at.map_or(BarrierTime::Ready, BarrierTime::At))
+    }
+
+    /// For runs that start at a time that is set later.
+    pub(crate) fn held(threads: usize) -> Self {
+        Self::with_time(threads, BarrierTime::Held)
+    }
+
+    fn with_time(threads: usize, time: BarrierTime) -> Self {
         Self {
-            state: Mutex::new(BarrierState { missing: threads, start: None }),
+            state: Mutex::new(BarrierState { missing: threads, time, start: None }),
             all_here: Condvar::new(),
-            start_at,
+            is_timed: !matches!(time, BarrierTime::Ready),
         }
     }
 
@@ -50,13 +98,21 @@ impl StartBarrier {
     fn arrive(&self) {
         let mut state = self.lock();
         state.missing = state.missing.saturating_sub(1);
-        if state.missing == 0 {
-            state.start.get_or_insert_with(|| match self.start_at {
-                None => GroupStart::Ready(SystemClock.now_ns()),
-                Some(time) => time.late_ns().map_or(GroupStart::At(time), GroupStart::TooLate),
-            });
-            self.all_here.notify_all();
+        self.decide(&mut state);
+    }
+
+    /// Sets the start once all threads are here and its time is known.
+    fn decide(&self, state: &mut BarrierState) {
+        if state.missing > 0 {
+            return;
         }
+        let start = match state.time {
+            BarrierTime::Ready => Some(GroupStart::Ready(SystemClock.now_ns())),
+            BarrierTime::At(time) => Some(time.late_ns().map_or(GroupStart::At(time), GroupStart::TooLate)),
+            BarrierTime::Held => None,
+        };
+        state.start = state.start.or(start);
+        self.all_here.notify_all();
     }
 
     /// Waits up to `timeout` for the last thread; returns the start.
@@ -89,7 +145,7 @@ impl Ticket {
 
     /// True if the runs start at a requested time.
     pub(crate) fn has_start_time(&self) -> bool {
-        self.barrier.start_at.is_some()
+        self.barrier.is_timed
     }
 
     fn arrive(&mut self) {
@@ -135,6 +191,22 @@ mod tests {
         assert!(panicked.join().is_err());
         let starts: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().expect("it goes on")).collect();
         assert_eq!(starts[0], starts[1], "one instant for all");
+    }
+
+    #[test]
+    fn a_gate_gives_runs_that_are_ready_their_time() {
+        let barrier = Arc::new(StartBarrier::held(2));
+        let gate = StartGate::of(Arc::clone(&barrier));
+        let mut tickets = [(); 2].map(|()| Ticket::of(Some(Arc::clone(&barrier))));
+        assert_eq!(tickets[0].wait(Duration::ZERO), None);
+        assert!(!gate.wait_until_ready(Duration::ZERO), "one is missing");
+        assert_eq!(tickets[1].wait(Duration::ZERO), None, "all are here, without a time");
+        assert!(gate.wait_until_ready(Duration::ZERO));
+        let time = StartTime { unix_ns: SystemClock.wall_ns() + 3_600_000_000_000 };
+        gate.open(time);
+        gate.open(StartTime { unix_ns: 1 });
+        let starts = tickets.each_mut().map(|ticket| ticket.wait(Duration::ZERO));
+        assert_eq!(starts, [Some(GroupStart::At(time)); 2], "the first time counts");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::requirements::Requirements;
 use crate::run::{BURST_NS, End, Limits, Run, RunReport, Step, Wake};
 use crate::select::{Chosen, ThreadShared, build};
-use crate::start_barrier::{GroupStart, StartBarrier, Ticket};
+use crate::start_barrier::{GroupStart, StartBarrier, StartGate, Ticket};
 use crate::xdp::AttachPause;
 use crate::{EngineError, EngineKind, TxOptions};
 use host::{Netns, Stack, StartTime};
@@ -379,6 +379,25 @@ impl Workers {
         stop: Option<Arc<AtomicBool>>,
         start_at: Option<StartTime>,
     ) -> Vec<Arc<RunHandle>> {
+        self.start_with(requests, stop, |threads| StartBarrier::new(threads, start_at)).0
+    }
+
+    /// Like [`Self::start`], for runs that wait for the time to start at, which the gate gets.
+    pub fn arm(
+        &self,
+        requests: Vec<(u32, Request)>,
+        stop: Option<Arc<AtomicBool>>,
+    ) -> (Vec<Arc<RunHandle>>, StartGate) {
+        let (handles, barrier) = self.start_with(requests, stop, StartBarrier::held);
+        (handles, StartGate::of(barrier))
+    }
+
+    fn start_with(
+        &self,
+        requests: Vec<(u32, Request)>,
+        stop: Option<Arc<AtomicBool>>,
+        barrier: impl FnOnce(usize) -> StartBarrier,
+    ) -> (Vec<Arc<RunHandle>>, Arc<StartBarrier>) {
         let (mut handles, mut orders) = (Vec::new(), BTreeMap::<u32, Vec<WaitingRun>>::new());
         for (cpu, request) in requests {
             let handle = Arc::new(RunHandle { stop_too: stop.clone(), ..RunHandle::default() });
@@ -390,13 +409,13 @@ impl Workers {
             }
             handles.push(handle);
         }
-        let barrier = Arc::new(StartBarrier::new(orders.len(), start_at));
+        let barrier = Arc::new(barrier(orders.len()));
         for worker in &self.0 {
             if let Some(order) = orders.remove(&worker.cpu) {
                 worker.order(order, Some(Arc::clone(&barrier)));
             }
         }
-        handles
+        (handles, barrier)
     }
 }
 
@@ -519,8 +538,14 @@ impl Scheduler {
         if let Some(waiting) = order.waiting.pop_front() {
             let is_one_of_several = order.len() > 0 || !self.active.is_empty();
             let need = need(&waiting.request, &[], self.cpu, is_one_of_several);
-            let built = build(&need, &mut self.shared);
-            order.built.push((waiting, built));
+            match build(&need, &mut self.shared) {
+                // The start may be far away: the one who requested it should know now.
+                Err(error) if order.ticket.has_start_time() => {
+                    let WaitingRun { request, handle, .. } = waiting;
+                    handle.finish(RunReport::failed(error, self.clock.now_ns(), request.cursor));
+                }
+                built => order.built.push((waiting, built)),
+            }
             return;
         }
         let timeout = if self.active.is_empty() { CHECK_INTERVAL } else { Duration::ZERO };

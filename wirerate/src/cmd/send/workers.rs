@@ -4,7 +4,7 @@ use super::control::SendControl;
 use crate::monitor::sources::SendSource;
 use crate::outcome::Failure;
 use crate::stop::{BlockedSignals, Stop};
-use engine::{Burst, Limits, Request, RunHandle, RunReport, Worker, Workers};
+use engine::{Burst, Limits, Request, RunHandle, RunReport, StartGate, Worker, Workers};
 use host::{Netns, StartTime};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -106,6 +106,27 @@ impl WorkerSet {
         stop: &Stop,
         start_at: Option<StartTime>,
     ) -> Result<Self, Failure> {
+        let (cpus, workers) = Self::spawn(netns, &requests)?;
+        let handles = workers.start(requests, Some(stop.flag()), start_at);
+        Ok(Self { runs: cpus.into_iter().zip(handles).collect(), _workers: workers })
+    }
+
+    /// Like [`Self::start`], for runs whose time to start is not known yet: the gate gets it.
+    ///
+    /// # Errors
+    /// Those of [`Self::start`].
+    pub fn arm(
+        netns: &Netns,
+        requests: Vec<(u32, Request)>,
+        stop: &Stop,
+    ) -> Result<(Self, StartGate), Failure> {
+        let (cpus, workers) = Self::spawn(netns, &requests)?;
+        let (handles, gate) = workers.arm(requests, Some(stop.flag()));
+        Ok((Self { runs: cpus.into_iter().zip(handles).collect(), _workers: workers }, gate))
+    }
+
+    /// The CPU of each request, and a worker for each CPU.
+    fn spawn(netns: &Netns, requests: &[(u32, Request)]) -> Result<(Vec<u32>, Workers), Failure> {
         let cpus: Vec<u32> = requests.iter().map(|(cpu, _)| *cpu).collect();
         let spawn = |cpu: &u32| {
             Worker::spawn(*cpu, netns)
@@ -113,8 +134,7 @@ impl WorkerSet {
         };
         let unique: BTreeSet<u32> = cpus.iter().copied().collect();
         let workers: Workers = unique.iter().map(spawn).collect::<Result<_, _>>()?;
-        let handles = workers.start(requests, Some(stop.flag()), start_at);
-        Ok(Self { runs: cpus.into_iter().zip(handles).collect(), _workers: workers })
+        Ok((cpus, workers))
     }
 
     /// The runs as sources of metrics.
@@ -129,6 +149,11 @@ impl WorkerSet {
             SendSource { thread, cpu: *cpu, handle: Arc::clone(handle) }
         };
         self.runs.iter().map(source).collect()
+    }
+
+    /// The handles of the runs, in the order of the requests.
+    pub fn handles(&self) -> Vec<Arc<RunHandle>> {
+        self.runs.iter().map(|(_, handle)| Arc::clone(handle)).collect()
     }
 
     /// The controls of the runs; `limits` are those of the requests.

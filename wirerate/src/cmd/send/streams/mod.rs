@@ -59,15 +59,30 @@ pub fn prepare(
     seed: u64,
     measured: Option<u16>,
 ) -> Result<Vec<Stream>, Failure> {
+    prepare_numbered((0..).zip(entries).collect(), run, facts, seed, measured)
+}
+
+/// Like [`prepare`], for streams with these numbers.
+///
+/// # Errors
+/// Those of [`prepare`].
+pub fn prepare_numbered(
+    numbered: Vec<(u32, StreamEntry)>,
+    run: &Args,
+    facts: &DeviceFacts,
+    seed: u64,
+    measured: Option<u16>,
+) -> Result<Vec<Stream>, Failure> {
+    let (numbers, entries): (Vec<u32>, Vec<StreamEntry>) = numbered.into_iter().unzip();
     let paces = paces(&entries, Rate::of(run)?)?;
-    let prepare = |(index, (mut entry, pace)): (usize, (StreamEntry, Rate))| {
+    let prepare = |(index, (mut entry, pace)): (u32, (StreamEntry, Rate))| {
         let is_own = entry.frame.is_some() || entry.args.has_packet_options();
         if let Some(run) = measured {
             sign(&mut entry, is_own, run)?;
         }
         let seed = match index {
             0 => seed,
-            index => Rng::for_worker(seed, index as u64).0,
+            index => Rng::for_worker(seed, index.into()).0,
         };
         let seed = entry.args.seed.unwrap_or(seed);
         let packets = match &entry.frame {
@@ -88,7 +103,7 @@ pub fn prepare(
         };
         // A stream is a flow.
         config.signature.flow_count = 1;
-        let (index, is_measured) = (index as u32, measured.is_some());
+        let is_measured = measured.is_some();
         let stream = Stream { entry, pace, config, packets: None, seed, index, is_measured };
         let packets = packets.map(|packets| stream.marked(packets)).transpose()?;
         let mut stream = Stream { packets, ..stream };
@@ -97,7 +112,7 @@ pub fn prepare(
         }
         Ok(stream)
     };
-    entries.into_iter().zip(paces).enumerate().map(prepare).collect()
+    numbers.into_iter().zip(entries.into_iter().zip(paces)).map(prepare).collect()
 }
 
 /// The rate of each stream: its own, or its part of the rate of the run.
