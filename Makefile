@@ -1,7 +1,7 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install uninstall package package-test reproducible demo check test netns vm vm-arm64 bench lint fmt docs clean
+.PHONY: help build install uninstall package package-test reproducible demo check test netns fleet vm vm-arm64 bench lint fmt docs clean
 
 WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
 export WIRERATE
@@ -61,7 +61,7 @@ demo: build ## two namespaces, ten million frames, a capture, a report (as root)
 WITH_SIGNALS := env --default-signal=INT,QUIT,HUP,TERM
 
 # Tests that need neither root nor the built program; others print that they were skipped.
-CHECKS := architecture decode docs fuzz golden oracle ours properties recordings trafgen translated
+CHECKS := architecture decode docs fuzz golden model oracle ours properties recordings trafgen translated
 
 check: ## formatting, clippy, unit, golden and property tests, without root, in two minutes
 	@tools/install.sh build
@@ -82,6 +82,13 @@ test: build ## unit, golden, property, fuzz and end-to-end tests (the last as ro
 netns: build ## the end-to-end tests alone (as root)
 	@tools/install.sh netns
 	$(WITH_SIGNALS) cargo test --package wirerate --test netns --locked
+
+# Its keys, faults and 200 hosts; the messages, states and sums are pure and need no root.
+fleet: export WIRERATE_FUZZ_SECONDS ?= 30
+fleet: build ## tests of `wirerate fleet` with a real nats-server (as root)
+	@tools/install.sh netns
+	cargo test --package fleet --package hub --locked
+	$(WITH_SIGNALS) cargo test --package wirerate --test netns --locked -- fleet::
 
 # VM holds arguments: make vm VM="--kernel 6.1 --only engines"; VM=--shell starts a shell in a machine.
 vm: build ## on Debian's kernels 6.1, 6.12 and the newest, in virtual machines

@@ -222,6 +222,16 @@ install_go_client() {
 		rm -rf -- "$folder/source" && cp --recursive "$source" "$folder/source"
 }
 
+# The hub of `wirerate fleet`, for its tests: Debian 12 has a version that is too old.
+install_nats_server() {
+	local folder=/var/cache/wirerate/nats go_folder=/var/cache/wirerate/go version=2.15.2 GO
+	[ ! -x "$folder/nats-server" ] || return 0
+	mkdir -p "$folder" "$go_folder" && find_go "$go_folder" || return
+	echo "building nats-server $version in $folder (some minutes, once)" >&2
+	GOPATH=$go_folder/modules GOCACHE=$go_folder/cache GOFLAGS=-modcacherw GOBIN=$folder \
+		"$GO" install "github.com/nats-io/nats-server/v2@v$version"
+}
+
 # Debian's packages start servers on all addresses, so only their programs are unpacked.
 install_prometheus() {
 	local folder=/var/cache/wirerate/prometheus work package
@@ -253,8 +263,10 @@ test)
 	install_python_packages || true
 	install_older_snappi || true
 	install_go_client || true
+	install_nats_server || true
 	install_prometheus || true
 	;;
+netns) install_nats_server || true ;;
 bench) install_python_packages || true ;;
 docs) install_mdbook ;;
 package | package-test) install_targets x86_64-unknown-linux-musl aarch64-unknown-linux-musl ;;

@@ -108,7 +108,7 @@ check_image() {
 
 check_units() {
 	local root=$1 unit exposure complaints
-	for unit in wirerate wirerate-otg; do
+	for unit in wirerate wirerate-otg wirerate-agent; do
 		complaints=$(systemd-analyze --root="$root" --man=no verify "$root/lib/systemd/system/$unit.service" 2>&1) ||
 			fail "systemd-analyze verify $unit: $complaints"
 		exposure=$(systemd-analyze security --offline=true --no-pager "$root/lib/systemd/system/$unit.service" |

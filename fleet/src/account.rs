@@ -87,6 +87,8 @@ pub struct FlowAccount {
     pub reordered: Option<u64>,
     /// Frames that the sender's driver rejected, as far as known.
     pub errors: Option<u64>,
+    /// When the first frame arrived, by the clock of the receiver.
+    pub first_ns: Option<u64>,
 }
 
 /// A host.
@@ -174,7 +176,9 @@ impl Account {
             .map(|(id, planned)| flow(id, &planned.name, (&planned.from, &planned.to), planned.count, words))
             .collect();
         let verdict = match () {
-            () if !plan.hosts.iter().any(|host| host.is_armed) => Verdict::NotStarted,
+            () if !hosts.iter().zip(&plan.hosts).any(|(host, order)| order.is_armed && has_started(host)) => {
+                Verdict::NotStarted
+            }
             () if hosts.iter().all(|host| host.is_whole) => Verdict::Whole,
             () => Verdict::Partial,
         };
@@ -226,13 +230,21 @@ fn host(order: &HostOrder, words: &LastWords) -> HostAccount {
         is_whole: matches!(end, Some(RunEnd::Done | RunEnd::Stopped)),
         end,
         why: match stat {
-            _ if !order.is_armed => Some("was not ready, so it did not start".to_owned()),
+            _ if !order.is_armed => {
+                let why = order.why.as_deref().unwrap_or("for an unknown reason");
+                Some(why.to_owned())
+            }
             stat => stat.and_then(|stat| stat.why.clone()),
         },
         last_number: stat.map_or(0, |stat| stat.number),
         last_time_ns: stat.map(|stat| stat.time_ns),
         released_late_ns: stat.and_then(|stat| stat.released_late_ns),
     }
+}
+
+/// False if it is known that the host did not start.
+fn has_started(host: &HostAccount) -> bool {
+    !matches!(host.end, Some(RunEnd::Aborted | RunEnd::Late))
 }
 
 /// The counts of a flow at one end, and whether they are the last ones.
@@ -282,6 +294,7 @@ fn flow(
         duplicate: receiver.duplicate,
         reordered: receiver.reordered,
         errors: sender.errors,
+        first_ns: receiver.first_ns,
     }
 }
 
@@ -356,6 +369,9 @@ impl fmt::Display for Account {
         };
         writeln!(f, "run {}: {verdict}, {whole} of {} hosts ran to the end", self.run, self.hosts.len())?;
         let mut row = |name: &str, value: &dyn fmt::Display| writeln!(f, "  {name:<10} {value}");
+        if self.verdict == Verdict::NotStarted {
+            return self.hosts.iter().try_for_each(|host| row("host", &HostText(host, 0)));
+        }
         row("sent", &self.sent)?;
         row("received", &self.received)?;
         row("lost", &self.lost)?;
@@ -432,7 +448,7 @@ impl fmt::Display for HostText<'_> {
                     "lost{why}; last word number {last_number}, {after} after the start: its counts are lower bounds"
                 )
             }
-            (None, None) if why.is_empty() => write!(f, "lost; it never reported, so its counts are unknown"),
+            (None, None) if why.is_empty() => write!(f, "it never reported"),
             (None, None) => f.write_str(why.trim_start_matches(", ")),
         }
     }
@@ -456,6 +472,7 @@ mod tests {
             is_armed: true,
             clock: Some(clock),
             boot_id: Some(host.to_owned()),
+            why: None,
         };
         let flow = PlannedFlow {
             name: "a".to_owned(),
@@ -480,6 +497,7 @@ mod tests {
             number,
             time_ns: 8_200_000_000,
             released_late_ns: counts.sent.map(|_| 40_000),
+            has_sent_all: end.is_some(),
             flows: vec![counts],
             receivers: Vec::new(),
             is_last: end.is_some(),

@@ -66,6 +66,10 @@ pub struct AgentRun {
     /// Frames received so far, and since when.
     quiet: (u64, u64),
     draining_ns: u64,
+    /// The counts at the end of its own sending were published.
+    has_told_end: bool,
+    /// All hosts have sent all.
+    is_over: bool,
 }
 
 impl AgentRun {
@@ -83,6 +87,8 @@ impl AgentRun {
             end: None,
             quiet: (0, 0),
             draining_ns: 0,
+            has_told_end: false,
+            is_over: false,
         }
     }
 
@@ -113,6 +119,11 @@ impl AgentRun {
     /// The controller lives.
     pub fn lease(&mut self, now_ns: u64) {
         self.heard_ns = self.heard_ns.max(now_ns);
+    }
+
+    /// The news that all hosts have sent all: late frames are all that can come.
+    pub fn drain(&mut self) {
+        self.is_over |= self.state == AgentState::Running;
     }
 
     /// The order to end.
@@ -155,7 +166,8 @@ impl AgentRun {
                 None => RunStep::Wait,
             };
         }
-        let is_over = now_ns >= self.start_ns.saturating_add(self.duration_ns);
+        let is_late = now_ns >= self.start_ns.saturating_add(self.duration_ns);
+        let is_over = is_late || (self.is_over && has_sent_all);
         if self.state == AgentState::Running && (self.end.is_some() || is_over) {
             self.state = AgentState::Draining;
             self.draining_ns = now_ns;
@@ -171,6 +183,9 @@ impl AgentRun {
             if has_sent_all && (is_quiet || is_long) {
                 return self.report(self.end.unwrap_or(RunEnd::Done));
             }
+        }
+        if has_sent_all && !std::mem::replace(&mut self.has_told_end, has_sent_all) {
+            return RunStep::Count;
         }
         if now_ns >= self.next_stat_ns {
             let behind = (now_ns - self.next_stat_ns) / self.stat_ns;
@@ -222,10 +237,25 @@ mod tests {
         run.lease(2001 * MS);
         assert_eq!(run.step(2002 * MS, false, 5), RunStep::Wait);
         assert_eq!(run.step(4000 * MS, true, 5), RunStep::StopSending);
+        assert_eq!(run.step(4001 * MS, true, 5), RunStep::Count, "all is sent");
         assert_eq!(run.step(4100 * MS, true, 6), RunStep::Count);
         assert_eq!(run.step(4299 * MS, true, 6), RunStep::Wait);
         assert_eq!(run.step(4300 * MS, true, 6), RunStep::Report(RunEnd::Done));
         assert_eq!((run.step(9999 * MS, true, 6), run.state()), (RunStep::Wait, AgentState::Reported));
+    }
+
+    #[test]
+    fn a_run_drains_early_when_all_hosts_have_sent_all() {
+        let mut run = run();
+        run.drain();
+        run.go(&go(100), 0, 0).unwrap();
+        run.drain();
+        assert_eq!(run.step(100 * MS, false, 0), RunStep::Wait, "it has not started");
+        run.drain();
+        assert_eq!(run.step(101 * MS, false, 0), RunStep::Wait, "it still sends");
+        assert_eq!(run.step(102 * MS, true, 0), RunStep::StopSending);
+        assert_eq!(run.step(103 * MS, true, 0), RunStep::Count);
+        assert_eq!(run.step(302 * MS, true, 0), RunStep::Report(RunEnd::Done));
     }
 
     #[test]
@@ -237,7 +267,7 @@ mod tests {
         running.go(&go(1000), 0, 0).unwrap();
         running.step(1000 * MS, false, 0);
         assert_eq!(running.step(4000 * MS, false, 0), RunStep::StopSending);
-        assert_eq!(running.step(4300 * MS, true, 0), RunStep::Report(RunEnd::Orphaned));
+        assert_eq!(running.step(4300 * MS, true, 0), RunStep::Report(RunEnd::Orphaned), "before its counts");
     }
 
     #[test]
@@ -252,6 +282,7 @@ mod tests {
         assert_eq!((running.step(200 * MS, false, 0), running.state()), (RunStep::Wait, AgentState::Running));
         running.stop();
         assert_eq!(running.step(201 * MS, false, 0), RunStep::StopSending);
+        assert_eq!(running.step(202 * MS, true, 0), RunStep::Count);
         assert_eq!(running.step(600 * MS, true, 0), RunStep::Report(RunEnd::Stopped));
     }
 

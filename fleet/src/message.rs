@@ -325,6 +325,8 @@ pub struct FlowCounts {
     pub reordered: Option<u64>,
     /// Frames that came too late to tell a first copy from a duplicate.
     pub too_old: Option<u64>,
+    /// Time of day on the receiver when the first frame arrived.
+    pub first_ns: Option<u64>,
 }
 
 /// What a receiving port counts besides flows, since the start.
@@ -388,6 +390,8 @@ pub struct Stat {
     /// From the requested time until the first frame had been sent, by the host's own clock: of the
     /// sender that was last. `None` before, and of hosts that only receive.
     pub released_late_ns: Option<u64>,
+    /// None of its senders sends any more; always true of hosts that only receive.
+    pub has_sent_all: bool,
     /// Its flows.
     pub flows: Vec<FlowCounts>,
     /// Its receiving ports.
@@ -441,6 +445,8 @@ pub struct HostOrder {
     pub clock: Option<HostClock>,
     /// Identifies its kernel.
     pub boot_id: Option<String>,
+    /// Why it was not ready.
+    pub why: Option<String>,
 }
 
 /// A run that was started, as the stream keeps it: with it and the counts, a report needs no

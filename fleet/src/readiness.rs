@@ -134,6 +134,11 @@ impl Readiness {
             is_armed: answer.is_some(),
             clock: answer.map(|answer| answer.clock),
             boot_id: answer.map(|answer| answer.boot_id.clone()),
+            why: self
+                .objections
+                .iter()
+                .find(|objection| objection.host == *host)
+                .map(|objection| objection.why.clone()),
         }
     }
 }

@@ -29,6 +29,11 @@ pub fn stop(run: &Name) -> String {
     format!("wr.run.{run}.stop")
 }
 
+/// The news that all hosts have sent all.
+pub fn drain(run: &Name) -> String {
+    format!("wr.run.{run}.drain")
+}
+
 /// The order to forget a run that has not started.
 pub fn abort(run: &Name) -> String {
     format!("wr.run.{run}.abort")

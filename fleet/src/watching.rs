@@ -92,6 +92,15 @@ impl Watching {
         now_ns >= self.over_ns || (!self.is_hub_away && self.hosts.iter().all(is_settled))
     }
 
+    /// True if no host sends any more, as far as they are not lost: receivers may end.
+    pub fn has_sent_all(&self) -> bool {
+        let has_sent = |(name, host): (&Name, &HostWatch)| match self.words.of(name) {
+            Some(stat) => stat.has_sent_all || host.is_lost,
+            None => host.is_lost,
+        };
+        self.hosts.iter().all(has_sent)
+    }
+
     /// The newest counts of all hosts.
     pub fn words(&self) -> &LastWords {
         &self.words
@@ -110,8 +119,13 @@ mod tests {
     }
 
     fn watching() -> Watching {
-        let order =
-            |host: &str| HostOrder { host: name(host), is_armed: host != "h9", clock: None, boot_id: None };
+        let order = |host: &str| HostOrder {
+            host: name(host),
+            is_armed: host != "h9",
+            clock: None,
+            boot_id: None,
+            why: None,
+        };
         let plan = RunPlan {
             run: name("r"),
             start_at_ns: 0,
@@ -129,6 +143,7 @@ mod tests {
             number,
             time_ns: 0,
             released_late_ns: None,
+            has_sent_all: is_last,
             flows: Vec::new(),
             receivers: Vec::new(),
             is_last,
@@ -145,9 +160,9 @@ mod tests {
         assert_eq!(run.hear(stat("h1", 1, false), 101 * S), None);
         assert_eq!(run.tick(104 * S), [Notice::Lost(name("h2"), 4 * S)]);
         assert_eq!(run.tick(104 * S), [], "once");
-        assert!(!run.is_over(104 * S));
+        assert!(!run.is_over(104 * S) && !run.has_sent_all());
         run.hear(stat("h1", 2, true), 104 * S);
-        assert!(run.is_over(104 * S), "one ended, one is lost");
+        assert!(run.is_over(104 * S) && run.has_sent_all(), "one ended, one is lost");
         assert_eq!(run.hear(stat("h2", 1, false), 105 * S), Some(Notice::Back(name("h2"))));
         assert!(!run.is_over(105 * S));
         assert!(run.is_over(125 * S), "the end is long over");

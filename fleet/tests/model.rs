@@ -51,6 +51,7 @@ fn stat(host: &ModelHost, truth: &[Truth], time_ns: u64) -> Stat {
         number: host.number,
         time_ns,
         released_late_ns: None,
+        has_sent_all: host.stop_sending,
         flows: sent.chain(received).collect(),
         receivers: Vec::new(),
         is_last: host.end.is_some(),
@@ -78,6 +79,7 @@ fn plan(rng: &mut Rng, hosts: usize, flow_count: usize) -> RunPlan {
         is_armed: true,
         clock: None,
         boot_id: None,
+        why: None,
     });
     RunPlan {
         run: name("r", 0),

@@ -2,6 +2,7 @@
 
 use crate::outcome::Failure;
 use crate::units::{human_duration, utc_time};
+use fleet::HostClock;
 use host::{ClockQuality, StartTime};
 use serde::Serialize;
 use std::fmt;
@@ -42,21 +43,16 @@ pub struct StartReport {
     pub clock: HostClock,
 }
 
-/// How well the clock of this host is synchronized, as the kernel says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct HostClock {
-    /// A daemon keeps the clock synchronized.
-    pub is_synchronized: bool,
-    /// Maximum error against UTC; up to 16 s without synchronization.
-    pub bound_ns: u64,
+/// The clock of this host, as its kernel describes it.
+pub fn host_clock() -> HostClock {
+    let ClockQuality { is_synchronized, bound_ns } = ClockQuality::now();
+    HostClock { is_synchronized, bound_ns }
 }
 
 impl StartReport {
     /// Of a run that was to start at `start_at`, with the clock as it is now.
     pub fn new(start_at: StartTime, first_frame_late_ns: Option<u64>) -> Self {
-        let ClockQuality { is_synchronized, bound_ns } = ClockQuality::now();
-        let clock = HostClock { is_synchronized, bound_ns };
-        Self { start_at_ns: start_at.unix_ns, first_frame_late_ns, clock }
+        Self { start_at_ns: start_at.unix_ns, first_frame_late_ns, clock: host_clock() }
     }
 }
 

@@ -162,6 +162,9 @@ fn help_of_send() {
     golden("timestamp_help.txt", &["timestamp", "--help"]);
     golden("mgdump_help.txt", &["mgdump", "--help"]);
     golden("mgcap_help.txt", &["mgcap", "--help"]);
+    golden("agent_help.txt", &["agent", "--help"]);
+    golden("fleet_help.txt", &["fleet", "--help"]);
+    golden("fleet_run_help.txt", &["fleet", "run", "--help"]);
     golden("doctor_help.txt", &["doctor", "--help"]);
     golden("exec_help.txt", &["exec", "--help"]);
     golden("serve_help.txt", &["serve", "--help"]);

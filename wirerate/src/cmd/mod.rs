@@ -1,5 +1,6 @@
 //! The subcommands: one enum, one file each.
 
+pub mod agent;
 pub mod analyze;
 pub mod bench;
 pub mod capture;
@@ -10,6 +11,7 @@ pub mod demo;
 pub mod doctor;
 pub mod exec;
 pub mod export;
+pub mod fleet;
 pub mod help;
 pub mod man;
 pub mod measure;
@@ -114,6 +116,23 @@ wirerate otg\n  \
 wirerate otg --listen 127.0.0.1:8443 --port localhost:5555=eth1@lab\n  \
 wirerate otg run config.json --expect lost=0";
 
+const AGENT_HELP: &str = "\
+Controllers (wirerate fleet run) may send and receive on the ports of its file, within its limits.\n\
+Nothing is ever sent on the device of the default route.\n\n\
+Examples:\n  \
+wirerate fleet init --hosts h1,h2 --hub 192.0.2.1\n  \
+wirerate agent --config agent-h1.toml";
+
+const FLEET_HELP: &str = "\
+The hub is an unmodified nats-server (2.10 or later) with JetStream; each host runs wirerate agent\n\
+(docs/fleet.md).\n\n\
+Exit codes: 0 whole; 1 not whole, or not started; 2 usage error; 3 the hub was not reached.\n\n\
+Examples:\n  \
+wirerate fleet init --hosts h1,h2 --hub 192.0.2.1\n  \
+wirerate fleet hosts\n  \
+wirerate fleet run test.toml\n  \
+wirerate fleet report RUN --json";
+
 const REPORT_HELP: &str = "\
 The page has no scripts and needs no network. Several files are compared with the first one.\n\n\
 Examples:\n  \
@@ -176,6 +195,12 @@ pub enum Command {
     /// Serve the Open Traffic Generator API, for snappi, gosnappi and otgen
     #[command(after_help = OTG_HELP)]
     Otg(Monitored<otg::Args>),
+    /// Let a fleet send and receive on ports of this host
+    #[command(after_help = AGENT_HELP)]
+    Agent(agent::Args),
+    /// Run one test over many hosts: loss, latency and rates of flows between them
+    #[command(after_help = FLEET_HELP)]
+    Fleet(fleet::Args),
     /// Report what works on this machine, what limits it, and what to change
     Doctor(doctor::Args),
     /// Run a command that finds pktgen's control files at /proc/net/pktgen
@@ -271,6 +296,8 @@ impl Command {
                 let stop = Stop::on_signals()?;
                 command.run(subject("otg", "", None), &stop, |args| otg::run(args, &stop))
             }
+            Self::Agent(args) => agent::run(&args, stop),
+            Self::Fleet(args) => fleet::run(&args, stop),
             Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Serve(command) => command.run(subject("serve", "", None), stop, serve::run),

@@ -19,6 +19,7 @@ mod doctor;
 mod dry_run;
 mod faults;
 mod first_hour;
+mod fleet;
 mod hardware;
 mod lab;
 mod live;
@@ -89,6 +90,7 @@ const CASES: &[&[Case]] = &[
     reflect::CASES,
     faults::CASES,
     first_hour::CASES,
+    fleet::CASES,
     hardware::CASES,
     live::CASES,
     metrics::CASES,

@@ -32,7 +32,7 @@ const NOWHERE_V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 #[command(
     after_help = "Sends nothing and changes nothing. Without root it reports what it could not determine.\n\n\
                         Exit codes: 0 done, also with notes and problems; 1 no engine works; 2 bad usage; 3 there is \
-                        no such device or namespace."
+                        no such device or namespace, or the hub cannot be used."
 )]
 pub struct Args {
     /// The device; without it the machine, and one line per device
@@ -41,6 +41,9 @@ pub struct Args {
     /// Network namespace that the device is in
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
+    /// Check a hub of `wirerate fleet` instead: its address, or the file of its controller
+    #[arg(long, value_name = "URL|FILE", conflicts_with_all = ["device", "netns", "all", "json"])]
+    pub hub: Option<String>,
     /// Also list what is as it should be, and why each engine is not used
     #[arg(long)]
     pub all: bool,
@@ -54,6 +57,9 @@ pub struct Args {
 /// # Errors
 /// When there is no such device or namespace.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
+    if let Some(hub) = &args.hub {
+        return super::fleet::examine(hub);
+    }
     let machine = Machine::read();
     let report = match &args.device {
         Some(name) => examine(DoctorTarget { ifname: name.clone(), netns: args.netns.clone() }, &machine)?,

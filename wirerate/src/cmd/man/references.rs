@@ -77,6 +77,20 @@ const ALL: &[(&str, References)] = &[
             see_also: &["wirerate-send(1)", "wirerate-capture(1)"],
         },
     ),
+    (
+        "agent",
+        References {
+            files: &[("/etc/wirerate/agent.toml", "the file of the agent that systemd starts")],
+            see_also: &["wirerate-fleet(1)", "wirerate-send(1)", "wirerate-receive(1)"],
+        },
+    ),
+    (
+        "fleet",
+        References {
+            files: &[("fleet.toml", "the file of the controller, in the current directory")],
+            see_also: &["wirerate-agent(1)", "wirerate-send(1)", "wirerate-doctor(1)"],
+        },
+    ),
     ("bench", References { files: &[], see_also: &["wirerate-doctor(1)", "wirerate-send(1)"] }),
     (
         "doctor",

@@ -1,0 +1,59 @@
+//! What can fail between a program and its hub.
+
+/// An error of the hub, or of the way to it.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    /// No connection.
+    #[error("{url} was not reached: {why}")]
+    NotReached {
+        /// Its address.
+        url: String,
+        /// Why.
+        why: String,
+    },
+    /// The server is too old.
+    #[error("{url} is nats-server {version}: {oldest} or later is needed")]
+    TooOld {
+        /// Its address.
+        url: String,
+        /// Its version.
+        version: String,
+        /// The oldest that works.
+        oldest: &'static str,
+    },
+    /// A file with a key or certificate is missing or wrong.
+    #[error("{0}")]
+    Key(String),
+    /// An operation on the hub failed.
+    #[error("{act}: {why}")]
+    Failed {
+        /// What was done.
+        act: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// There is no such run.
+    #[error("the hub has no run {0}")]
+    NoRun(String),
+}
+
+impl HubError {
+    /// Adds what was being done.
+    pub(crate) fn at<E: std::fmt::Display>(act: &'static str) -> impl FnOnce(E) -> Self {
+        move |why| Self::Failed { act, why: why.to_string() }
+    }
+
+    /// What to try.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::NotReached { .. } => {
+                Some("nats-server -c hub.conf, and `wirerate doctor --hub URL` from here")
+            }
+            Self::TooOld { .. } => Some(
+                "a release of nats-server of its makers: the one of Debian 12 is too old (docs/fleet.md)",
+            ),
+            Self::NoRun(_) => Some("wirerate fleet list"),
+            Self::Failed { .. } | Self::Key(_) => None,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The side of a controller: requests to agents, orders, and what the hub keeps.
+
+use crate::connection::Hub;
+use crate::error::HubError;
+use crate::requests::OrderKind;
+use async_nats::Subscriber;
+use async_nats::jetstream::kv;
+use async_nats::jetstream::stream::{self, LastRawMessageErrorKind, StorageType};
+use fleet::subject::{self, HOSTS_BUCKET, KEPT, RUNS_STREAM};
+use fleet::{AgentAnswer, HostStatus, LastWords, Message, Name, RunPlan, Stat, decode, encode};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use std::time::Duration;
+
+/// A host that has announced nothing for this time is forgotten.
+const HOST_AGE_MAX: Duration = Duration::from_secs(6);
+/// Runs are kept for this time.
+const RUN_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Bytes of all runs; the oldest are forgotten beyond.
+const RUNS_BYTES_MAX: i64 = 1 << 28;
+/// Counts that are delivered again within this time are kept once.
+const DUPLICATES: Duration = Duration::from_secs(600);
+
+impl Hub {
+    /// Makes the bucket of hosts and the stream of runs, unless they are there.
+    ///
+    /// # Errors
+    /// The hub refuses: it may have no JetStream.
+    pub async fn set_up(&self) -> Result<(), HubError> {
+        let at = "make the bucket of hosts on the hub";
+        if self.jetstream.get_key_value(HOSTS_BUCKET).await.is_err() {
+            let config = kv::Config {
+                bucket: HOSTS_BUCKET.to_owned(),
+                description: "hosts of wirerate fleet".to_owned(),
+                history: 1,
+                max_age: HOST_AGE_MAX,
+                storage: StorageType::Memory,
+                ..kv::Config::default()
+            };
+            self.jetstream.create_key_value(config).await.map_err(HubError::at(at))?;
+        }
+        let config = stream::Config {
+            name: RUNS_STREAM.to_owned(),
+            description: Some("plans and counts of wirerate fleet".to_owned()),
+            subjects: KEPT.map(str::to_owned).to_vec(),
+            max_bytes: RUNS_BYTES_MAX,
+            max_age: RUN_AGE_MAX,
+            duplicate_window: DUPLICATES,
+            storage: StorageType::File,
+            ..stream::Config::default()
+        };
+        let made = self.jetstream.get_or_create_stream(config).await;
+        made.map(drop).map_err(HubError::at("make the stream of runs on the hub"))
+    }
+
+    /// The hosts that have announced themselves, by name.
+    ///
+    /// # Errors
+    /// No connection.
+    pub async fn hosts(&self) -> Result<Vec<HostStatus>, HubError> {
+        let at = "read the hosts";
+        let bucket = self.jetstream.get_key_value(HOSTS_BUCKET).await.map_err(HubError::at(at))?;
+        let mut keys = bucket.keys().await.map_err(HubError::at(at))?;
+        let mut names = Vec::new();
+        while let Some(key) = keys.next().await {
+            names.push(key.map_err(HubError::at(at))?);
+        }
+        let entries: FuturesUnordered<_> = names.into_iter().map(|name| bucket.get(name)).collect();
+        let entries: Vec<_> = entries.collect().await;
+        let mut hosts: Vec<HostStatus> = Vec::new();
+        for entry in entries {
+            // One that is forgotten meanwhile is gone; one of another version is not ours.
+            if let Some(bytes) = entry.map_err(HubError::at(at))? {
+                hosts.extend(decode::<HostStatus>(&bytes));
+            }
+        }
+        hosts.sort_by(|one, other| one.host.cmp(&other.host));
+        Ok(hosts)
+    }
+
+    /// Asks an agent.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub async fn ask<M: Message>(
+        &self,
+        subject: String,
+        message: &M,
+        timeout: Duration,
+    ) -> Result<AgentAnswer, String> {
+        let request = async_nats::Request::new().payload(encode(message).into()).timeout(Some(timeout));
+        let answer = self.client.send_request(subject, request).await.map_err(|why| match why.kind() {
+            async_nats::RequestErrorKind::TimedOut => format!("no answer within {} ms", timeout.as_millis()),
+            async_nats::RequestErrorKind::NoResponders => "no agent is connected under this name".to_owned(),
+            _ => why.to_string(),
+        })?;
+        decode(&answer.payload).map_err(|why| why.to_string())
+    }
+
+    /// Gives an order to all agents of a run.
+    ///
+    /// # Errors
+    /// No connection.
+    pub async fn order(&self, run: &Name, kind: OrderKind) -> Result<(), HubError> {
+        let subject = match kind {
+            OrderKind::Lease => subject::lease(run),
+            OrderKind::Drain => subject::drain(run),
+            OrderKind::Stop => subject::stop(run),
+            OrderKind::Abort => subject::abort(run),
+        };
+        let published = self.client.publish(subject, Vec::new().into()).await;
+        published.map_err(HubError::at("give an order"))
+    }
+
+    /// Keeps the plan of a run.
+    ///
+    /// # Errors
+    /// The hub has not confirmed that.
+    pub async fn keep_plan(&self, plan: &RunPlan) -> Result<(), HubError> {
+        let at = "keep the plan of the run";
+        let sent = self.jetstream.publish(subject::plan(&plan.run), encode(plan).into()).await;
+        sent.map_err(HubError::at(at))?.await.map(drop).map_err(HubError::at(at))
+    }
+
+    /// Listens to the counts of a run.
+    ///
+    /// # Errors
+    /// No connection.
+    pub async fn counts(&self, run: &Name) -> Result<Counts, HubError> {
+        let subscribed = self.client.subscribe(subject::stats(run)).await;
+        Ok(Counts { subscriber: subscribed.map_err(HubError::at("listen to counts"))? })
+    }
+
+    /// The plan of a run.
+    ///
+    /// # Errors
+    /// There is none, or no connection.
+    pub async fn plan(&self, run: &Name) -> Result<RunPlan, HubError> {
+        match self.newest::<RunPlan>(&subject::plan(run)).await? {
+            Some(plan) => Ok(plan),
+            None => Err(HubError::NoRun(run.to_string())),
+        }
+    }
+
+    /// The newest counts of all hosts of a plan.
+    ///
+    /// # Errors
+    /// No connection, or counts that cannot be read.
+    pub async fn last_words(&self, plan: &RunPlan) -> Result<LastWords, HubError> {
+        let subjects = plan.hosts.iter().map(|host| subject::stat(&plan.run, &host.host));
+        let newest: FuturesUnordered<_> =
+            subjects.map(|subject| async move { self.newest::<Stat>(&subject).await }).collect();
+        let mut words = LastWords::default();
+        for stat in newest.collect::<Vec<_>>().await {
+            if let Some(stat) = stat? {
+                words.hear(stat);
+            }
+        }
+        Ok(words)
+    }
+
+    /// The runs that the hub keeps, the newest first.
+    ///
+    /// # Errors
+    /// No connection.
+    pub async fn runs(&self) -> Result<Vec<RunPlan>, HubError> {
+        let at = "read the runs";
+        let stream = self.jetstream.get_stream(RUNS_STREAM).await.map_err(HubError::at(at))?;
+        let mut subjects = stream.info_with_subjects(KEPT[0]).await.map_err(HubError::at(at))?;
+        let mut runs = Vec::new();
+        while let Some(subject) = subjects.next().await {
+            let (subject, _) = subject.map_err(HubError::at(at))?;
+            runs.extend(subject::run_of(&subject));
+        }
+        let plans: FuturesUnordered<_> = runs.iter().map(|run| self.plan(run)).collect();
+        let plans: Vec<_> = plans.collect().await;
+        // A plan of another version is not ours to show.
+        let mut plans: Vec<RunPlan> = plans.into_iter().flatten().collect();
+        plans.sort_by_key(|plan| std::cmp::Reverse(plan.start_at_ns));
+        Ok(plans)
+    }
+
+    async fn newest<M: Message>(&self, subject: &str) -> Result<Option<M>, HubError> {
+        let at = "read from the stream of runs";
+        let stream = self.jetstream.get_stream_no_info(RUNS_STREAM).await.map_err(HubError::at(at))?;
+        match stream.get_last_raw_message_by_subject(subject).await {
+            Ok(message) => decode(&message.payload).map(Some).map_err(HubError::at(at)),
+            Err(why) if why.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(why) => Err(HubError::at(at)(why)),
+        }
+    }
+}
+
+/// The counts of a run as they arrive.
+#[derive(Debug)]
+pub struct Counts {
+    subscriber: Subscriber,
+}
+
+impl Counts {
+    /// The next ones; `None` once the connection is closed for good.
+    pub async fn next(&mut self) -> Option<Stat> {
+        loop {
+            let message = self.subscriber.next().await?;
+            // What cannot be read stays on the hub, where `fleet report` tells it.
+            if let Ok(stat) = decode(&message.payload) {
+                return Some(stat);
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Ports without a device: their counts follow from the words and the time. They let one machine
+//! try a fleet of hundreds of hosts.
+
+use super::config::PortConfig;
+use super::limits;
+use super::receiver::Received;
+use crate::cmd::fleet::words;
+use crate::cmd::send::config;
+use crate::outcome::Failure;
+use crate::units::Nanos;
+use fleet::{FlowCounts, FlowOrder, FlowRole, Name, Prepare, ReceiverFigures};
+use measure::{HISTOGRAM_LEN, HistogramLog, histogram_index};
+
+/// Latencies per flow and second.
+const SAMPLES_PER_SECOND: u64 = 1000;
+
+/// The flows of a dry port, all that it sends and receives.
+#[derive(Debug)]
+pub(super) struct DryPort {
+    port: Name,
+    duration_ns: u64,
+    flows: Vec<DryFlow>,
+}
+
+#[derive(Debug)]
+struct DryFlow {
+    id: u32,
+    role: FlowRole,
+    pps: f64,
+    count: Option<u64>,
+}
+
+impl DryPort {
+    /// Checks the words and limits, as for a device.
+    ///
+    /// # Errors
+    /// They refuse a flow, or it has no rate.
+    pub(super) fn arm(port: &PortConfig, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
+        let usage = |why: String| Failure::usage(format!("use the dry port {}", port.name), why);
+        let (mut flows, mut sent) = (Vec::new(), Vec::new());
+        for order in orders {
+            let flow = words::parse(&order.send, port.device(), Nanos(prepare.duration_ns)).map_err(usage)?;
+            let rate = flow.rate.asked(&config::config(&flow.args)?);
+            let rate = rate.ok_or_else(|| usage("a flow has no rate: --pps or --rate".to_owned()))?;
+            flows.push(DryFlow { id: order.id, role: order.role, pps: rate.pps, count: flow.count() });
+            if order.role == FlowRole::Send {
+                sent.push(flow);
+            }
+        }
+        limits::check(port, &sent).map_err(usage)?;
+        Ok(Self { port: port.name.clone(), duration_ns: prepare.duration_ns, flows })
+    }
+
+    /// True once all flows have sent their count.
+    pub(super) fn has_ended(&self, elapsed_ns: u64) -> bool {
+        self.flows.iter().all(|flow| flow.count.is_some_and(|count| self.frames(flow, elapsed_ns) >= count))
+    }
+
+    fn frames(&self, flow: &DryFlow, elapsed_ns: u64) -> u64 {
+        let due = (flow.pps * elapsed_ns.min(self.duration_ns) as f64 / 1e9) as u64;
+        due.min(flow.count.unwrap_or(u64::MAX))
+    }
+
+    /// Counts at a time since the start.
+    pub(super) fn counts(&self, elapsed_ns: u64) -> Received {
+        let count = |flow: &DryFlow| {
+            let frames = self.frames(flow, elapsed_ns);
+            match flow.role {
+                FlowRole::Send => {
+                    FlowCounts { id: flow.id, sent: Some(frames), errors: Some(0), ..FlowCounts::default() }
+                }
+                FlowRole::Receive => FlowCounts {
+                    id: flow.id,
+                    received: Some(frames),
+                    duplicate: Some(0),
+                    reordered: Some(0),
+                    too_old: Some(0),
+                    ..FlowCounts::default()
+                },
+            }
+        };
+        let counts: Vec<FlowCounts> = self.flows.iter().map(count).collect();
+        let received = counts.iter().filter_map(|flow| flow.received).sum();
+        let mut histogram = vec![0; HISTOGRAM_LEN];
+        let samples = elapsed_ns.min(self.duration_ns) / (1_000_000_000 / SAMPLES_PER_SECOND);
+        for flow in self.flows.iter().filter(|flow| flow.role == FlowRole::Receive) {
+            (0..samples).for_each(|sample| histogram[histogram_index(latency_ns(flow.id, sample))] += 1);
+        }
+        let histogram = HistogramLog::new(&histogram);
+        let figures = ReceiverFigures {
+            port: self.port.clone(),
+            received,
+            stale: 0,
+            lost_ring: 0,
+            hdr: (!histogram.is_empty()).then(|| histogram.v2_base64()),
+        };
+        Received { counts, figures }
+    }
+
+    /// True if it receives a flow.
+    pub(super) fn receives(&self) -> bool {
+        self.flows.iter().any(|flow| flow.role == FlowRole::Receive)
+    }
+
+    /// True if it sends a flow.
+    pub(super) fn sends(&self) -> bool {
+        self.flows.iter().any(|flow| flow.role == FlowRole::Send)
+    }
+}
+
+/// A latency that anyone can compute again: 10 to 20 µs, longer in flows with higher numbers.
+fn latency_ns(flow: u32, sample: u64) -> u64 {
+    10_000 + u64::from(flow) * 100 + sample * 7919 % 10_000
+}

@@ -1,0 +1,236 @@
+//! A run on this host: its ports, its state, and its counts.
+
+use super::config::AgentFile;
+use super::dry::DryPort;
+use super::receiver::{PortReceiver, Received};
+use super::sender::PortSender;
+use crate::outcome::Failure;
+use fleet::{AgentRun, FlowOrder, FlowRole, Go, GoRefusal, Name, Prepare, RunEnd, RunStep, Stat};
+use host::{StartTime, monotonic_ns, realtime_ns};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// The counters have no event, so they are read at this interval. Orders wake the thread at once.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The clock of the agent. Tests shift it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AgentClock {
+    /// How much it is ahead of the clock of this host.
+    pub(super) ahead_ns: i64,
+}
+
+impl AgentClock {
+    /// Time of day.
+    pub(super) fn now_ns(self) -> u64 {
+        realtime_ns().saturating_add_signed(self.ahead_ns)
+    }
+
+    /// A time of this clock on that of the host.
+    fn to_host(self, unix_ns: u64) -> StartTime {
+        StartTime { unix_ns: unix_ns.saturating_add_signed(self.ahead_ns.saturating_neg()) }
+    }
+}
+
+/// What a run is told.
+#[derive(Debug)]
+pub(super) enum RunOrder {
+    /// To start at a time; the answer is sent back.
+    Go(Go, oneshot::Sender<Result<(), GoRefusal>>),
+    /// The controller lives.
+    Lease,
+    /// All hosts have sent all.
+    Drain,
+    /// To end.
+    Stop,
+    /// To forget it, if it has not started.
+    Abort,
+}
+
+/// The run.
+pub(super) struct HostRun {
+    run: Name,
+    host: Name,
+    clock: AgentClock,
+    machine: AgentRun,
+    senders: Vec<PortSender>,
+    receivers: Vec<PortReceiver>,
+    dry: Vec<DryPort>,
+    /// Monotonic time of the start; 0 before it is known.
+    start_ns: u64,
+    number: u32,
+}
+
+impl HostRun {
+    /// Gets all ports ready. Receivers count from then on; engines are built and wait.
+    ///
+    /// # Errors
+    /// Why a port cannot do it.
+    pub(super) fn arm(file: &AgentFile, prepare: &Prepare, clock: AgentClock) -> Result<Self, Failure> {
+        let usage = |why| Failure::usage("take part in this run", why);
+        let (mut senders, mut receivers, mut dry) = (Vec::new(), Vec::new(), Vec::new());
+        let mut names: Vec<&Name> = prepare.flows.iter().map(|flow| &flow.port).collect();
+        names.sort_unstable();
+        names.dedup();
+        let orders = |port: &Name, role: FlowRole| -> Vec<&FlowOrder> {
+            prepare.flows.iter().filter(|flow| flow.port == *port && flow.role == role).collect()
+        };
+        // Receivers first: they miss nothing then.
+        for name in &names {
+            let port = file.port(name).map_err(usage)?;
+            let (sent, received) = (orders(name, FlowRole::Send), orders(name, FlowRole::Receive));
+            if port.dry {
+                let all: Vec<&FlowOrder> = sent.into_iter().chain(received).collect();
+                dry.push(DryPort::arm(port, &all, prepare)?);
+            } else if !received.is_empty() {
+                receivers.push(PortReceiver::start(port, &received, prepare)?);
+            }
+        }
+        for name in &names {
+            let (port, sent) = (file.port(name).map_err(usage)?, orders(name, FlowRole::Send));
+            if !port.dry && !sent.is_empty() {
+                senders.push(PortSender::arm(port, &sent, prepare)?);
+            }
+        }
+        Ok(Self {
+            run: prepare.run.clone(),
+            host: file.host.clone(),
+            clock,
+            machine: AgentRun::new(prepare, monotonic_ns()),
+            senders,
+            receivers,
+            dry,
+            start_ns: 0,
+            number: 0,
+        })
+    }
+
+    /// Carries out orders until the run has ended. Counts go to `stats`. Returns the last ones,
+    /// unless the run never had a time to start.
+    pub(super) fn serve(
+        mut self,
+        orders: &Receiver<RunOrder>,
+        stats: &mpsc::UnboundedSender<Stat>,
+    ) -> Option<Stat> {
+        loop {
+            match orders.recv_timeout(POLL_INTERVAL) {
+                Ok(RunOrder::Go(go, answer)) => {
+                    // The one who asked may have given up.
+                    let _ = answer.send(self.go(&go));
+                }
+                Ok(RunOrder::Lease) => self.machine.lease(monotonic_ns()),
+                Ok(RunOrder::Drain) => self.machine.drain(),
+                Ok(RunOrder::Stop) | Err(RecvTimeoutError::Disconnected) => self.machine.stop(),
+                Ok(RunOrder::Abort) => self.machine.abort(),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let has_sent_all = self.has_sent_all();
+            if self.receivers.iter().any(PortReceiver::is_gone) {
+                self.machine.fail(RunEnd::Failed);
+            }
+            // A failed send ends the agent's runtime, and with it the run.
+            match self.machine.step(monotonic_ns(), has_sent_all, self.received()) {
+                RunStep::Wait => {}
+                RunStep::Count => drop(stats.send(self.stat())),
+                RunStep::StopSending => self.senders.iter().for_each(PortSender::stop),
+                RunStep::Report(end) => {
+                    let has_time = self.start_ns > 0;
+                    let stat = self.finish(end);
+                    return has_time.then_some(stat);
+                }
+            }
+        }
+    }
+
+    fn go(&mut self, go: &Go) -> Result<(), GoRefusal> {
+        let (now_ns, wall_ns) = (monotonic_ns(), self.clock.now_ns());
+        self.machine.go(go, wall_ns, now_ns)?;
+        let start_at = self.clock.to_host(go.start_at_ns);
+        self.start_ns = now_ns + go.start_at_ns.saturating_sub(wall_ns);
+        self.senders.iter_mut().for_each(|sender| sender.start(start_at));
+        Ok(())
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        if self.start_ns == 0 { 0 } else { monotonic_ns().saturating_sub(self.start_ns) }
+    }
+
+    fn has_sent_all(&self) -> bool {
+        let elapsed_ns = self.elapsed_ns();
+        let is_dry_over = |dry: &DryPort| !dry.sends() || dry.has_ended(elapsed_ns);
+        // Dry ports stop by themselves when the run drains.
+        let is_draining = self.machine.state() == fleet::AgentState::Draining;
+        self.senders.iter().all(PortSender::has_ended) && (is_draining || self.dry.iter().all(is_dry_over))
+    }
+
+    fn received(&self) -> u64 {
+        self.receivers.iter().map(PortReceiver::received).sum()
+    }
+
+    /// The counts now.
+    fn stat(&mut self) -> Stat {
+        self.number += 1;
+        let received = self.receivers.iter().map(PortReceiver::counts);
+        let elapsed_ns = self.elapsed_ns();
+        let dry = self.dry.iter().map(|dry| (dry.receives(), dry.counts(elapsed_ns)));
+        let mut stat = Stat {
+            run: self.run.clone(),
+            host: self.host.clone(),
+            number: self.number,
+            time_ns: self.clock.now_ns(),
+            released_late_ns: None,
+            has_sent_all: self.has_sent_all(),
+            flows: Vec::new(),
+            receivers: Vec::new(),
+            is_last: false,
+            end: None,
+            why: None,
+            reports: Vec::new(),
+        };
+        // Receivers are read first, so a frame that has arrived is counted as sent.
+        for (receives, Received { counts, figures }) in received.map(|received| (true, received)).chain(dry) {
+            stat.flows.extend(counts);
+            stat.receivers.extend(receives.then_some(figures));
+        }
+        stat.flows.extend(self.senders.iter().flat_map(PortSender::counts));
+        stat
+    }
+
+    /// Ends all ports, and returns the last counts.
+    fn finish(mut self, mut end: RunEnd) -> Stat {
+        let mut stat = Stat { has_sent_all: true, is_last: true, ..self.stat() };
+        let has_gone = self.receivers.iter().any(PortReceiver::is_gone);
+        stat.why = has_gone.then(|| "the device of a receiving port went away".to_owned());
+        if !self.senders.is_empty() || !self.receivers.is_empty() {
+            stat.flows.clear();
+            stat.receivers.clear();
+            let elapsed_ns = self.elapsed_ns();
+            for dry in &self.dry {
+                let Received { counts, figures } = dry.counts(elapsed_ns);
+                stat.flows.extend(counts);
+                stat.receivers.extend(dry.receives().then_some(figures));
+            }
+        }
+        for sender in self.senders {
+            let ended = sender.finish();
+            stat.flows.extend(ended.counts);
+            stat.reports.extend(ended.report);
+            stat.released_late_ns = stat.released_late_ns.max(ended.released_late_ns);
+            if ended.is_late && end != RunEnd::Aborted {
+                end = RunEnd::Late;
+            } else if ended.failure.is_some() && end == RunEnd::Done {
+                end = RunEnd::Failed;
+            }
+            stat.why = stat.why.or(ended.failure);
+        }
+        for receiver in self.receivers {
+            let (Received { counts, figures }, report) = receiver.finish();
+            stat.flows.extend(counts);
+            stat.receivers.push(figures);
+            stat.reports.extend(report);
+        }
+        stat.end = Some(end);
+        stat
+    }
+}

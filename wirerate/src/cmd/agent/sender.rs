@@ -1,0 +1,241 @@
+//! A port that sends: streams of `send` whose engines are built, and which wait for their time.
+
+use super::config::PortConfig;
+use super::limits;
+use crate::cmd::fleet::words::{self, FlowArgs};
+use crate::cmd::send::args::Args;
+use crate::cmd::send::device::TxDevice;
+use crate::cmd::send::report::{self, EndReason, RunInfo};
+use crate::cmd::send::run::nearest_cpus;
+use crate::cmd::send::streams::{self, StreamEntry};
+use crate::cmd::send::workers::{WorkerResult, WorkerSet};
+use crate::outcome::Failure;
+use crate::stop::Stop;
+use crate::units::{Nanos, time_of_day_ns, utc_time};
+use engine::{End, EngineError, RunHandle, StartGate};
+use fleet::{FlowCounts, FlowOrder, Prepare};
+use host::{CpuList, StartTime};
+use serde_json::Value;
+use std::slice;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Engines of many flows take this long to build on a busy machine.
+const ARM_MAX: Duration = Duration::from_secs(60);
+/// Interval at which failures are looked for while engines are built.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The senders of a port.
+#[derive(Debug)]
+pub(super) struct PortSender {
+    /// Numbers of the flows in the plan, in the order of `handles`.
+    ids: Vec<u32>,
+    handles: Vec<Arc<RunHandle>>,
+    gate: StartGate,
+    stop: Stop,
+    info: RunInfo,
+    started: Instant,
+    cpu_time: Duration,
+    workers: Option<JoinHandle<Vec<WorkerResult>>>,
+}
+
+/// How a port ended.
+#[derive(Debug)]
+pub(super) struct SenderEnd {
+    /// Its last counts.
+    pub(super) counts: Vec<FlowCounts>,
+    /// Its report, as `wirerate.send/1`.
+    pub(super) report: Option<Value>,
+    /// From the requested time until its first frame had been sent.
+    pub(super) released_late_ns: Option<u64>,
+    /// Why it failed.
+    pub(super) failure: Option<String>,
+    /// It was not ready in time.
+    pub(super) is_late: bool,
+}
+
+impl PortSender {
+    /// Builds the engines of all flows of a port.
+    ///
+    /// # Errors
+    /// The words or the limits of the port refuse a flow, or the host or the device does.
+    pub(super) fn arm(port: &PortConfig, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
+        let device_name = port.device();
+        let act = || format!("send on port {}", port.name);
+        let usage = |why: String| Failure::usage(act(), why);
+        let duration = Nanos(prepare.duration_ns);
+        let parse = |order: &&FlowOrder| words::parse(&order.send, device_name, duration);
+        let flows: Vec<FlowArgs> = orders.iter().map(parse).collect::<Result<_, _>>().map_err(usage)?;
+        limits::check(port, &flows).map_err(usage)?;
+        let device =
+            TxDevice::find(port.netns.as_deref(), device_name).map_err(|why| Failure::host(act(), why))?;
+        // No message may allow this device.
+        if device.spare_default_route().is_err() {
+            let why = anyhow::anyhow!(
+                "{device_name} carries the default route of the host, which agents never send on"
+            );
+            return Err(Failure::refused(act(), why));
+        }
+        device.check_state(true)?;
+        let run = base(port, duration).map_err(usage)?;
+        let entry = |(order, flow): (&&FlowOrder, &FlowArgs)| {
+            let entry = StreamEntry {
+                name: order.id.to_string(),
+                args: Args { netns: port.netns.clone(), ..flow.args.clone() },
+                frame: None,
+                start_ns: 0,
+                weight: None,
+                burst: None,
+            };
+            (order.number, entry)
+        };
+        let entries = orders.iter().zip(&flows).map(entry).collect();
+        let streams =
+            streams::prepare_numbered(entries, &run, &device.facts, prepare.seed, Some(prepare.mark))?;
+        let allowed = CpuList::allowed().map_err(|why| Failure::host(act(), why))?.iter().count();
+        let near = nearest_cpus(&device, None, allowed.min(streams.len()))?;
+        let mut requests = Vec::new();
+        for (stream, cpu) in streams.iter().zip(near.iter().cycle()) {
+            let args = &stream.entry.args;
+            let own = args.cpus.as_ref().and_then(|cpus| cpus.0.first());
+            requests.extend(streams::requests(
+                slice::from_ref(stream),
+                args,
+                &device,
+                &[*own.unwrap_or(cpu)],
+            )?);
+        }
+        let info = RunInfo {
+            device: device_name.to_owned(),
+            netns: port.netns.clone(),
+            next_hop: None,
+            start_time: String::new(),
+            start_at: None,
+            argv: Vec::new(),
+            interval_ps: 0,
+            asked: None,
+            seed: prepare.seed,
+            notes: Vec::new(),
+            streams: streams.iter().map(streams::Stream::info).collect(),
+        };
+        let stop = Stop::default();
+        let (workers, gate) = WorkerSet::arm(&device.netns, requests, &stop)?;
+        let handles = workers.handles();
+        let flag = stop.clone();
+        let body = move || workers.finish(&flag, |_| {});
+        let spawned = thread::Builder::new().name("fleet-send".to_owned()).spawn(body);
+        let sender = Self {
+            ids: orders.iter().map(|order| order.id).collect(),
+            handles,
+            gate,
+            stop,
+            info,
+            started: Instant::now(),
+            cpu_time: host::process_cpu_time(),
+            workers: Some(spawned.map_err(|why| Failure::refused(act(), why))?),
+        };
+        sender.wait_until_ready(port)
+    }
+
+    /// Waits until all engines can start.
+    fn wait_until_ready(mut self, port: &PortConfig) -> Result<Self, Failure> {
+        let since = Instant::now();
+        let act = || format!("send on port {}", port.name);
+        loop {
+            let is_ready = self.gate.wait_until_ready(POLL_INTERVAL);
+            if self.handles.iter().any(|handle| handle.has_ended()) {
+                self.stop.set();
+                let error = report::failure(self.join());
+                let error = error.unwrap_or(EngineError::ThreadLost);
+                return Err(Failure::engine(act(), error, port.netns.as_deref()));
+            }
+            if is_ready {
+                return Ok(self);
+            }
+            if since.elapsed() > ARM_MAX {
+                let why = anyhow::anyhow!("the engines were not ready after {} s", ARM_MAX.as_secs());
+                return Err(Failure::refused(act(), why));
+            }
+        }
+    }
+
+    /// Lets all flows start at a time.
+    pub(super) fn start(&mut self, start_at: StartTime) {
+        self.info.start_at = Some(start_at);
+        (self.started, self.cpu_time) = (Instant::now(), host::process_cpu_time());
+        self.gate.open(start_at);
+    }
+
+    /// Ends all flows.
+    pub(super) fn stop(&self) {
+        self.stop.set();
+    }
+
+    /// True if no flow sends any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.handles.iter().all(|handle| handle.has_ended())
+    }
+
+    /// Frames sent so far.
+    pub(super) fn counts(&self) -> Vec<FlowCounts> {
+        let count = |(id, handle): (&u32, &Arc<RunHandle>)| {
+            let total = handle.progress().total();
+            FlowCounts {
+                id: *id,
+                sent: Some(total.sent),
+                errors: Some(total.errors.total()),
+                ..FlowCounts::default()
+            }
+        };
+        self.ids.iter().zip(&self.handles).map(count).collect()
+    }
+
+    fn join(&mut self) -> Vec<WorkerResult> {
+        let joined = self.workers.take().map(JoinHandle::join);
+        // The panic was already printed.
+        joined.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// Ends all flows, and returns what they did.
+    pub(super) fn finish(mut self) -> SenderEnd {
+        self.stop();
+        let done = self.join();
+        let counts = self.counts();
+        if done.is_empty() {
+            let failure = Some("its threads ended early".to_owned());
+            return SenderEnd { counts, report: None, released_late_ns: None, failure, is_late: false };
+        }
+        let is_late =
+            done.iter().any(|done| matches!(done.run.end, End::Failed(EngineError::ReadyTooLate { .. })));
+        let elapsed = self.started.elapsed().max(Duration::from_nanos(1));
+        let cpus_busy = (host::process_cpu_time() - self.cpu_time).div_duration_f64(elapsed);
+        let start_ns = self.info.start_at.map_or_else(time_of_day_ns, |start_at| start_at.unix_ns);
+        let info = RunInfo { start_time: utc_time(start_ns), ..self.info.clone() };
+        let report = report::sum_up(info, &done, cpus_busy, Vec::new());
+        // Frames that the driver could not take were sent by no one; the others are exact.
+        let has_failed = matches!(report.end, EndReason::Failed | EndReason::DeviceGone);
+        let line = report.json_line();
+        let late = done.iter().filter_map(|done| done.run.first_late_ns).max();
+        SenderEnd {
+            counts,
+            report: serde_json::from_str(&line).ok(),
+            released_late_ns: late,
+            failure: report::failure(done).filter(|_| has_failed).map(|error| error.in_one_line()),
+            is_late,
+        }
+    }
+}
+
+impl Drop for PortSender {
+    fn drop(&mut self) {
+        self.stop();
+        self.join();
+    }
+}
+
+/// The arguments that concern the run of a port.
+fn base(port: &PortConfig, duration: Nanos) -> Result<Args, String> {
+    let flow = words::parse(&[], port.device(), duration)?;
+    Ok(Args { netns: port.netns.clone(), ..flow.args })
+}

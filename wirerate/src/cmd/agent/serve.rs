@@ -1,0 +1,356 @@
+//! The agent's side of the hub: requests, orders, announcements, and the delivery of counts.
+//!
+//! One thread serves the hub. Each run has a thread of its own, which arms, watches and ends its
+//! ports; channels connect them.
+
+use super::config::AgentFile;
+use super::host_run::{AgentClock, HostRun, RunOrder};
+use super::status::{boot_id, status};
+use crate::cmd::fleet::unusable_hub;
+use crate::outcome::{Failure, Outcome};
+use crate::start_at::host_clock;
+use crate::stop::Stop;
+use fleet::{AgentAnswer, AnswerState, Go, Name, Prepare, Stat, decode};
+use hub::{Hub, OrderKind, Request, RequestKind};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, mpsc as std_mpsc};
+use std::thread;
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, interval, sleep, timeout};
+
+/// Time from one announcement to the next; the hub forgets a host after six seconds.
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
+/// A signal wakes no task, so the flag is read at this interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Time from one try to deliver counts to the next.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+/// At its end, the agent waits this long for the last counts of its runs.
+const GOODBYE_MAX: Duration = Duration::from_secs(3);
+
+/// A port of an aborted run is free after this time; one of a run that has started is not.
+const ENDING_MAX: Duration = Duration::from_secs(5);
+/// Aborted runs that are remembered.
+const ABORTED_MAX: usize = 64;
+
+/// A run that this host takes part in.
+struct ActiveRun {
+    orders: std_mpsc::Sender<RunOrder>,
+    ports: Vec<Name>,
+    /// It was aborted, so its ports are free soon.
+    is_ending: bool,
+}
+
+/// A request to prepare a run on ports that are free soon.
+struct WaitingRequest {
+    request: Request,
+    request_ns: u64,
+    since: Instant,
+}
+
+/// Why a host cannot take part in a run now.
+struct Obstacle {
+    why: String,
+    /// It goes away soon.
+    is_ending: bool,
+}
+
+/// The agent.
+struct Agent {
+    file: Arc<AgentFile>,
+    clock: AgentClock,
+    arm_delay: Duration,
+    hub: Hub,
+    runs: BTreeMap<Name, ActiveRun>,
+    /// Gets the name of each run that has ended.
+    ended: UnboundedSender<Name>,
+    has_ended: UnboundedReceiver<Name>,
+    /// Requests for ports of runs that are ending.
+    waiting: Vec<WaitingRequest>,
+    /// Runs that were aborted: a request to prepare one of them came late.
+    aborted: VecDeque<Name>,
+    /// Counts that are not delivered yet, one task per run.
+    deliveries: tokio::task::JoinSet<()>,
+}
+
+pub(super) async fn serve(
+    file: AgentFile,
+    clock: AgentClock,
+    arm_delay: Duration,
+    stop: &Stop,
+) -> Result<Outcome, Failure> {
+    let (events, mut heard) = unbounded_channel();
+    let host = file.host.clone();
+    eprintln!("wirerate: agent {host} connects to {}", file.hub().url);
+    let hub = Hub::connect_agent(&file.hub(), &host, events).await.map_err(unusable_hub)?;
+    let mut requests = hub.requests(&host).await.map_err(unusable_hub)?;
+    let mut orders = hub.orders().await.map_err(unusable_hub)?;
+    let (ended, has_ended) = unbounded_channel();
+    let mut agent = Agent {
+        file: Arc::new(file),
+        clock,
+        arm_delay,
+        hub,
+        runs: BTreeMap::new(),
+        ended,
+        has_ended,
+        waiting: Vec::new(),
+        aborted: VecDeque::new(),
+        deliveries: tokio::task::JoinSet::new(),
+    };
+    let mut announcements = interval(ANNOUNCE_INTERVAL);
+    let mut polls = interval(POLL_INTERVAL);
+    while !stop.is_set() {
+        tokio::select! {
+            _ = polls.tick() => agent.retry(),
+            _ = announcements.tick() => agent.announce().await?,
+            Some(event) = heard.recv() => {
+                eprintln!("wirerate: {event}");
+                if event == "connected" {
+                    agent.announce().await?;
+                }
+            }
+            Some(request) = requests.next() => {
+                agent.request(request);
+                announcements.reset_immediately();
+            }
+            Some(order) = orders.next() => agent.order(&order.run, order.kind),
+            Some(run) = agent.has_ended.recv() => {
+                agent.runs.remove(&run);
+                agent.retry();
+                announcements.reset_immediately();
+            }
+            Some(_) = agent.deliveries.join_next() => {}
+        }
+    }
+    agent.end().await;
+    Ok(Outcome::Done)
+}
+
+impl Agent {
+    /// Announces the host. Without a connection there is nothing to do.
+    async fn announce(&mut self) -> Result<(), Failure> {
+        if !self.hub.is_connected() {
+            return Ok(());
+        }
+        self.hub.check_version().map_err(unusable_hub)?;
+        let busy = |(run, active): (&Name, &ActiveRun)| -> Vec<(Name, Name)> {
+            active.ports.iter().map(|port| (port.clone(), run.clone())).collect()
+        };
+        let busy: BTreeMap<Name, Name> = self.runs.iter().flat_map(busy).collect();
+        let status = status(&self.file, self.clock, &busy);
+        // The next one follows.
+        let _ = self.hub.announce(&status).await;
+        Ok(())
+    }
+
+    fn answer(
+        &self,
+        request_ns: u64,
+        refusal: Option<(String, Vec<String>)>,
+        good: AnswerState,
+    ) -> AgentAnswer {
+        answer(&self.file.host, self.clock, request_ns, refusal, good)
+    }
+
+    fn request(&mut self, request: Request) {
+        let request_ns = self.clock.now_ns();
+        while let Ok(run) = self.has_ended.try_recv() {
+            self.runs.remove(&run);
+        }
+        match request.kind {
+            RequestKind::Prepare => self.prepare(request, request_ns, Instant::now()),
+            RequestKind::Go => self.go(request, request_ns),
+        }
+    }
+
+    /// Refuses a request.
+    fn refuse(&self, request: Request, request_ns: u64, why: String) {
+        let answer = self.answer(request_ns, Some((why, Vec::new())), AnswerState::Refused);
+        tokio::spawn(async move { drop(request.answer(&answer).await) });
+    }
+
+    /// Why this host cannot take part in a run on these ports now.
+    fn obstacle(&self, run: &Name, ports: &[Name]) -> Option<Obstacle> {
+        let lasting = |why| Some(Obstacle { why, is_ending: false });
+        if self.aborted.contains(run) {
+            return lasting(format!("run {run} was aborted"));
+        }
+        if self.runs.contains_key(run) {
+            return lasting(format!("run {run} is here already"));
+        }
+        let owner = |port: &Name| self.runs.iter().find(|(_, active)| active.ports.contains(port));
+        let busy = |port: &Name| {
+            let (run, active) = owner(port)?;
+            Some(Obstacle { why: format!("port {port} is in use by run {run}"), is_ending: active.is_ending })
+        };
+        // One that lasts decides.
+        let mut obstacles: Vec<Obstacle> = ports.iter().filter_map(busy).collect();
+        obstacles.sort_by_key(|obstacle| obstacle.is_ending);
+        obstacles.into_iter().next()
+    }
+
+    /// Looks again at requests for ports that are free soon.
+    fn retry(&mut self) {
+        for WaitingRequest { request, request_ns, since } in std::mem::take(&mut self.waiting) {
+            self.prepare(request, request_ns, since);
+        }
+    }
+
+    /// Starts the thread of a run, which answers once it is ready.
+    fn prepare(&mut self, request: Request, request_ns: u64, since: Instant) {
+        let prepare: Prepare = match decode(&request.payload) {
+            Ok(prepare) => prepare,
+            Err(why) => return self.refuse(request, request_ns, why.to_string()),
+        };
+        let mut ports: Vec<Name> = prepare.flows.iter().map(|flow| flow.port.clone()).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        if let Some(Obstacle { why, is_ending }) = self.obstacle(&prepare.run, &ports) {
+            if !is_ending || since.elapsed() >= ENDING_MAX {
+                return self.refuse(request, request_ns, why);
+            }
+            return self.waiting.push(WaitingRequest { request, request_ns, since });
+        }
+        let run = prepare.run.clone();
+        let (orders, inbox) = std_mpsc::channel();
+        let (armed, is_armed) = oneshot::channel::<Option<(String, Vec<String>)>>();
+        let (stats, counted) = unbounded_channel();
+        let (file, clock, arm_delay, ended) =
+            (Arc::clone(&self.file), self.clock, self.arm_delay, self.ended.clone());
+        let body = move || {
+            // Messages are lost with the runtime, which ends the run as well. The ports are free
+            // before a controller reads that the run has ended.
+            let end = || drop(ended.send(prepare.run.clone()));
+            thread::sleep(arm_delay);
+            match HostRun::arm(&file, &prepare, clock) {
+                Ok(ready) => {
+                    let _ = armed.send(None);
+                    let last = ready.serve(&inbox, &stats);
+                    end();
+                    last.into_iter().for_each(|stat| drop(stats.send(stat)));
+                }
+                Err(failure) => {
+                    end();
+                    let _ = armed.send(Some(refusal_of(&failure)));
+                }
+            }
+        };
+        if let Err(why) = thread::Builder::new().name("fleet-run".to_owned()).spawn(body) {
+            return self.refuse(request, request_ns, format!("no thread for the run: {why}"));
+        }
+        self.runs.insert(run, ActiveRun { orders, ports, is_ending: false });
+        let host = self.file.host.clone();
+        tokio::spawn(async move {
+            let lost = || Some(("the thread of the run ended".to_owned(), Vec::new()));
+            let refusal = is_armed.await.unwrap_or_else(|_| lost());
+            let _ = request.answer(&answer(&host, clock, request_ns, refusal, AnswerState::Armed)).await;
+        });
+        self.deliveries.spawn(deliver(self.hub.clone(), counted));
+    }
+
+    fn go(&self, request: Request, request_ns: u64) {
+        let go: Go = match decode(&request.payload) {
+            Ok(go) => go,
+            Err(why) => return self.refuse(request, request_ns, why.to_string()),
+        };
+        let (reply, answered) = oneshot::channel();
+        let is_sent =
+            self.runs.get(&go.run).map(|active| active.orders.send(RunOrder::Go(go.clone(), reply)));
+        if !matches!(is_sent, Some(Ok(()))) {
+            return self.refuse(request, request_ns, format!("not_armed: run {} is not armed here", go.run));
+        }
+        let (host, clock) = (self.file.host.clone(), self.clock);
+        tokio::spawn(async move {
+            let refusal = match answered.await {
+                Ok(Ok(())) => None,
+                Ok(Err(why)) => Some((why.to_string(), Vec::new())),
+                Err(_) => Some(("the run has ended".to_owned(), Vec::new())),
+            };
+            let _ = request.answer(&answer(&host, clock, request_ns, refusal, AnswerState::Counting)).await;
+        });
+    }
+
+    fn order(&mut self, run: &Name, kind: OrderKind) {
+        if kind == OrderKind::Abort && !self.runs.contains_key(run) {
+            self.aborted.truncate(ABORTED_MAX - 1);
+            self.aborted.push_front(run.clone());
+        }
+        let Some(active) = self.runs.get_mut(run) else { return };
+        active.is_ending |= kind == OrderKind::Abort;
+        let order = match kind {
+            OrderKind::Lease => RunOrder::Lease,
+            OrderKind::Drain => RunOrder::Drain,
+            OrderKind::Stop => RunOrder::Stop,
+            OrderKind::Abort => RunOrder::Abort,
+        };
+        // A run that has ended needs no order.
+        let _ = active.orders.send(order);
+    }
+
+    /// Ends all runs, and delivers their last counts.
+    async fn end(mut self) {
+        for active in self.runs.values() {
+            let _ = active.orders.send(RunOrder::Stop);
+        }
+        let all = async { while self.deliveries.join_next().await.is_some() {} };
+        if timeout(GOODBYE_MAX, all).await.is_err() {
+            eprintln!("wirerate: the last counts of a run were not delivered: the hub did not take them");
+        }
+    }
+}
+
+fn answer(
+    host: &Name,
+    clock: AgentClock,
+    request_ns: u64,
+    refusal: Option<(String, Vec<String>)>,
+    good: AnswerState,
+) -> AgentAnswer {
+    let (why, tries) = refusal.map_or((None, Vec::new()), |(why, tries)| (Some(why), tries));
+    AgentAnswer {
+        host: host.clone(),
+        state: if why.is_some() { AnswerState::Refused } else { good },
+        why,
+        tries,
+        clock: host_clock(),
+        boot_id: boot_id(),
+        request_ns,
+        time_ns: clock.now_ns(),
+    }
+}
+
+/// A failure as two parts: why, and what to try.
+fn refusal_of(failure: &Failure) -> (String, Vec<String>) {
+    let text = failure.to_string();
+    let (tries, why): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("  try: "));
+    let why = why.join(" ").trim_start_matches("wirerate: ").to_owned();
+    (why, tries.iter().map(|line| line.trim_start_matches("  try: ").to_owned()).collect())
+}
+
+/// Delivers the counts of a run, always the newest. The last ones are kept until the hub has them.
+async fn deliver(hub: Hub, mut counted: UnboundedReceiver<Stat>) {
+    let mut waiting: Option<Stat> = None;
+    loop {
+        let Some(mut stat) = (match waiting.take() {
+            Some(stat) => Some(stat),
+            None => counted.recv().await,
+        }) else {
+            return;
+        };
+        while let Ok(newer) = counted.try_recv() {
+            stat = newer;
+        }
+        let is_last = stat.is_last;
+        let since = Instant::now();
+        match hub.deliver(&stat).await {
+            Ok(()) if is_last => return,
+            Ok(()) => {}
+            Err(_) => {
+                waiting = Some(stat);
+                sleep(RETRY_INTERVAL.saturating_sub(since.elapsed())).await;
+            }
+        }
+    }
+}

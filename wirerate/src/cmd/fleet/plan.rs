@@ -1,0 +1,111 @@
+//! A test as orders to its hosts.
+
+use super::test_file::{FlowEntry, TestFile};
+use super::words;
+use crate::cmd::send::fresh_seed;
+use crate::outcome::Failure;
+use crate::units::Nanos;
+use fleet::{FlowOrder, FlowRole, HostStatus, Name, PlannedFlow, PortPlace, Prepare};
+use std::collections::BTreeMap;
+
+/// Runs have numbers of 12 bits in their frames.
+const MARK_MASK: u64 = 0xfff;
+/// Time from one message with counts to the next.
+pub(super) const STAT_MS: u64 = 1000;
+
+/// A test whose words were checked.
+#[derive(Clone, Debug)]
+pub(super) struct TestPlan {
+    /// The run.
+    pub(super) run: Name,
+    /// Its flows.
+    pub(super) flows: Vec<PlannedFlow>,
+    mark: u16,
+    seed: u64,
+}
+
+impl TestPlan {
+    /// Checks the words of all flows. `now_ns` names the run.
+    ///
+    /// # Errors
+    /// Bad usage in one of them, which is named.
+    pub(super) fn of(test: &TestFile, now_ns: u64) -> Result<Self, Failure> {
+        let planned = |(index, entry): (usize, &FlowEntry)| {
+            let name = entry.name.clone().unwrap_or_else(|| (index + 1).to_string());
+            let words = entry.send.words();
+            let flow = words::parse(&words, entry.from.port.as_str(), Nanos(test.duration_ns()));
+            let flow = flow.map_err(|why| Failure::usage(format!("send flow {name}"), why))?;
+            let (from, to) = (entry.from.clone(), entry.to.clone());
+            Ok(PlannedFlow { name, from, to, count: flow.count(), send: words })
+        };
+        let flows: Vec<PlannedFlow> =
+            test.flows.iter().enumerate().map(planned).collect::<Result<_, Failure>>()?;
+        for (index, flow) in flows.iter().enumerate() {
+            if flows[..index].iter().any(|other| other.name == flow.name) {
+                return Err(Failure::usage(format!("name flow {}", flow.name), "another flow has this name"));
+            }
+        }
+        let run = format!("r{:x}", now_ns / 1_000_000);
+        let run = run.parse().expect("a letter and hexadecimal digits are a name");
+        Ok(Self { run, flows, mark: (fresh_seed() & MARK_MASK) as u16, seed: fresh_seed() })
+    }
+
+    /// The hosts, by name.
+    pub(super) fn hosts(&self) -> Vec<Name> {
+        let mut hosts: Vec<Name> = self.places().map(|place| place.host.clone()).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts
+    }
+
+    fn places(&self) -> impl Iterator<Item = &PortPlace> {
+        self.flows.iter().flat_map(|flow| [&flow.from, &flow.to])
+    }
+
+    /// Gives flows without a destination that of the port that receives them.
+    pub(super) fn fill_in(&mut self, known: &[HostStatus]) {
+        for flow in &mut self.flows {
+            let parsed = words::parse(&flow.send, flow.from.port.as_str(), Nanos(1));
+            if parsed.is_ok_and(|flow| flow.has_destination()) {
+                continue;
+            }
+            let host = known.iter().find(|host| host.host == flow.to.host);
+            let Some(port) = host.and_then(|host| host.ports.iter().find(|port| port.name == flow.to.port))
+            else {
+                continue;
+            };
+            let is_v6 = flow.send.iter().any(|word| word.contains("::"));
+            match (&port.address, &port.mac) {
+                (Some(address), _) if !is_v6 => flow.send.extend(["--dst".to_owned(), address.clone()]),
+                (_, Some(mac)) => flow.send.extend(["--dst-mac".to_owned(), mac.clone()]),
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// The order to each host.
+    pub(super) fn orders(&self, test: &TestFile) -> BTreeMap<Name, Prepare> {
+        let mut orders: BTreeMap<Name, Prepare> = BTreeMap::new();
+        let mut next_number: BTreeMap<&PortPlace, u32> = BTreeMap::new();
+        let empty = Prepare {
+            run: self.run.clone(),
+            mark: self.mark,
+            flows: Vec::new(),
+            duration_ns: test.duration_ns(),
+            settle_ms: test.settle_ms(),
+            lease_ms: test.lease_ms(),
+            stat_ms: STAT_MS,
+            seed: self.seed,
+        };
+        for (id, flow) in (0..).zip(&self.flows) {
+            let next = next_number.entry(&flow.to).or_default();
+            let number = *next;
+            *next += 1;
+            for (place, role) in [(&flow.from, FlowRole::Send), (&flow.to, FlowRole::Receive)] {
+                let order = FlowOrder { id, role, port: place.port.clone(), number, send: flow.send.clone() };
+                orders.entry(place.host.clone()).or_insert_with(|| empty.clone()).flows.push(order);
+            }
+        }
+        orders
+    }
+}

@@ -1,0 +1,210 @@
+//! `wirerate fleet run`: prepare all hosts, start them at one time, watch, and print the account.
+
+use super::plan::{STAT_MS, TestPlan};
+use super::test_file::TestFile;
+use super::{HubArgs, show, unusable_hub};
+use crate::outcome::{Failure, Outcome};
+use crate::start_at::host_clock;
+use crate::stop::Stop;
+use crate::units::{human_duration, utc_time};
+use fleet::{
+    Account, AgentAnswer, AnswerState, Answered, Go, LastWords, Name, Notice, Objection, Prepare, Readiness,
+    RunPlan, Watching, subject,
+};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use host::{monotonic_ns, realtime_ns};
+use hub::{Counts, Hub, OrderKind};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::time::interval;
+
+/// All hosts must have agreed this long before the start.
+const AGREED_BEFORE: Duration = Duration::from_millis(100);
+/// Time from one sign of life to the next.
+const LEASE_INTERVAL: Duration = Duration::from_millis(500);
+/// A signal wakes no task, and hosts that end are noticed, at this interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Why a host that was ready did not start.
+const OTHERS: &str = "it was ready, and others were not";
+
+/// Arguments of `wirerate fleet run`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct RunArgs {
+    /// File of the test: its flows, and for how long (docs/fleet.md)
+    #[arg(value_name = "TEST.toml")]
+    test: PathBuf,
+    #[command(flatten)]
+    hub: HubArgs,
+}
+
+/// Runs a test.
+pub(super) async fn run(args: &RunArgs, stop: &Stop) -> Result<Outcome, Failure> {
+    let test = TestFile::read(&args.test)?;
+    let mut plan = TestPlan::of(&test, realtime_ns())?;
+    let hub = args.hub.connect().await?;
+    plan.fill_in(&hub.hosts().await.map_err(unusable_hub)?);
+    let orders = plan.orders(&test);
+    eprintln!("wirerate: run {}: preparing {} hosts", plan.run, orders.len());
+    let readiness = prepare(&hub, &orders, &test, &plan.run).await;
+    show_objections(readiness.objections());
+    let mut run = RunPlan {
+        run: plan.run.clone(),
+        start_at_ns: realtime_ns(),
+        duration_ns: test.duration_ns(),
+        flows: plan.flows.clone(),
+        hosts: plan.hosts().iter().map(|host| readiness.order(host)).collect(),
+    };
+    if !readiness.may_start(&test.policy()) {
+        abort(&hub, &run.run).await;
+        let ready = run.hosts.iter_mut().filter(|host| host.is_armed);
+        ready.for_each(|host| (host.is_armed, host.why) = (false, Some(OTHERS.to_owned())));
+        eprintln!("wirerate: not started: nothing was sent");
+        return show::account(&Account::of(&run, &LastWords::default()), args.hub.json);
+    }
+    let counts = hub.counts(&run.run).await.map_err(unusable_hub)?;
+    run.start_at_ns = readiness.start_at_ns(realtime_ns());
+    // Kept before the start: a report then needs no controller.
+    if let Err(why) = hub.keep_plan(&run).await {
+        abort(&hub, &run.run).await;
+        return Err(unusable_hub(why));
+    }
+    let refusals = go(&hub, &run).await;
+    if !refusals.is_empty() {
+        abort(&hub, &run.run).await;
+        show_objections(&refusals);
+        eprintln!("wirerate: not started: nothing was sent");
+        for refusal in &refusals {
+            let refused = |host: &&mut fleet::HostOrder| host.host == refusal.host;
+            run.hosts.iter_mut().filter(refused).for_each(|host| host.why = Some(refusal.why.clone()));
+        }
+        let others = run.hosts.iter_mut().filter(|host| host.is_armed && host.why.is_none());
+        others.for_each(|host| host.why = Some(OTHERS.to_owned()));
+        run.hosts.iter_mut().for_each(|host| host.is_armed = false);
+        return show::account(&Account::of(&run, &LastWords::default()), args.hub.json);
+    }
+    eprintln!("wirerate: starting at {}", utc_time(run.start_at_ns));
+    let words = watch(&hub, counts, &run, stop).await;
+    // The stream may know more than what arrived here.
+    let words = hub.last_words(&run).await.unwrap_or(words);
+    show::account(&Account::of(&run, &words), args.hub.json)
+}
+
+/// Asks all hosts to get ready, at once.
+async fn prepare(hub: &Hub, orders: &BTreeMap<Name, Prepare>, test: &TestFile, run: &Name) -> Readiness {
+    let (policy, mut readiness) = (test.policy(), Readiness::default());
+    let timeout = Duration::from_millis(test.arm_ms());
+    let ask = |(host, order): (&Name, &Prepare)| {
+        let (host, subject, order) = (host.clone(), subject::prepare(host), order.clone());
+        async move {
+            let asked_ns = realtime_ns();
+            let answer = hub.ask(subject, &order, timeout).await;
+            let answered = answer.map(|answer| Answered { asked_ns, answered_ns: realtime_ns(), answer });
+            (host, answered)
+        }
+    };
+    let mut answers: FuturesUnordered<_> = orders.iter().map(ask).collect();
+    let mut leases = interval(LEASE_INTERVAL);
+    loop {
+        tokio::select! {
+            // Hosts that are ready wait for the others.
+            _ = leases.tick() => drop(hub.order(run, OrderKind::Lease).await),
+            answer = answers.next() => match answer {
+                Some((host, answered)) => readiness.hear(&host, answered, host_clock(), &policy),
+                None => return readiness,
+            }
+        }
+    }
+}
+
+/// Gives all hosts that are ready their time. Returns those that have not agreed soon enough.
+async fn go(hub: &Hub, run: &RunPlan) -> Vec<Objection> {
+    let go = Go { run: run.run.clone(), start_at_ns: run.start_at_ns };
+    let left = Duration::from_nanos(run.start_at_ns.saturating_sub(realtime_ns()));
+    let timeout = left.saturating_sub(AGREED_BEFORE).max(Duration::from_millis(1));
+    let ask = |host: &Name| {
+        let (host, subject, go) = (host.clone(), subject::go(host), go.clone());
+        async move { (host, hub.ask(subject, &go, timeout).await) }
+    };
+    let armed = run.hosts.iter().filter(|host| host.is_armed).map(|host| &host.host);
+    let mut answers: FuturesUnordered<_> = armed.map(ask).collect();
+    let mut refusals = Vec::new();
+    while let Some((host, answer)) = answers.next().await {
+        let (why, tries) = match answer {
+            Ok(AgentAnswer { state: AnswerState::Counting, .. }) => continue,
+            Ok(answer) => (answer.why.unwrap_or_default(), answer.tries),
+            Err(why) => (why, Vec::new()),
+        };
+        refusals.push(Objection { host, why, tries });
+    }
+    refusals
+}
+
+/// Tells all hosts to forget the run. Those that are not reached end with their lease.
+async fn abort(hub: &Hub, run: &Name) {
+    let _ = hub.order(run, OrderKind::Abort).await;
+    let _ = hub.flush().await;
+}
+
+fn show_objections(objections: &[Objection]) {
+    for Objection { host, why, tries } in objections {
+        eprintln!("wirerate: {host}: {why}");
+        tries.iter().for_each(|what| eprintln!("  try: {what}"));
+    }
+}
+
+/// Watches the run to its end, and keeps it alive meanwhile.
+async fn watch(hub: &Hub, mut counts: Counts, run: &RunPlan, stop: &Stop) -> LastWords {
+    let start_ns = monotonic_ns() + run.start_at_ns.saturating_sub(realtime_ns());
+    let mut watching = Watching::new(run, start_ns, STAT_MS * 1_000_000);
+    let (mut leases, mut polls) = (interval(LEASE_INTERVAL), interval(POLL_INTERVAL));
+    let (mut has_stopped, mut was_away) = (false, false);
+    while !watching.is_over(monotonic_ns()) {
+        tokio::select! {
+            stat = counts.next() => match stat {
+                Some(stat) => show_notices(watching.hear(stat, monotonic_ns())),
+                None => break,
+            },
+            _ = leases.tick() => {
+                // Agents end by themselves when they hear none of these.
+                let _ = hub.order(&run.run, OrderKind::Lease).await;
+                if watching.has_sent_all() {
+                    let _ = hub.order(&run.run, OrderKind::Drain).await;
+                }
+                if has_stopped {
+                    let _ = hub.order(&run.run, OrderKind::Stop).await;
+                }
+            }
+            _ = polls.tick() => {
+                if stop.is_set() && !has_stopped {
+                    has_stopped = true;
+                    eprintln!("wirerate: stopping; a second Ctrl-C leaves at once");
+                    let _ = hub.order(&run.run, OrderKind::Stop).await;
+                }
+                let is_away = !hub.is_connected();
+                if is_away != was_away {
+                    eprintln!("wirerate: the hub is {}", if is_away { "away: counts are kept by the hosts" } else { "back" });
+                    was_away = is_away;
+                }
+                watching.hub(is_away, monotonic_ns());
+                show_notices(watching.tick(monotonic_ns()));
+            }
+        }
+    }
+    watching.words().clone()
+}
+
+fn show_notices(notices: impl IntoIterator<Item = Notice>) {
+    for notice in notices {
+        match notice {
+            Notice::Lost(host, silent_ns) => {
+                eprintln!(
+                    "wirerate: {host}: nothing for {}: lost, unless it comes back",
+                    human_duration(silent_ns)
+                );
+            }
+            Notice::Back(host) => eprintln!("wirerate: {host} is back"),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What controllers print: hosts, runs and accounts.
+
+use crate::out;
+use crate::outcome::{Failure, Outcome};
+use crate::units::{human_bps, human_duration, utc_time};
+use fleet::{Account, HostStatus, Message, PortStatus, RunPlan};
+
+/// Name and version of an account as JSON.
+const ACCOUNT_SCHEMA: &str = "wirerate.fleet/1";
+
+/// Prints an account. The outcome is good if it is whole.
+pub(super) fn account(account: &Account, json: bool) -> Result<Outcome, Failure> {
+    match json {
+        true => out::json(ACCOUNT_SCHEMA, account)?,
+        false => out::report(&account.to_string())?,
+    }
+    Ok(if account.is_whole() { Outcome::Done } else { Outcome::No })
+}
+
+/// Prints the hosts, a line per port.
+pub(super) fn hosts(hosts: &[HostStatus], json: bool) -> Result<Outcome, Failure> {
+    if json {
+        for host in hosts {
+            out::json(HostStatus::SCHEMA, host)?;
+        }
+        return Ok(Outcome::Done);
+    }
+    if hosts.is_empty() {
+        eprintln!("wirerate: no host has announced itself in the last six seconds");
+        eprintln!("  try: wirerate agent --config agent-HOST.toml, on each host");
+        return Ok(Outcome::Done);
+    }
+    let mut text = String::new();
+    for host in hosts {
+        let clock = match host.clock.is_synchronized {
+            true => format!("clock synchronized within {}", human_duration(host.clock.bound_ns)),
+            false => "clock not synchronized".to_owned(),
+        };
+        text += &format!("{}: wirerate {}, {clock}\n", host.host, host.version);
+        for port in &host.ports {
+            text += &format!("  {}\n", port_line(port));
+        }
+    }
+    out::text(&text)?;
+    Ok(Outcome::Done)
+}
+
+fn port_line(port: &PortStatus) -> String {
+    let mut line = format!("{:<12} {}", port.name.as_str(), port.state);
+    if port.device != port.name.as_str() {
+        line += &format!(", device {}", port.device);
+    }
+    let netns = port.netns.as_ref().map(|netns| format!("in {netns}"));
+    let speed = port.speed_bps.map(|bps| human_bps(bps as f64));
+    let run = port.run.as_ref().map(|run| format!("in use by run {run}"));
+    let route = port.is_default_route.then(|| "default route, so nothing is sent on it".to_owned());
+    let parts = [netns, port.driver.clone(), speed, port.mac.clone(), port.address.clone(), route, run];
+    parts.into_iter().flatten().for_each(|part| line += &format!(", {part}"));
+    line
+}
+
+/// Prints the runs.
+pub(super) fn runs(runs: &[RunPlan], json: bool) -> Result<Outcome, Failure> {
+    for run in runs {
+        match json {
+            true => out::json(RunPlan::SCHEMA, run)?,
+            false => out::text(&format!(
+                "{}  {}  {}, {} flows, {} hosts\n",
+                run.run,
+                utc_time(run.start_at_ns),
+                human_duration(run.duration_ns),
+                run.flows.len(),
+                run.hosts.len()
+            ))?,
+        }
+    }
+    if runs.is_empty() {
+        eprintln!("wirerate: the hub keeps no run");
+    }
+    Ok(Outcome::Done)
+}
