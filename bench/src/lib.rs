@@ -24,6 +24,7 @@ mod growth;
 #[cfg(feature = "page")]
 mod known;
 mod measure;
+#[cfg(feature = "page")]
 mod memory_limit;
 pub mod own;
 mod pacing;
