@@ -27,8 +27,8 @@ impl WideWindow {
         *self.word(number / WORD_BITS) |= 1 << (number % WORD_BITS);
     }
 
-    /// Notes `number`, which is less than [`WIDE_WINDOW_LEN`] below `highest`. Returns the number of
-    /// frames with higher numbers, or `None` if it was there.
+    /// Notes `number`, which is less than [`WIDE_WINDOW_LEN`] below `highest`. Returns the number
+    /// of frames with higher numbers, or `None` if it was there.
     pub(crate) fn note(&mut self, number: u64, highest: u64) -> Option<u32> {
         let bit = 1 << (number % WORD_BITS);
         let word = self.word(number / WORD_BITS);
