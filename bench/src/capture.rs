@@ -164,7 +164,7 @@ struct CaptureProof<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct LossRow<'a> {
+struct CaptureLoss<'a> {
     case: &'a str,
     tool: &'a str,
     factor: f64,
@@ -555,7 +555,7 @@ impl<'a> Trials<'a> {
                     (arrived.saturating_sub(kept), (contender.tool.told_lost)(&tried.capture_said));
                 let is_true = told_lost == Some(lost);
                 let (tool, arrived_pps) = (contender.tool.name, tried.arrived_pps);
-                let row = LossRow {
+                let row = CaptureLoss {
                     case: &case,
                     tool,
                     factor,

@@ -72,19 +72,19 @@ pub(crate) struct ColumnMaker<'a> {
 }
 
 impl ColumnMaker<'_> {
-    fn numbers<T: DataType>(&mut self) -> Column<T> {
+    fn numbers<T: DataType>(&mut self) -> ValueColumn<T> {
         let description = self.schema.column(self.next);
         self.next += 1;
         let is_optional = description.max_def_level() > 0;
         let pages = Pages::default();
         let writer = get_column_writer(description, Arc::clone(self.properties), Box::new(pages.clone()));
         let (values, levels) = (Vec::new(), Vec::new());
-        Column { values, levels, is_optional, writer: Some(get_typed_column_writer(writer)), pages }
+        ValueColumn { values, levels, is_optional, writer: Some(get_typed_column_writer(writer)), pages }
     }
 }
 
 /// A column of numbers.
-pub(crate) struct Column<T: DataType> {
+pub(crate) struct ValueColumn<T: DataType> {
     values: Vec<T::T>,
     /// 1 for a value, 0 for none.
     levels: Vec<i16>,
@@ -94,7 +94,7 @@ pub(crate) struct Column<T: DataType> {
     pages: Pages,
 }
 
-impl<T: DataType> Column<T> {
+impl<T: DataType> ValueColumn<T> {
     #[inline]
     pub(crate) fn push(&mut self, value: T::T) {
         self.values.push(value);
@@ -110,7 +110,7 @@ impl<T: DataType> Column<T> {
     }
 }
 
-impl<T: DataType> AnyColumn for Column<T> {
+impl<T: DataType> AnyColumn for ValueColumn<T> {
     fn next_of(make: &mut ColumnMaker<'_>) -> Self {
         make.numbers()
     }
@@ -140,7 +140,7 @@ impl<T: DataType> AnyColumn for Column<T> {
 pub(crate) struct BytesColumn<T: DataType> {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    column: Column<T>,
+    column: ValueColumn<T>,
 }
 
 impl<T: DataType> BytesColumn<T> {

@@ -1,8 +1,8 @@
 //! One packet as a row, and the columns that rows of packets fill.
 
-use crate::column::{AnyColumn, BytesColumn, Column, ColumnMaker, EncodedColumn};
+use crate::column::{AnyColumn, BytesColumn, ColumnMaker, EncodedColumn, ValueColumn};
 use measure::Signature;
-use packet::Headers;
+use packet::HeaderFields;
 use parquet::basic::Type;
 use parquet::data_type::{BoolType, ByteArrayType, FixedLenByteArrayType, Int32Type, Int64Type};
 
@@ -42,7 +42,7 @@ macro_rules! header_columns {
                 Self { $($name: AnyColumn::next_of(make),)* }
             }
 
-            fn push(&mut self, $row: &PacketRow<'_>, $headers: &Headers<'_>, $signature: Option<&Signature>) {
+            fn push(&mut self, $row: &PacketRow<'_>, $headers: &HeaderFields<'_>, $signature: Option<&Signature>) {
                 $(self.$name.$push($value);)*
             }
 
@@ -60,35 +60,35 @@ macro_rules! header_columns {
 
 header_columns! {
     |row, headers, signature|
-    time_ns: Column<Int64Type> = push(clamped(row.time_ns));
-    time_source: Column<Int32Type> = push_optional(row.is_hardware_time.map(i32::from));
-    interface: Column<Int32Type> = push(row.interface.cast_signed());
-    queue: Column<Int32Type> = push_optional(row.queue.map(u32::cast_signed));
-    cpu: Column<Int32Type> = push_optional(row.cpu.map(u32::cast_signed));
-    orig_len: Column<Int32Type> = push(row.frame_len.cast_signed());
-    cap_len: Column<Int32Type> = push(row.data.len() as i32);
-    eth_dst: Column<Int64Type> = push_optional(headers.eth_dst.map(u64::cast_signed));
-    eth_src: Column<Int64Type> = push_optional(headers.eth_src.map(u64::cast_signed));
-    ethertype: Column<Int32Type> = push_optional(headers.ethertype.map(i32::from));
-    vlan: Column<Int32Type> = push_optional(headers.vlan.map(i32::from));
-    vlan_inner: Column<Int32Type> = push_optional(headers.vlan_inner.map(i32::from));
-    mpls: Column<Int32Type> = push_optional(headers.mpls.map(u32::cast_signed));
-    ip_version: Column<Int32Type> = push_optional(headers.ip_version.map(i32::from));
-    proto: Column<Int32Type> = push_optional(headers.proto.map(i32::from));
-    hop_limit: Column<Int32Type> = push_optional(headers.hop_limit.map(i32::from));
-    tos: Column<Int32Type> = push_optional(headers.tos.map(i32::from));
-    ip_id: Column<Int32Type> = push_optional(headers.ip_id.map(i32::from));
-    is_fragment: Column<BoolType> = push_optional(headers.is_fragment);
-    src4: Column<Int64Type> = push_optional(headers.src4.map(i64::from));
-    dst4: Column<Int64Type> = push_optional(headers.dst4.map(i64::from));
+    time_ns: ValueColumn<Int64Type> = push(clamped(row.time_ns));
+    time_source: ValueColumn<Int32Type> = push_optional(row.is_hardware_time.map(i32::from));
+    interface: ValueColumn<Int32Type> = push(row.interface.cast_signed());
+    queue: ValueColumn<Int32Type> = push_optional(row.queue.map(u32::cast_signed));
+    cpu: ValueColumn<Int32Type> = push_optional(row.cpu.map(u32::cast_signed));
+    orig_len: ValueColumn<Int32Type> = push(row.frame_len.cast_signed());
+    cap_len: ValueColumn<Int32Type> = push(row.data.len() as i32);
+    eth_dst: ValueColumn<Int64Type> = push_optional(headers.eth_dst.map(u64::cast_signed));
+    eth_src: ValueColumn<Int64Type> = push_optional(headers.eth_src.map(u64::cast_signed));
+    ethertype: ValueColumn<Int32Type> = push_optional(headers.ethertype.map(i32::from));
+    vlan: ValueColumn<Int32Type> = push_optional(headers.vlan.map(i32::from));
+    vlan_inner: ValueColumn<Int32Type> = push_optional(headers.vlan_inner.map(i32::from));
+    mpls: ValueColumn<Int32Type> = push_optional(headers.mpls.map(u32::cast_signed));
+    ip_version: ValueColumn<Int32Type> = push_optional(headers.ip_version.map(i32::from));
+    proto: ValueColumn<Int32Type> = push_optional(headers.proto.map(i32::from));
+    hop_limit: ValueColumn<Int32Type> = push_optional(headers.hop_limit.map(i32::from));
+    tos: ValueColumn<Int32Type> = push_optional(headers.tos.map(i32::from));
+    ip_id: ValueColumn<Int32Type> = push_optional(headers.ip_id.map(i32::from));
+    is_fragment: ValueColumn<BoolType> = push_optional(headers.is_fragment);
+    src4: ValueColumn<Int64Type> = push_optional(headers.src4.map(i64::from));
+    dst4: ValueColumn<Int64Type> = push_optional(headers.dst4.map(i64::from));
     src6: BytesColumn<FixedLenByteArrayType> = push_optional(headers.src6.map(|address| &address[..]));
     dst6: BytesColumn<FixedLenByteArrayType> = push_optional(headers.dst6.map(|address| &address[..]));
-    src_port: Column<Int32Type> = push_optional(headers.src_port.map(i32::from));
-    dst_port: Column<Int32Type> = push_optional(headers.dst_port.map(i32::from));
-    tcp_flags: Column<Int32Type> = push_optional(headers.tcp_flags.map(i32::from));
-    wr_stream: Column<Int32Type> = push_optional(signature.map(|signature| signature.stream.into()));
-    wr_seq: Column<Int64Type> = push_optional(signature.map(|signature| signature.seq_num.into()));
-    wr_sent_ns: Column<Int64Type> = push_optional(signature.and_then(Signature::sent_ns).map(clamped));
+    src_port: ValueColumn<Int32Type> = push_optional(headers.src_port.map(i32::from));
+    dst_port: ValueColumn<Int32Type> = push_optional(headers.dst_port.map(i32::from));
+    tcp_flags: ValueColumn<Int32Type> = push_optional(headers.tcp_flags.map(i32::from));
+    wr_stream: ValueColumn<Int32Type> = push_optional(signature.map(|signature| signature.stream.into()));
+    wr_seq: ValueColumn<Int64Type> = push_optional(signature.map(|signature| signature.seq_num.into()));
+    wr_sent_ns: ValueColumn<Int64Type> = push_optional(signature.and_then(Signature::sent_ns).map(clamped));
 }
 
 /// The columns of a row group, in the order of the schema.
@@ -106,7 +106,7 @@ impl PacketColumns {
     /// Adds a row.
     #[inline]
     pub(crate) fn push(&mut self, row: &PacketRow<'_>) {
-        let headers = Headers::parse(row.link_type, row.data);
+        let headers = HeaderFields::parse(row.link_type, row.data);
         let signature = headers.udp_payload.and_then(Signature::parse).filter(Signature::is_plausible);
         self.headers.push(row, &headers, signature.as_ref());
         if let Some(raw) = &mut self.raw {

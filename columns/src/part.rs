@@ -34,7 +34,7 @@ const ROW_LEN: u64 = 16;
 const CREATED_BY: &str = concat!("wirerate version ", env!("CARGO_PKG_VERSION"));
 
 /// See the top of the file.
-pub struct Part {
+pub struct PartFile {
     schema: SchemaDescPtr,
     properties: WriterPropertiesPtr,
     has_bytes: bool,
@@ -65,7 +65,7 @@ impl RowGroup {
         &self.bytes
     }
 
-    /// Moves the bytes for the file out; [`Part::keep`] does not need them.
+    /// Moves the bytes for the file out; [`PartFile::keep`] does not need them.
     pub fn take_bytes(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
@@ -76,7 +76,7 @@ impl RowGroup {
     }
 }
 
-impl Part {
+impl PartFile {
     /// An empty file. `has_bytes` decides whether it has the captured bytes of packets.
     pub fn new(has_bytes: bool) -> Self {
         let (schema, properties) = (schema::packets(has_bytes), schema::properties());
@@ -291,8 +291,8 @@ mod tests {
     }
 
     /// The file with these row groups; those of `lost` are encoded and not kept.
-    fn file(groups: &[Vec<Vec<u8>>], lost: usize, part: &mut Part) -> Vec<u8> {
-        let (mut file, mut number) = (Part::header().to_vec(), 0);
+    fn file(groups: &[Vec<Vec<u8>>], lost: usize, part: &mut PartFile) -> Vec<u8> {
+        let (mut file, mut number) = (PartFile::header().to_vec(), 0);
         for (index, frames) in groups.iter().enumerate() {
             for frame in frames {
                 part.push(&row(number, frame));
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn packets_come_back_and_lost_row_groups_do_not() {
         let groups = [frames(1_000), frames(20_000), frames(500)];
-        let mut part = Part::new(true);
+        let mut part = PartFile::new(true);
         // Twice: the second file has nothing of the first one.
         for lost in [1, 3] {
             let mut reader = PacketReader::new(Bytes::from(file(&groups, lost, &mut part))).unwrap();
@@ -342,11 +342,11 @@ mod tests {
 
     #[test]
     fn files_that_cannot_be_read_are_refused() {
-        let without = file(&[frames(10)], 1, &mut Part::new(false));
+        let without = file(&[frames(10)], 1, &mut PartFile::new(false));
         assert!(matches!(PacketReader::new(Bytes::from(without)), Err(ColumnsError::NoBytes)));
         let losses = crate::loss_file(&[crate::LossRow::default()], &[]);
         assert!(matches!(PacketReader::new(Bytes::from(losses)), Err(ColumnsError::NotPackets)));
-        let whole = file(&[frames(10)], 1, &mut Part::new(true));
+        let whole = file(&[frames(10)], 1, &mut PartFile::new(true));
         let cut = Bytes::copy_from_slice(&whole[..whole.len() - 1]);
         assert!(matches!(PacketReader::new(cut), Err(ColumnsError::Damaged(_))));
     }

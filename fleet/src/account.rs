@@ -3,8 +3,8 @@
 //! account.
 
 use crate::last_words::LastWords;
-use crate::message::{FlowCounts, HostOrder, ReceiverFigures, RunEnd, RunPlan, Stat};
-use crate::name::{Name, PortPlace};
+use crate::message::{CountedFlow, HostOrder, ReceiverFigures, RunEnd, RunPlan, Stat};
+use crate::name::{FleetName, PortPlace};
 use measure::{HistogramLog, PERCENTILES};
 use report::human::{human_count, human_duration};
 use serde::Serialize;
@@ -16,7 +16,7 @@ const FLOWS_SHOWN: usize = 32;
 /// How complete an account is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum RunVerdict {
     /// All hosts ran to the end and delivered their last counts.
     Whole,
     /// Some did not: parts are bounds or unknown.
@@ -27,14 +27,14 @@ pub enum Verdict {
 
 /// A count: exact if both bounds are equal. Without an upper bound it is `null`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Bounds {
+pub struct CountBounds {
     /// At least.
     pub min: u64,
     /// At most.
     pub max: Option<u64>,
 }
 
-impl Bounds {
+impl CountBounds {
     fn exact(count: u64) -> Self {
         Self { min: count, max: Some(count) }
     }
@@ -50,7 +50,7 @@ impl Bounds {
     }
 }
 
-impl fmt::Display for Bounds {
+impl fmt::Display for CountBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.known(), self.max) {
             (Some(count), _) => f.write_str(&human_count(count)),
@@ -76,11 +76,11 @@ pub struct FlowAccount {
     /// Lost frames; `null` if they are not exactly known.
     pub lost: Option<u64>,
     /// What is known about `sent`.
-    pub sent_bounds: Bounds,
+    pub sent_bounds: CountBounds,
     /// What is known about `received`.
-    pub received_bounds: Bounds,
+    pub received_bounds: CountBounds,
     /// What is known about `lost`.
-    pub lost_bounds: Bounds,
+    pub lost_bounds: CountBounds,
     /// Further copies, as far as known.
     pub duplicate: Option<u64>,
     /// First copies that arrived after a later frame, as far as known.
@@ -95,7 +95,7 @@ pub struct FlowAccount {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HostAccount {
     /// Its name.
-    pub host: Name,
+    pub host: FleetName,
     /// True if its counts are complete and it ran to the end.
     pub is_whole: bool,
     /// Why it ended; `null` if its last counts are missing.
@@ -142,21 +142,21 @@ pub struct LatencyAccount {
 
 /// The account.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Account {
+pub struct RunAccount {
     /// The run.
-    pub run: Name,
+    pub run: FleetName,
     /// How complete it is.
-    pub verdict: Verdict,
+    pub verdict: RunVerdict,
     /// How long the senders were to send at most.
     pub duration_ns: u64,
     /// How the hosts started.
     pub start: StartAccount,
     /// Sum of all flows.
-    pub sent: Bounds,
+    pub sent: CountBounds,
     /// Sum of all flows.
-    pub received: Bounds,
+    pub received: CountBounds,
     /// Sum of all flows.
-    pub lost: Bounds,
+    pub lost: CountBounds,
     /// The flows.
     pub flows: Vec<FlowAccount>,
     /// The hosts.
@@ -167,7 +167,7 @@ pub struct Account {
     pub notes: Vec<String>,
 }
 
-impl Account {
+impl RunAccount {
     /// Of a plan and the newest counts.
     pub fn of(plan: &RunPlan, words: &LastWords) -> Self {
         let hosts: Vec<HostAccount> = plan.hosts.iter().map(|order| host(order, words)).collect();
@@ -177,12 +177,14 @@ impl Account {
             .collect();
         let verdict = match () {
             () if !hosts.iter().zip(&plan.hosts).any(|(host, order)| order.is_armed && has_started(host)) => {
-                Verdict::NotStarted
+                RunVerdict::NotStarted
             }
-            () if hosts.iter().all(|host| host.is_whole) => Verdict::Whole,
-            () => Verdict::Partial,
+            () if hosts.iter().all(|host| host.is_whole) => RunVerdict::Whole,
+            () => RunVerdict::Partial,
         };
-        let sum = |of: fn(&FlowAccount) -> Bounds| flows.iter().map(of).fold(Bounds::exact(0), Bounds::plus);
+        let sum = |of: fn(&FlowAccount) -> CountBounds| {
+            flows.iter().map(of).fold(CountBounds::exact(0), CountBounds::plus)
+        };
         let start = start(plan, &hosts);
         let mut notes = Vec::new();
         let latency = match start.clocks_ns {
@@ -218,7 +220,7 @@ impl Account {
 
     /// True if it is whole.
     pub fn is_whole(&self) -> bool {
-        self.verdict == Verdict::Whole
+        self.verdict == RunVerdict::Whole
     }
 }
 
@@ -248,7 +250,12 @@ fn has_started(host: &HostAccount) -> bool {
 }
 
 /// The counts of a flow at one end, and whether they are the last ones.
-fn end_of(id: u32, host: &Name, words: &LastWords, of: impl Fn(&FlowCounts) -> bool) -> (FlowCounts, bool) {
+fn end_of(
+    id: u32,
+    host: &FleetName,
+    words: &LastWords,
+    of: impl Fn(&CountedFlow) -> bool,
+) -> (CountedFlow, bool) {
     let stat = words.of(host);
     let counts = stat.and_then(|stat| stat.flows.iter().find(|flow| flow.id == id && of(flow)));
     (counts.copied().unwrap_or_default(), counts.is_some() && stat.is_some_and(|stat| stat.is_last))
@@ -267,15 +274,17 @@ fn flow(
     // Of frames that were too late to tell a first copy from a duplicate, all or none may be first.
     let late = receiver.too_old.unwrap_or(0);
     let sent_bounds = match has_sent {
-        true => Bounds::exact(sent),
+        true => CountBounds::exact(sent),
         // A frame that arrived was sent.
-        false => Bounds { min: sent.max(received), max: planned.map(|count| count.max(sent).max(received)) },
+        false => {
+            CountBounds { min: sent.max(received), max: planned.map(|count| count.max(sent).max(received)) }
+        }
     };
     let received_bounds = match has_received {
-        true => Bounds::exact(received),
-        false => Bounds { min: received, max: sent_bounds.max.map(|max| max.max(received)) },
+        true => CountBounds::exact(received),
+        false => CountBounds { min: received, max: sent_bounds.max.map(|max| max.max(received)) },
     };
-    let lost_bounds = Bounds {
+    let lost_bounds = CountBounds {
         // While frames may still arrive, none is known to be lost.
         min: if has_received { sent_bounds.min.saturating_sub(received + late) } else { 0 },
         max: sent_bounds.max.map(|max| max.saturating_sub(received)),
@@ -359,17 +368,17 @@ fn latency(plan: &RunPlan, words: &LastWords, notes: &mut Vec<String>) -> Option
     })
 }
 
-impl fmt::Display for Account {
+impl fmt::Display for RunAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.hosts.iter().filter(|host| host.is_whole).count();
         let verdict = match self.verdict {
-            Verdict::Whole => "whole",
-            Verdict::Partial => "PARTIAL",
-            Verdict::NotStarted => "NOT STARTED",
+            RunVerdict::Whole => "whole",
+            RunVerdict::Partial => "PARTIAL",
+            RunVerdict::NotStarted => "NOT STARTED",
         };
         writeln!(f, "run {}: {verdict}, {whole} of {} hosts ran to the end", self.run, self.hosts.len())?;
         let mut row = |name: &str, value: &dyn fmt::Display| writeln!(f, "  {name:<10} {value}");
-        if self.verdict == Verdict::NotStarted {
+        if self.verdict == RunVerdict::NotStarted {
             return self.hosts.iter().try_for_each(|host| row("host", &HostText(host, 0)));
         }
         row("sent", &self.sent)?;
@@ -460,7 +469,7 @@ mod tests {
     use crate::message::{HostClock, PlannedFlow};
     use measure::{HISTOGRAM_LEN, histogram_index};
 
-    fn name(text: &str) -> Name {
+    fn name(text: &str) -> FleetName {
         text.parse().unwrap()
     }
 
@@ -490,7 +499,7 @@ mod tests {
         }
     }
 
-    fn stat(host: &str, number: u32, counts: FlowCounts, end: Option<RunEnd>) -> Stat {
+    fn stat(host: &str, number: u32, counts: CountedFlow, end: Option<RunEnd>) -> Stat {
         Stat {
             run: name("r"),
             host: name(host),
@@ -507,20 +516,25 @@ mod tests {
         }
     }
 
-    fn sent(count: u64) -> FlowCounts {
-        FlowCounts { sent: Some(count), errors: Some(0), ..FlowCounts::default() }
+    fn sent(count: u64) -> CountedFlow {
+        CountedFlow { sent: Some(count), errors: Some(0), ..CountedFlow::default() }
     }
 
-    fn received(count: u64) -> FlowCounts {
-        FlowCounts { received: Some(count), duplicate: Some(0), reordered: Some(0), ..FlowCounts::default() }
+    fn received(count: u64) -> CountedFlow {
+        CountedFlow {
+            received: Some(count),
+            duplicate: Some(0),
+            reordered: Some(0),
+            ..CountedFlow::default()
+        }
     }
 
-    fn account(stats: Vec<Stat>) -> Account {
+    fn account(stats: Vec<Stat>) -> RunAccount {
         let mut words = LastWords::default();
         for stat in stats {
             words.hear(stat);
         }
-        Account::of(&plan(), &words)
+        RunAccount::of(&plan(), &words)
     }
 
     const DONE: Option<RunEnd> = Some(RunEnd::Done);
@@ -528,7 +542,7 @@ mod tests {
     #[test]
     fn with_both_last_words_all_is_exact() {
         let account = account(vec![stat("h1", 4, sent(100), DONE), stat("h2", 4, received(97), DONE)]);
-        assert_eq!((account.verdict, account.lost.known()), (Verdict::Whole, Some(3)));
+        assert_eq!((account.verdict, account.lost.known()), (RunVerdict::Whole, Some(3)));
         assert_eq!(account.flows[0].lost, Some(3));
         assert_eq!((account.start.spread_ns, account.start.clocks_ns), (Some(40_000), Some(6000)));
         let text = account.to_string();
@@ -543,9 +557,9 @@ mod tests {
     fn a_dead_sender_leaves_bounds() {
         let account = account(vec![stat("h1", 2, sent(40), None), stat("h2", 4, received(60), DONE)]);
         let flow = &account.flows[0];
-        assert_eq!((account.verdict, flow.sent, flow.lost), (Verdict::Partial, None, None));
-        assert_eq!(flow.sent_bounds, Bounds { min: 60, max: Some(100) });
-        assert_eq!(flow.lost_bounds, Bounds { min: 0, max: Some(40) });
+        assert_eq!((account.verdict, flow.sent, flow.lost), (RunVerdict::Partial, None, None));
+        assert_eq!(flow.sent_bounds, CountBounds { min: 60, max: Some(100) });
+        assert_eq!(flow.lost_bounds, CountBounds { min: 0, max: Some(40) });
         let text = account.to_string();
         assert!(text.contains("h1: lost; last word number 2, 3.200 s after the start"), "{text}");
         assert!(text.contains("sent 60 to 100, received 60, lost 0 to 40"), "{text}");
@@ -558,17 +572,17 @@ mod tests {
         assert_eq!((flow.sent, flow.received, flow.lost), (Some(90), None, None));
         assert_eq!(
             (flow.received_bounds, flow.lost_bounds),
-            (Bounds { min: 10, max: Some(90) }, Bounds { min: 0, max: Some(80) })
+            (CountBounds { min: 10, max: Some(90) }, CountBounds { min: 0, max: Some(80) })
         );
     }
 
     #[test]
     fn frames_that_came_too_late_make_loss_an_interval() {
-        let late = FlowCounts { too_old: Some(2), ..received(97) };
+        let late = CountedFlow { too_old: Some(2), ..received(97) };
         let account = account(vec![stat("h1", 4, sent(100), DONE), stat("h2", 4, late, DONE)]);
         assert_eq!(
             (account.flows[0].lost, account.flows[0].lost_bounds),
-            (None, Bounds { min: 1, max: Some(3) })
+            (None, CountBounds { min: 1, max: Some(3) })
         );
     }
 
@@ -576,7 +590,7 @@ mod tests {
     fn an_orphaned_host_is_partial_and_its_counts_are_exact() {
         let orphaned = Some(RunEnd::Orphaned);
         let account = account(vec![stat("h1", 4, sent(50), orphaned), stat("h2", 4, received(50), orphaned)]);
-        assert_eq!((account.verdict, account.flows[0].lost), (Verdict::Partial, Some(0)));
+        assert_eq!((account.verdict, account.flows[0].lost), (RunVerdict::Partial, Some(0)));
         assert!(account.to_string().contains("h1: orphaned; its counts are complete"), "{account}");
     }
 
@@ -604,12 +618,12 @@ mod tests {
     fn one_way_latency_needs_clocks_that_agree() {
         let mut unsynchronized = plan();
         unsynchronized.hosts[1].clock = None;
-        let account = Account::of(&unsynchronized, &LastWords::default());
+        let account = RunAccount::of(&unsynchronized, &LastWords::default());
         assert_eq!((account.start.clocks_ns, account.latency.is_none()), (None, true));
         assert!(account.to_string().contains("not shown: their clocks are not synchronized"), "{account}");
         unsynchronized.hosts.iter_mut().for_each(|host| host.boot_id = Some("same".to_owned()));
         assert_eq!(
-            Account::of(&unsynchronized, &LastWords::default()).start.clocks_ns,
+            RunAccount::of(&unsynchronized, &LastWords::default()).start.clocks_ns,
             Some(0),
             "one kernel"
         );

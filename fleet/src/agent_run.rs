@@ -2,7 +2,7 @@
 //! what [`AgentRun::step`] returns, and gives it the time and what the workers do.
 
 use crate::message::{Go, Prepare, RunEnd};
-use crate::name::Name;
+use crate::name::FleetName;
 
 /// A start must be this far away when it is requested: the answer has to arrive before it.
 const GO_LEAD_NS: u64 = 50_000_000;
@@ -45,7 +45,7 @@ pub enum GoRefusal {
     Late(i64),
     /// The run is not armed.
     #[error("not_armed: run {0} is not armed here")]
-    NotArmed(Name),
+    NotArmed(FleetName),
 }
 
 /// A run.

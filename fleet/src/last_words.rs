@@ -1,13 +1,13 @@
 //! The newest counts of each host. Messages may be lost, doubled or in another order.
 
 use crate::message::Stat;
-use crate::name::Name;
+use crate::name::FleetName;
 use std::collections::BTreeMap;
 
 /// The newest [`Stat`] of each host of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LastWords {
-    hosts: BTreeMap<Name, Stat>,
+    hosts: BTreeMap<FleetName, Stat>,
 }
 
 impl LastWords {
@@ -23,12 +23,12 @@ impl LastWords {
     }
 
     /// The newest message of a host.
-    pub fn of(&self, host: &Name) -> Option<&Stat> {
+    pub fn of(&self, host: &FleetName) -> Option<&Stat> {
         self.hosts.get(host)
     }
 
     /// True if the last message of `host` is here.
-    pub fn has_last(&self, host: &Name) -> bool {
+    pub fn has_last(&self, host: &FleetName) -> bool {
         self.of(host).is_some_and(|stat| stat.is_last)
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! A controller prepares the agents of all hosts, gives them a time to start at, and adds up what
 //! they count. [`AgentRun`] is a run as an agent has it, [`Readiness`] and [`Watching`] are the
-//! decisions of the controller, [`Account`] is the result. Messages are JSON. They carry words of
-//! `wirerate send`, never a command for a shell. This crate does no I/O and reads no clock: times
-//! and messages are arguments.
+//! decisions of the controller, [`RunAccount`] is the result. Messages are JSON. They carry words
+//! of `wirerate send`, never a command for a shell. This crate does no I/O and reads no clock:
+//! times and messages are arguments.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -16,13 +16,14 @@ mod readiness;
 pub mod subject;
 mod watching;
 
-pub use account::{Account, FlowAccount, HostAccount, StartAccount, Verdict};
+pub use account::{FlowAccount, HostAccount, RunAccount, RunVerdict, StartAccount};
 pub use agent_run::{AgentRun, AgentState, GoRefusal, RunStep};
 pub use last_words::LastWords;
 pub use message::{
-    AgentAnswer, AnswerState, FlowCounts, FlowOrder, FlowRole, Go, HostClock, HostOrder, HostStatus, Message,
-    MessageError, PlannedFlow, PortStatus, Prepare, ReceiverFigures, RunEnd, RunPlan, Stat, decode, encode,
+    AgentAnswer, AnswerState, CountedFlow, FlowOrder, FlowRole, Go, HostClock, HostOrder, HostStatus,
+    Message, MessageError, PlannedFlow, PortStatus, Prepare, ReceiverFigures, RunEnd, RunPlan, Stat, decode,
+    encode,
 };
-pub use name::{BadName, Name, PortPlace};
+pub use name::{BadName, FleetName, PortPlace};
 pub use readiness::{Answered, Objection, Readiness, StartPolicy};
 pub use watching::{Notice, Watching};

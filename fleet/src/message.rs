@@ -4,7 +4,7 @@
 //! Counts are those since the start of the run, never differences: of several messages of a host,
 //! the one with the highest number is enough.
 
-use crate::name::{Name, PortPlace};
+use crate::name::{FleetName, PortPlace};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -87,7 +87,7 @@ struct Envelope<'a, T> {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct SchemaTag {
     schema: String,
 }
 
@@ -107,7 +107,7 @@ pub fn decode<M: Message>(bytes: &[u8]) -> Result<M, MessageError> {
         return Err(MessageError::TooLong { schema, len: bytes.len(), len_max: M::LEN_MAX });
     }
     let json = |source| MessageError::Json { schema, source };
-    let head: Head = serde_json::from_slice(bytes).map_err(json)?;
+    let head: SchemaTag = serde_json::from_slice(bytes).map_err(json)?;
     if head.schema != schema {
         let got = head.schema.chars().take(64).collect();
         return Err(MessageError::Schema { expected: schema, got });
@@ -130,7 +130,7 @@ pub struct HostClock {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortStatus {
     /// Its name.
-    pub name: Name,
+    pub name: FleetName,
     /// Its device.
     pub device: String,
     /// The namespace of the device, if the agent's file names one.
@@ -148,14 +148,14 @@ pub struct PortStatus {
     /// It carries the default route, so nothing is sent on it.
     pub is_default_route: bool,
     /// The run that has it.
-    pub run: Option<Name>,
+    pub run: Option<FleetName>,
 }
 
 /// A host, as its agent announces it every two seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostStatus {
     /// Its name.
-    pub host: Name,
+    pub host: FleetName,
     /// Version of wirerate.
     pub version: String,
     /// Identifies the running kernel: hosts with the same one share a clock.
@@ -190,7 +190,7 @@ pub struct FlowOrder {
     /// What the host does.
     pub role: FlowRole,
     /// The port of the host.
-    pub port: Name,
+    pub port: FleetName,
     /// Its number in the frames, which differs from those of other flows to the same port.
     pub number: u32,
     /// Words of `wirerate send`.
@@ -201,7 +201,7 @@ pub struct FlowOrder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepare {
     /// The run.
-    pub run: Name,
+    pub run: FleetName,
     /// Its number in the frames.
     pub mark: u16,
     /// What to send and receive.
@@ -260,7 +260,7 @@ impl Message for Prepare {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Go {
     /// The run.
-    pub run: Name,
+    pub run: FleetName,
     /// When, in nanoseconds since 1970.
     pub start_at_ns: u64,
 }
@@ -286,7 +286,7 @@ pub enum AnswerState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentAnswer {
     /// The host.
-    pub host: Name,
+    pub host: FleetName,
     /// Yes or no.
     pub state: AnswerState,
     /// Why not.
@@ -310,7 +310,7 @@ impl Message for AgentAnswer {
 
 /// Counts of a flow at one of its hosts, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FlowCounts {
+pub struct CountedFlow {
     /// Its number in the plan.
     pub id: u32,
     /// Frames that the driver accepted; `None` of a receiver.
@@ -333,7 +333,7 @@ pub struct FlowCounts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiverFigures {
     /// The port.
-    pub port: Name,
+    pub port: FleetName,
     /// Frames of this run, duplicates included.
     pub received: u64,
     /// Frames of other runs.
@@ -380,9 +380,9 @@ impl RunEnd {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stat {
     /// The run.
-    pub run: Name,
+    pub run: FleetName,
     /// The host.
-    pub host: Name,
+    pub host: FleetName,
     /// From 1 on.
     pub number: u32,
     /// Time of day on the host.
@@ -393,7 +393,7 @@ pub struct Stat {
     /// None of its senders sends any more; always true of hosts that only receive.
     pub has_sent_all: bool,
     /// Its flows.
-    pub flows: Vec<FlowCounts>,
+    pub flows: Vec<CountedFlow>,
     /// Its receiving ports.
     pub receivers: Vec<ReceiverFigures>,
     /// No more messages follow.
@@ -438,7 +438,7 @@ pub struct PlannedFlow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostOrder {
     /// The host.
-    pub host: Name,
+    pub host: FleetName,
     /// True if it was ready and was told to start.
     pub is_armed: bool,
     /// Its clock when it was ready.
@@ -454,7 +454,7 @@ pub struct HostOrder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPlan {
     /// The run.
-    pub run: Name,
+    pub run: FleetName,
     /// When it started, in nanoseconds since 1970.
     pub start_at_ns: u64,
     /// How long the senders send at most.

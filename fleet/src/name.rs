@@ -11,7 +11,7 @@ const LEN_MAX: usize = 48;
 /// A name: up to 48 letters, digits, `_` and `-`, the first one a letter or digit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Name(String);
+pub struct FleetName(String);
 
 /// Text that is no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,14 +21,14 @@ pub struct BadName {
     text: String,
 }
 
-impl Name {
+impl FleetName {
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl FromStr for Name {
+impl FromStr for FleetName {
     type Err = BadName;
 
     fn from_str(text: &str) -> Result<Self, BadName> {
@@ -41,7 +41,7 @@ impl FromStr for Name {
     }
 }
 
-impl TryFrom<String> for Name {
+impl TryFrom<String> for FleetName {
     type Error = BadName;
 
     fn try_from(text: String) -> Result<Self, BadName> {
@@ -49,13 +49,13 @@ impl TryFrom<String> for Name {
     }
 }
 
-impl From<Name> for String {
-    fn from(name: Name) -> Self {
+impl From<FleetName> for String {
+    fn from(name: FleetName) -> Self {
         name.0
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for FleetName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -66,9 +66,9 @@ impl fmt::Display for Name {
 #[serde(try_from = "String", into = "String")]
 pub struct PortPlace {
     /// The host.
-    pub host: Name,
+    pub host: FleetName,
     /// The port, as the file of its agent names it.
-    pub port: Name,
+    pub port: FleetName,
 }
 
 impl FromStr for PortPlace {
@@ -108,10 +108,10 @@ mod tests {
     #[test]
     fn nothing_that_subjects_or_paths_interpret_is_a_name() {
         for good in ["h1", "rack-7_node", "A", &"x".repeat(48)] {
-            assert_eq!(good.parse::<Name>().unwrap().as_str(), good);
+            assert_eq!(good.parse::<FleetName>().unwrap().as_str(), good);
         }
         for bad in ["", "-x", "_x", "a.b", "*", ">", "a b", "../etc", "a/b", "h\n", "ä", &"x".repeat(49)] {
-            assert!(bad.parse::<Name>().is_err(), "{bad}");
+            assert!(bad.parse::<FleetName>().is_err(), "{bad}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The decision to start: which hosts are ready, whether their clocks agree, and when to start.
 
 use crate::message::{AgentAnswer, AnswerState, HostClock, HostOrder};
-use crate::name::Name;
+use crate::name::FleetName;
 use report::human::human_duration as duration;
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct StartPolicy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objection {
     /// The host.
-    pub host: Name,
+    pub host: FleetName,
     /// Why.
     pub why: String,
     /// What to try.
@@ -64,7 +64,7 @@ impl Answered {
 /// The answers to [`crate::Prepare`].
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
-    armed: BTreeMap<Name, Answered>,
+    armed: BTreeMap<FleetName, Answered>,
     objections: Vec<Objection>,
 }
 
@@ -72,7 +72,7 @@ impl Readiness {
     /// Takes the answer of a host, or why there is none. `own` is the clock of the controller.
     pub fn hear(
         &mut self,
-        host: &Name,
+        host: &FleetName,
         answered: Result<Answered, String>,
         own: HostClock,
         policy: &StartPolicy,
@@ -103,7 +103,7 @@ impl Readiness {
     }
 
     /// The hosts that are ready.
-    pub fn armed(&self) -> impl Iterator<Item = &Name> {
+    pub fn armed(&self) -> impl Iterator<Item = &FleetName> {
         self.armed.keys()
     }
 
@@ -127,7 +127,7 @@ impl Readiness {
     }
 
     /// A host of the plan, as the stream keeps it.
-    pub fn order(&self, host: &Name) -> HostOrder {
+    pub fn order(&self, host: &FleetName) -> HostOrder {
         let answer = self.armed.get(host).map(|answered| &answered.answer);
         HostOrder {
             host: host.clone(),
@@ -179,7 +179,7 @@ mod tests {
     const OWN: HostClock = HostClock { is_synchronized: false, bound_ns: 16_000 * MS };
     const ANY: StartPolicy = StartPolicy { at_least: None, clock_bound_ns: None };
 
-    fn name(text: &str) -> Name {
+    fn name(text: &str) -> FleetName {
         text.parse().unwrap()
     }
 

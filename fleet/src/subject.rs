@@ -1,6 +1,6 @@
 //! Subjects of the messages, and the names of what the hub keeps.
 
-use crate::name::Name;
+use crate::name::FleetName;
 
 /// The bucket of [`crate::HostStatus`], by host.
 pub const HOSTS_BUCKET: &str = "wr_hosts";
@@ -10,52 +10,52 @@ pub const RUNS_STREAM: &str = "wr_runs";
 pub const KEPT: [&str; 2] = ["wr.run.*.plan", "wr.run.*.stat.*"];
 
 /// Requests to prepare a run.
-pub fn prepare(host: &Name) -> String {
+pub fn prepare(host: &FleetName) -> String {
     format!("wr.host.{host}.prepare")
 }
 
 /// Requests to start at a time.
-pub fn go(host: &Name) -> String {
+pub fn go(host: &FleetName) -> String {
     format!("wr.host.{host}.go")
 }
 
 /// Signs of life of a controller.
-pub fn lease(run: &Name) -> String {
+pub fn lease(run: &FleetName) -> String {
     format!("wr.run.{run}.lease")
 }
 
 /// The order to end a run.
-pub fn stop(run: &Name) -> String {
+pub fn stop(run: &FleetName) -> String {
     format!("wr.run.{run}.stop")
 }
 
 /// The news that all hosts have sent all.
-pub fn drain(run: &Name) -> String {
+pub fn drain(run: &FleetName) -> String {
     format!("wr.run.{run}.drain")
 }
 
 /// The order to forget a run that has not started.
-pub fn abort(run: &Name) -> String {
+pub fn abort(run: &FleetName) -> String {
     format!("wr.run.{run}.abort")
 }
 
 /// The plan of a run.
-pub fn plan(run: &Name) -> String {
+pub fn plan(run: &FleetName) -> String {
     format!("wr.run.{run}.plan")
 }
 
 /// The counts of a host.
-pub fn stat(run: &Name, host: &Name) -> String {
+pub fn stat(run: &FleetName, host: &FleetName) -> String {
     format!("wr.run.{run}.stat.{host}")
 }
 
 /// The counts of all hosts.
-pub fn stats(run: &Name) -> String {
+pub fn stats(run: &FleetName) -> String {
     format!("wr.run.{run}.stat.*")
 }
 
 /// The run of a subject of this module, if there is one.
-pub fn run_of(subject: &str) -> Option<Name> {
+pub fn run_of(subject: &str) -> Option<FleetName> {
     subject.strip_prefix("wr.run.")?.split('.').next()?.parse().ok()
 }
 
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_run_of_a_subject_is_its_third_word() {
-        let run: Name = "r1".parse().unwrap();
+        let run: FleetName = "r1".parse().unwrap();
         for subject in [lease(&run), stop(&run), abort(&run), plan(&run), stats(&run)] {
             assert_eq!(run_of(&subject), Some(run.clone()), "{subject}");
         }

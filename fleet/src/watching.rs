@@ -2,7 +2,7 @@
 
 use crate::last_words::LastWords;
 use crate::message::{RunPlan, Stat};
-use crate::name::Name;
+use crate::name::FleetName;
 use std::collections::BTreeMap;
 
 /// A host that missed this many messages is lost.
@@ -16,15 +16,15 @@ const OVERTIME_NS: u64 = 15_000_000_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Nothing came from this host for this time.
-    Lost(Name, u64),
+    Lost(FleetName, u64),
     /// A host that was lost reports again.
-    Back(Name),
+    Back(FleetName),
 }
 
 /// A run with its start on the monotonic clock of the controller.
 #[derive(Debug)]
 pub struct Watching {
-    hosts: BTreeMap<Name, HostWatch>,
+    hosts: BTreeMap<FleetName, HostWatch>,
     words: LastWords,
     silence_ns: u64,
     over_ns: u64,
@@ -88,13 +88,13 @@ impl Watching {
     /// True if nothing more is to be expected: each host has said its last word or is lost, or the
     /// planned end is long over.
     pub fn is_over(&self, now_ns: u64) -> bool {
-        let is_settled = |(name, host): (&Name, &HostWatch)| host.is_lost || self.words.has_last(name);
+        let is_settled = |(name, host): (&FleetName, &HostWatch)| host.is_lost || self.words.has_last(name);
         now_ns >= self.over_ns || (!self.is_hub_away && self.hosts.iter().all(is_settled))
     }
 
     /// True if no host sends any more, as far as they are not lost: receivers may end.
     pub fn has_sent_all(&self) -> bool {
-        let has_sent = |(name, host): (&Name, &HostWatch)| match self.words.of(name) {
+        let has_sent = |(name, host): (&FleetName, &HostWatch)| match self.words.of(name) {
             Some(stat) => stat.has_sent_all || host.is_lost,
             None => host.is_lost,
         };
@@ -114,7 +114,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn name(text: &str) -> Name {
+    fn name(text: &str) -> FleetName {
         text.parse().unwrap()
     }
 

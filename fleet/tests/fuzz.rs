@@ -85,7 +85,7 @@ fn read<M: Message>(bytes: &[u8]) -> Option<M> {
     }
 }
 
-fn is_safe(name: &fleet::Name) -> bool {
+fn is_safe(name: &fleet::FleetName) -> bool {
     let name = name.as_str();
     !name.is_empty()
         && !name.starts_with('-')

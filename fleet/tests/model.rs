@@ -2,8 +2,8 @@
 //! the last counts of every host are there, sums are never above the truth, and bounds hold.
 
 use fleet::{
-    Account, AgentRun, AgentState, FlowCounts, FlowOrder, FlowRole, Go, HostOrder, LastWords, Name,
-    PlannedFlow, Prepare, RunEnd, RunPlan, RunStep, Stat, Verdict, decode, encode,
+    AgentRun, AgentState, CountedFlow, FleetName, FlowOrder, FlowRole, Go, HostOrder, LastWords, PlannedFlow,
+    Prepare, RunAccount, RunEnd, RunPlan, RunStep, RunVerdict, Stat, decode, encode,
 };
 use packet::Rng;
 
@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000;
 
 /// A host: the run as its agent has it, what it really counts, and when it dies.
 struct ModelHost {
-    name: Name,
+    name: FleetName,
     run: AgentRun,
     /// Flows it sends.
     sends: Vec<usize>,
@@ -30,20 +30,20 @@ struct Truth {
     received: u64,
 }
 
-fn name(kind: &str, index: usize) -> Name {
+fn name(kind: &str, index: usize) -> FleetName {
     format!("{kind}{index}").parse().expect("a name")
 }
 
 fn stat(host: &ModelHost, truth: &[Truth], time_ns: u64) -> Stat {
-    let sent = host.sends.iter().map(|flow| FlowCounts {
+    let sent = host.sends.iter().map(|flow| CountedFlow {
         id: *flow as u32,
         sent: Some(truth[*flow].sent),
-        ..FlowCounts::default()
+        ..CountedFlow::default()
     });
-    let received = host.receives.iter().map(|flow| FlowCounts {
+    let received = host.receives.iter().map(|flow| CountedFlow {
         id: *flow as u32,
         received: Some(truth[*flow].received),
-        ..FlowCounts::default()
+        ..CountedFlow::default()
     });
     Stat {
         run: name("r", 0),
@@ -91,7 +91,7 @@ fn plan(rng: &mut Rng, hosts: usize, flow_count: usize) -> RunPlan {
 }
 
 fn model_hosts(rng: &mut Rng, plan: &RunPlan, lease_ms: u64) -> Vec<ModelHost> {
-    let with = |index: usize, of: fn(&PlannedFlow) -> &Name| -> Vec<usize> {
+    let with = |index: usize, of: fn(&PlannedFlow) -> &FleetName| -> Vec<usize> {
         let ours = plan.flows.iter().enumerate().filter(|(_, flow)| *of(flow) == name("h", index));
         ours.map(|(flow, _)| flow).collect()
     };
@@ -198,15 +198,15 @@ fn an_account_never_claims_more_than_it_knows() {
         let mut words = LastWords::default();
         for (_, bytes) in wire {
             words.hear(decode(&bytes).expect("its own message"));
-            check(&Account::of(&plan, &words), &plan, &words, &truth);
+            check(&RunAccount::of(&plan, &words), &plan, &words, &truth);
         }
-        check(&Account::of(&plan, &words), &plan, &words, &truth);
+        check(&RunAccount::of(&plan, &words), &plan, &words, &truth);
     });
 }
 
-fn check(account: &Account, plan: &RunPlan, words: &LastWords, truth: &[Truth]) {
+fn check(account: &RunAccount, plan: &RunPlan, words: &LastWords, truth: &[Truth]) {
     let has_all = plan.hosts.iter().all(|host| words.has_last(&host.host));
-    assert!(account.verdict != Verdict::Whole || has_all, "whole without all last words: {account:?}");
+    assert!(account.verdict != RunVerdict::Whole || has_all, "whole without all last words: {account:?}");
     let sum = |of: fn(&Truth) -> u64| truth.iter().map(of).sum::<u64>();
     let (sent, received) = (sum(|truth| truth.sent), sum(|truth| truth.received));
     assert!(account.sent.min <= sent && account.received.min <= received, "sums above the truth");

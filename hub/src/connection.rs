@@ -5,7 +5,7 @@ use crate::permissions::inbox_of;
 use async_nats::connection::State;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions, Event};
-use fleet::Name;
+use fleet::FleetName;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -57,7 +57,7 @@ impl Hub {
     /// A file is missing or wrong.
     pub async fn connect_agent(
         settings: &HubSettings,
-        host: &Name,
+        host: &FleetName,
         events: mpsc::UnboundedSender<String>,
     ) -> Result<Self, HubError> {
         let options = options(settings)?

@@ -7,7 +7,7 @@ use async_nats::Subscriber;
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{self, LastRawMessageErrorKind, StorageType};
 use fleet::subject::{self, HOSTS_BUCKET, KEPT, RUNS_STREAM};
-use fleet::{AgentAnswer, HostStatus, LastWords, Message, Name, RunPlan, Stat, decode, encode};
+use fleet::{AgentAnswer, FleetName, HostStatus, LastWords, Message, RunPlan, Stat, decode, encode};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ impl Hub {
     ///
     /// # Errors
     /// No connection.
-    pub async fn order(&self, run: &Name, kind: OrderKind) -> Result<(), HubError> {
+    pub async fn order(&self, run: &FleetName, kind: OrderKind) -> Result<(), HubError> {
         let subject = match kind {
             OrderKind::Lease => subject::lease(run),
             OrderKind::Drain => subject::drain(run),
@@ -125,16 +125,16 @@ impl Hub {
     ///
     /// # Errors
     /// No connection.
-    pub async fn counts(&self, run: &Name) -> Result<Counts, HubError> {
+    pub async fn counts(&self, run: &FleetName) -> Result<CountStream, HubError> {
         let subscribed = self.client.subscribe(subject::stats(run)).await;
-        Ok(Counts { subscriber: subscribed.map_err(HubError::at("listen to counts"))? })
+        Ok(CountStream { subscriber: subscribed.map_err(HubError::at("listen to counts"))? })
     }
 
     /// The plan of a run.
     ///
     /// # Errors
     /// There is none, or no connection.
-    pub async fn plan(&self, run: &Name) -> Result<RunPlan, HubError> {
+    pub async fn plan(&self, run: &FleetName) -> Result<RunPlan, HubError> {
         match self.newest::<RunPlan>(&subject::plan(run)).await? {
             Some(plan) => Ok(plan),
             None => Err(HubError::NoRun(run.to_string())),
@@ -192,11 +192,11 @@ impl Hub {
 
 /// The counts of a run as they arrive.
 #[derive(Debug)]
-pub struct Counts {
+pub struct CountStream {
     subscriber: Subscriber,
 }
 
-impl Counts {
+impl CountStream {
     /// The next ones; `None` once the connection is closed for good.
     pub async fn next(&mut self) -> Option<Stat> {
         loop {

@@ -5,7 +5,7 @@ use crate::error::HubError;
 use crate::permissions::announcement_of;
 use async_nats::{HeaderMap, Message, Subscriber};
 use bytes::Bytes;
-use fleet::{AgentAnswer, HostStatus, Name, Stat, encode, subject};
+use fleet::{AgentAnswer, FleetName, HostStatus, Stat, encode, subject};
 use futures_util::StreamExt;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub enum RequestKind {
 
 /// A request that waits for an answer.
 #[derive(Debug)]
-pub struct Request {
+pub struct HubRequest {
     /// What is requested.
     pub kind: RequestKind,
     /// The message.
@@ -32,7 +32,7 @@ pub struct Request {
     hub: Hub,
 }
 
-impl Request {
+impl HubRequest {
     /// Answers.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ pub struct Requests {
 
 impl Requests {
     /// The next one; `None` once the connection is closed for good.
-    pub async fn next(&mut self) -> Option<Request> {
+    pub async fn next(&mut self) -> Option<HubRequest> {
         loop {
             let Message { subject, reply, payload, .. } = self.subscriber.next().await?;
             let kind = match subject.rsplit('.').next() {
@@ -62,7 +62,7 @@ impl Requests {
                 Some("go") => RequestKind::Go,
                 _ => continue,
             };
-            return Some(Request { kind, payload, reply, hub: self.hub.clone() });
+            return Some(HubRequest { kind, payload, reply, hub: self.hub.clone() });
         }
     }
 }
@@ -82,11 +82,11 @@ pub enum OrderKind {
 
 /// An order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct HubOrder {
     /// What to do.
     pub kind: OrderKind,
     /// The run.
-    pub run: Name,
+    pub run: FleetName,
 }
 
 /// The orders to all agents.
@@ -97,7 +97,7 @@ pub struct Orders {
 
 impl Orders {
     /// The next one; `None` once the connection is closed for good.
-    pub async fn next(&mut self) -> Option<Order> {
+    pub async fn next(&mut self) -> Option<HubOrder> {
         loop {
             let message = self.subscriber.next().await?;
             let kind = match message.subject.rsplit('.').next() {
@@ -108,7 +108,7 @@ impl Orders {
                 _ => continue,
             };
             if let Some(run) = subject::run_of(&message.subject) {
-                return Some(Order { kind, run });
+                return Some(HubOrder { kind, run });
             }
         }
     }
@@ -119,7 +119,7 @@ impl Hub {
     ///
     /// # Errors
     /// The hub is closed.
-    pub async fn requests(&self, host: &Name) -> Result<Requests, HubError> {
+    pub async fn requests(&self, host: &FleetName) -> Result<Requests, HubError> {
         let subscribed = self.client.subscribe(format!("wr.host.{host}.*")).await;
         let subscriber = subscribed.map_err(HubError::at("listen to requests"))?;
         Ok(Requests { hub: self.clone(), subscriber })

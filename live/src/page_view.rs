@@ -7,7 +7,7 @@ use crate::screen::ScreenHead;
 use crate::table_view::{cells, header};
 use metrics::MetricSet;
 use report::human::{human_count, human_pps};
-use report::{CurveUnit, RunCurve, RunReport, RunTable};
+use report::{CurveUnit, PageRun, RunCurve, RunTable};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ impl PageView {
         }
         let graphs = graphs(&self.history);
         let tables = self.tables().into_iter();
-        let report = RunReport {
+        let report = PageRun {
             title: format!("wirerate {command}"),
             facts,
             curves: graphs.into_iter().map(|graph| self.curve(graph)).collect(),

@@ -28,7 +28,7 @@ const IPV6_FRAGMENT: u8 = 44;
 
 /// What the headers of one captured frame say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Headers<'a> {
+pub struct HeaderFields<'a> {
     /// Destination MAC address, 48 bits.
     pub eth_dst: Option<u64>,
     /// Source MAC address, 48 bits.
@@ -71,7 +71,7 @@ pub struct Headers<'a> {
     pub udp_payload: Option<&'a [u8]>,
 }
 
-impl<'a> Headers<'a> {
+impl<'a> HeaderFields<'a> {
     /// Reads a frame of a link type, by its number in capture files. All fields are `None` for a
     /// link type that is not known.
     pub fn parse(link_type: u16, data: &'a [u8]) -> Self {
@@ -250,7 +250,7 @@ mod tests {
             .ack(3)
             .write(&mut frame, b"x")
             .unwrap();
-        let headers = Headers::parse(LINK_ETHERNET, &frame);
+        let headers = HeaderFields::parse(LINK_ETHERNET, &frame);
         assert_eq!((headers.eth_src, headers.eth_dst), (Some(0x0200_0000_0001), Some(0x0200_0000_0002)));
         assert_eq!((headers.vlan, headers.vlan_inner, headers.ethertype), (Some(42), Some(7), Some(IPV4)));
         assert_eq!(
@@ -264,7 +264,7 @@ mod tests {
         let mut labelled = frame[..12].to_vec();
         labelled.extend([0x88, 0x47, 0, 0, 0x10, 64, 0, 0, 0x21, 64]);
         labelled.extend(&frame[22..]);
-        let behind = Headers::parse(LINK_ETHERNET, &labelled);
+        let behind = HeaderFields::parse(LINK_ETHERNET, &labelled);
         assert_eq!((behind.mpls, behind.src4, behind.dst_port), (Some(1), headers.src4, Some(5000)));
     }
 
@@ -281,7 +281,7 @@ mod tests {
             [(0, false, false, Some(9)), (0, true, true, Some(9)), (8, false, true, None)]
         {
             let frame = fragment(offset, more);
-            let headers = Headers::parse(LINK_ETHERNET, &frame);
+            let headers = HeaderFields::parse(LINK_ETHERNET, &frame);
             assert_eq!(headers.is_fragment, Some(is_fragment));
             assert_eq!((headers.proto, headers.dst_port), (Some(UDP), port));
         }
@@ -290,15 +290,15 @@ mod tests {
     #[test]
     fn cooked_and_raw_packets_are_read() {
         let frame = udp6(b"payload");
-        let whole = Headers::parse(LINK_ETHERNET, &frame);
-        let raw = Headers::parse(101, &frame[14..]);
-        assert_eq!(raw, Headers { eth_dst: None, eth_src: None, ethertype: None, ..whole });
+        let whole = HeaderFields::parse(LINK_ETHERNET, &frame);
+        let raw = HeaderFields::parse(101, &frame[14..]);
+        assert_eq!(raw, HeaderFields { eth_dst: None, eth_src: None, ethertype: None, ..whole });
         let sll = [&[0, 0, 0, 1, 0, 6], &MACS[0][..], &[0, 0], &frame[12..]].concat();
-        let cooked = Headers::parse(LINK_SLL, &sll);
-        assert_eq!(cooked, Headers { eth_dst: None, ..whole });
+        let cooked = HeaderFields::parse(LINK_SLL, &sll);
+        assert_eq!(cooked, HeaderFields { eth_dst: None, ..whole });
         let mut sll2 = vec![0x86, 0xdd, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6];
         sll2.extend(MACS[0].iter().chain(&[0, 0]).chain(&frame[14..]));
-        assert_eq!(Headers::parse(LINK_SLL2, &sll2), cooked);
+        assert_eq!(HeaderFields::parse(LINK_SLL2, &sll2), cooked);
         assert_eq!(whole.udp_payload, Some(&b"payload"[..]));
     }
 
@@ -318,9 +318,9 @@ mod tests {
                 frame[20] = next;
                 frame[23] = next;
             }
-            let whole = Headers::parse(link_type, &frame);
+            let whole = HeaderFields::parse(link_type, &frame);
             for len in 0..frame.len() {
-                let cut = Headers::parse(link_type, &frame[..len]);
+                let cut = HeaderFields::parse(link_type, &frame[..len]);
                 prop_assert!(cut.ip_version.is_none() || cut.ip_version == whole.ip_version);
                 prop_assert!(cut.src_port.is_none() || cut.src_port == whole.src_port);
                 prop_assert!(cut.proto.is_none() || cut.proto == whole.proto);

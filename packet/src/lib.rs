@@ -28,7 +28,7 @@ pub use config::{Config, DeviceFacts, Flags, ImixEntry, NEVER_NS, XmitMode};
 pub use cursor::{Cursor, Flow, FrameState};
 pub use error::PlanError;
 pub use flow_sa::FlowAssociations;
-pub use headers::Headers;
+pub use headers::HeaderFields;
 pub use mac::{BadMac, MacAddr};
 pub use plan::{FLOWS_MAX, IMIX_ENTRIES_MAX, Imix, Layout, MPLS_LABELS_MAX, MPLS_RANDOM, Plan, Range, Walk};
 pub use rng::Rng;

@@ -18,4 +18,4 @@ mod units;
 
 pub use page::render;
 pub use results::{ReportError, ResultFile};
-pub use run_page::{CurveUnit, RunCurve, RunReport, RunTable, render_run};
+pub use run_page::{CurveUnit, PageRun, RunCurve, RunTable, render_run};

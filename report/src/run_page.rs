@@ -41,7 +41,7 @@ pub struct RunTable {
 
 /// The content of the page.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RunReport {
+pub struct PageRun {
     /// Its title.
     pub title: String,
     /// Names and values above all.
@@ -57,12 +57,12 @@ pub struct RunReport {
 #[derive(Template)]
 #[template(path = "run.html")]
 struct RunPage<'a> {
-    run: &'a RunReport,
+    run: &'a PageRun,
     plots: Vec<String>,
 }
 
 /// The page as one HTML file without scripts.
-pub fn render_run(run: &RunReport) -> String {
+pub fn render_run(run: &PageRun) -> String {
     const ALWAYS: &str = "text is written to a String";
     let plots = run.curves.iter().map(|curve| curve.plot().html().expect(ALWAYS)).collect();
     RunPage { run, plots }.render().expect(ALWAYS)
@@ -103,7 +103,7 @@ mod tests {
     fn a_run_without_points_has_a_page() {
         let curve = |unit| RunCurve { name: "lost", title: "lost 0".to_owned(), unit, points: Vec::new() };
         let units = [CurveUnit::FramesPerSecond, CurveUnit::Time, CurveUnit::Percent];
-        let run = RunReport {
+        let run = PageRun {
             title: "wirerate <send>".to_owned(),
             facts: vec![("device".to_owned(), "eth1".to_owned())],
             curves: units.map(curve).into(),

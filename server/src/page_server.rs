@@ -322,11 +322,11 @@ mod tests {
     use std::sync::Mutex;
 
     #[derive(Default)]
-    struct Backend {
+    struct FakeBackend {
         orders: Mutex<Vec<PageOrder>>,
     }
 
-    impl PageBackend for Backend {
+    impl PageBackend for FakeBackend {
         fn read(&self) {}
 
         fn view(&self, from: u64) -> (String, u64) {
@@ -354,15 +354,15 @@ mod tests {
         }
     }
 
-    fn start() -> (PageServer, Arc<Backend>, Arc<EventLog>) {
-        let (backend, events) = (Arc::<Backend>::default(), Arc::<EventLog>::default());
+    fn start() -> (PageServer, Arc<FakeBackend>, Arc<EventLog>) {
+        let (backend, events) = (Arc::<FakeBackend>::default(), Arc::<EventLog>::default());
         let config = PageConfig {
             address: ([127, 0, 0, 1], 0).into(),
             token: "secret".to_owned(),
             files: &[("/", "text/html", "<p>page</p>")],
             events: Arc::clone(&events),
         };
-        let server = PageServer::start(config, Arc::<Backend>::clone(&backend)).unwrap();
+        let server = PageServer::start(config, Arc::<FakeBackend>::clone(&backend)).unwrap();
         (server, backend, events)
     }
 

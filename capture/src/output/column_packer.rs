@@ -5,7 +5,7 @@
 
 use crate::output::packer::{PackedRecords, Packer};
 use crate::record::batch::IndexEntry;
-use columns::{CapturedInterface, Key, PacketRow, Part, ROWS_MAX, RowGroup};
+use columns::{CapturedInterface, Key, PacketRow, PartFile, ROWS_MAX, RowGroup};
 use pcapng::{Block, Packet, Reader};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) type RingCpus = dyn Fn() -> Vec<Option<u32>> + Send + Sync;
 
 /// See the top of the file.
 pub(crate) struct ColumnPacker {
-    part: Part,
+    part: PartFile,
     interfaces: Vec<CapturedInterface>,
     ring_cpus: Arc<RingCpus>,
     cpus: Vec<Option<u32>>,
@@ -35,7 +35,7 @@ impl ColumnPacker {
     /// For one of `device_count` devices.
     pub(crate) fn new(ring_cpus: Arc<RingCpus>, device_count: usize) -> Self {
         Self {
-            part: Part::new(true),
+            part: PartFile::new(true),
             interfaces: Vec::new(),
             ring_cpus,
             cpus: Vec::new(),
@@ -54,7 +54,7 @@ impl ColumnPacker {
 
 impl Packer for ColumnPacker {
     fn begin_file(&mut self, header: &[u8]) -> Vec<u8> {
-        self.part = Part::new(true);
+        self.part = PartFile::new(true);
         let interfaces = Reader::new(header).filter_map(|block| match block {
             Ok(Block::Interface(interface)) => Some(interface),
             _ => None,
@@ -68,7 +68,7 @@ impl Packer for ColumnPacker {
                 snaplen,
             })
             .collect();
-        Part::header().to_vec()
+        PartFile::header().to_vec()
     }
 
     fn add(&mut self, bytes: &[u8], index: &[IndexEntry]) {

@@ -2,7 +2,7 @@
 
 use crate::outcome::{Failure, Refused};
 use crate::units::{Addresses, BitRate, Pps};
-use fleet::Name;
+use fleet::FleetName;
 use hub::HubSettings;
 use serde::{Deserialize, Deserializer};
 use std::fs;
@@ -15,7 +15,7 @@ use std::str::FromStr;
 #[serde(deny_unknown_fields)]
 pub(super) struct AgentFile {
     /// Its name in the fleet.
-    pub(super) host: Name,
+    pub(super) host: FleetName,
     /// Address of the hub.
     hub: String,
     /// File with the certificate of the hub.
@@ -24,15 +24,15 @@ pub(super) struct AgentFile {
     key: Option<PathBuf>,
     /// Its ports.
     #[serde(rename = "port")]
-    pub(super) ports: Vec<PortConfig>,
+    pub(super) ports: Vec<AgentPort>,
 }
 
 /// A port.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PortConfig {
+pub(super) struct AgentPort {
     /// Its name.
-    pub(super) name: Name,
+    pub(super) name: FleetName,
     /// Its device; without one that of its name.
     device: Option<String>,
     /// The network namespace of the device.
@@ -86,7 +86,7 @@ fn quantity<'de, D: Deserializer<'de>, Q: FromStr<Err: std::fmt::Display>>(
     text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
-impl PortConfig {
+impl AgentPort {
     /// Its device.
     pub(super) fn device(&self) -> &str {
         self.device.as_deref().unwrap_or(self.name.as_str())
@@ -127,7 +127,7 @@ impl AgentFile {
     ///
     /// # Errors
     /// In one line: there is none.
-    pub(super) fn port(&self, name: &Name) -> Result<&PortConfig, String> {
+    pub(super) fn port(&self, name: &FleetName) -> Result<&AgentPort, String> {
         let names = || self.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
         let port = self.ports.iter().find(|port| port.name == *name);
         port.ok_or_else(|| format!("the agent's file has no port {name}, only {}", names()))

@@ -1,14 +1,14 @@
 //! Ports without a device: their counts follow from the words and the time. They let one machine
 //! try a fleet of hundreds of hosts.
 
-use super::config::PortConfig;
+use super::config::AgentPort;
 use super::limits;
-use super::receiver::Received;
+use super::receiver::ReceivedFlows;
 use crate::cmd::fleet::words;
 use crate::cmd::send::config;
 use crate::outcome::Failure;
 use crate::units::Nanos;
-use fleet::{FlowCounts, FlowOrder, FlowRole, Name, Prepare, ReceiverFigures};
+use fleet::{CountedFlow, FleetName, FlowOrder, FlowRole, Prepare, ReceiverFigures};
 use measure::{HISTOGRAM_LEN, HistogramLog, histogram_index};
 
 /// Latencies per flow and second.
@@ -17,7 +17,7 @@ const SAMPLES_PER_SECOND: u64 = 1000;
 /// The flows of a dry port, all that it sends and receives.
 #[derive(Debug)]
 pub(super) struct DryPort {
-    port: Name,
+    port: FleetName,
     duration_ns: u64,
     flows: Vec<DryFlow>,
 }
@@ -35,7 +35,7 @@ impl DryPort {
     ///
     /// # Errors
     /// They refuse a flow, or it has no rate.
-    pub(super) fn arm(port: &PortConfig, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
+    pub(super) fn arm(port: &AgentPort, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
         let usage = |why: String| Failure::usage(format!("use the dry port {}", port.name), why);
         let (mut flows, mut sent) = (Vec::new(), Vec::new());
         for order in orders {
@@ -62,24 +62,24 @@ impl DryPort {
     }
 
     /// Counts at a time since the start.
-    pub(super) fn counts(&self, elapsed_ns: u64) -> Received {
+    pub(super) fn counts(&self, elapsed_ns: u64) -> ReceivedFlows {
         let count = |flow: &DryFlow| {
             let frames = self.frames(flow, elapsed_ns);
             match flow.role {
                 FlowRole::Send => {
-                    FlowCounts { id: flow.id, sent: Some(frames), errors: Some(0), ..FlowCounts::default() }
+                    CountedFlow { id: flow.id, sent: Some(frames), errors: Some(0), ..CountedFlow::default() }
                 }
-                FlowRole::Receive => FlowCounts {
+                FlowRole::Receive => CountedFlow {
                     id: flow.id,
                     received: Some(frames),
                     duplicate: Some(0),
                     reordered: Some(0),
                     too_old: Some(0),
-                    ..FlowCounts::default()
+                    ..CountedFlow::default()
                 },
             }
         };
-        let counts: Vec<FlowCounts> = self.flows.iter().map(count).collect();
+        let counts: Vec<CountedFlow> = self.flows.iter().map(count).collect();
         let received = counts.iter().filter_map(|flow| flow.received).sum();
         let mut histogram = vec![0; HISTOGRAM_LEN];
         let samples = elapsed_ns.min(self.duration_ns) / (1_000_000_000 / SAMPLES_PER_SECOND);
@@ -94,7 +94,7 @@ impl DryPort {
             lost_ring: 0,
             hdr: (!histogram.is_empty()).then(|| histogram.v2_base64()),
         };
-        Received { counts, figures }
+        ReceivedFlows { counts, figures }
     }
 
     /// True if it receives a flow.

@@ -2,10 +2,10 @@
 
 use super::config::AgentFile;
 use super::dry::DryPort;
-use super::receiver::{PortReceiver, Received};
+use super::receiver::{PortReceiver, ReceivedFlows};
 use super::sender::PortSender;
 use crate::outcome::Failure;
-use fleet::{AgentRun, FlowOrder, FlowRole, Go, GoRefusal, Name, Prepare, RunEnd, RunStep, Stat};
+use fleet::{AgentRun, FleetName, FlowOrder, FlowRole, Go, GoRefusal, Prepare, RunEnd, RunStep, Stat};
 use host::{StartTime, monotonic_ns, realtime_ns};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl AgentClock {
 
 /// What a run is told.
 #[derive(Debug)]
-pub(super) enum RunOrder {
+pub(super) enum AgentOrder {
     /// To start at a time; the answer is sent back.
     Go(Go, oneshot::Sender<Result<(), GoRefusal>>),
     /// The controller lives.
@@ -50,8 +50,8 @@ pub(super) enum RunOrder {
 
 /// The run.
 pub(super) struct HostRun {
-    run: Name,
-    host: Name,
+    run: FleetName,
+    host: FleetName,
     clock: AgentClock,
     machine: AgentRun,
     senders: Vec<PortSender>,
@@ -70,10 +70,10 @@ impl HostRun {
     pub(super) fn arm(file: &AgentFile, prepare: &Prepare, clock: AgentClock) -> Result<Self, Failure> {
         let usage = |why| Failure::usage("take part in this run", why);
         let (mut senders, mut receivers, mut dry) = (Vec::new(), Vec::new(), Vec::new());
-        let mut names: Vec<&Name> = prepare.flows.iter().map(|flow| &flow.port).collect();
+        let mut names: Vec<&FleetName> = prepare.flows.iter().map(|flow| &flow.port).collect();
         names.sort_unstable();
         names.dedup();
-        let orders = |port: &Name, role: FlowRole| -> Vec<&FlowOrder> {
+        let orders = |port: &FleetName, role: FlowRole| -> Vec<&FlowOrder> {
             prepare.flows.iter().filter(|flow| flow.port == *port && flow.role == role).collect()
         };
         // Receivers first: they miss nothing then.
@@ -110,19 +110,19 @@ impl HostRun {
     /// unless the run never had a time to start.
     pub(super) fn serve(
         mut self,
-        orders: &Receiver<RunOrder>,
+        orders: &Receiver<AgentOrder>,
         stats: &mpsc::UnboundedSender<Stat>,
     ) -> Option<Stat> {
         loop {
             match orders.recv_timeout(POLL_INTERVAL) {
-                Ok(RunOrder::Go(go, answer)) => {
+                Ok(AgentOrder::Go(go, answer)) => {
                     // The one who asked may have given up.
                     let _ = answer.send(self.go(&go));
                 }
-                Ok(RunOrder::Lease) => self.machine.lease(monotonic_ns()),
-                Ok(RunOrder::Drain) => self.machine.drain(),
-                Ok(RunOrder::Stop) | Err(RecvTimeoutError::Disconnected) => self.machine.stop(),
-                Ok(RunOrder::Abort) => self.machine.abort(),
+                Ok(AgentOrder::Lease) => self.machine.lease(monotonic_ns()),
+                Ok(AgentOrder::Drain) => self.machine.drain(),
+                Ok(AgentOrder::Stop) | Err(RecvTimeoutError::Disconnected) => self.machine.stop(),
+                Ok(AgentOrder::Abort) => self.machine.abort(),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let has_sent_all = self.has_sent_all();
@@ -189,7 +189,9 @@ impl HostRun {
             reports: Vec::new(),
         };
         // Receivers are read first, so a frame that has arrived is counted as sent.
-        for (receives, Received { counts, figures }) in received.map(|received| (true, received)).chain(dry) {
+        for (receives, ReceivedFlows { counts, figures }) in
+            received.map(|received| (true, received)).chain(dry)
+        {
             stat.flows.extend(counts);
             stat.receivers.extend(receives.then_some(figures));
         }
@@ -207,7 +209,7 @@ impl HostRun {
             stat.receivers.clear();
             let elapsed_ns = self.elapsed_ns();
             for dry in &self.dry {
-                let Received { counts, figures } = dry.counts(elapsed_ns);
+                let ReceivedFlows { counts, figures } = dry.counts(elapsed_ns);
                 stat.flows.extend(counts);
                 stat.receivers.extend(dry.receives().then_some(figures));
             }
@@ -225,7 +227,7 @@ impl HostRun {
             stat.why = stat.why.or(ended.failure);
         }
         for receiver in self.receivers {
-            let (Received { counts, figures }, report) = receiver.finish();
+            let (ReceivedFlows { counts, figures }, report) = receiver.finish();
             stat.flows.extend(counts);
             stat.receivers.push(figures);
             stat.reports.extend(report);

@@ -1,6 +1,6 @@
 //! What the agent's own file allows to send.
 
-use super::config::PortConfig;
+use super::config::AgentPort;
 use crate::cmd::fleet::words::FlowArgs;
 use crate::cmd::send::config;
 use crate::cmd::send::rate::Rate;
@@ -11,7 +11,7 @@ use packet::wire_len;
 ///
 /// # Errors
 /// Which limit, in one line.
-pub(super) fn check(port: &PortConfig, flows: &[FlowArgs]) -> Result<(), String> {
+pub(super) fn check(port: &AgentPort, flows: &[FlowArgs]) -> Result<(), String> {
     let name = &port.name;
     for flow in flows {
         for (first, last) in flow.destinations() {
@@ -65,7 +65,7 @@ mod tests {
     use crate::units::Nanos;
 
     fn checked(limits: &str, flows: &[&str]) -> Result<(), String> {
-        let port: PortConfig = toml::from_str(&format!("name = \"eth1\"\n{limits}")).unwrap();
+        let port: AgentPort = toml::from_str(&format!("name = \"eth1\"\n{limits}")).unwrap();
         let parse = |line: &&str| {
             // The last one counts.
             let line = format!("--dst 198.18.0.1 {line}");

@@ -1,19 +1,19 @@
 //! A port that receives: a receiver that measures the flows to it.
 
-use super::config::PortConfig;
+use super::config::AgentPort;
 use crate::cmd::receive::Report;
 use crate::cmd::rx_stats::RxHead;
 use crate::outcome::Failure;
 use anyhow::anyhow;
 use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
-use fleet::{FlowCounts, FlowOrder, Name, Prepare, ReceiverFigures};
+use fleet::{CountedFlow, FleetName, FlowOrder, Prepare, ReceiverFigures};
 use host::{Netns, Stack};
 use measure::{HistogramLog, MeterOptions};
 use serde_json::Value;
 
 /// The receiver of a port.
 pub(super) struct PortReceiver {
-    port: Name,
+    port: FleetName,
     device: String,
     netns: Option<String>,
     /// Numbers of the flows in the plan and in the frames.
@@ -22,9 +22,9 @@ pub(super) struct PortReceiver {
 }
 
 /// What a port has received.
-pub(super) struct Received {
+pub(super) struct ReceivedFlows {
     /// Its flows.
-    pub(super) counts: Vec<FlowCounts>,
+    pub(super) counts: Vec<CountedFlow>,
     /// The port.
     pub(super) figures: ReceiverFigures,
 }
@@ -34,11 +34,7 @@ impl PortReceiver {
     ///
     /// # Errors
     /// Refused by the host or the device.
-    pub(super) fn start(
-        port: &PortConfig,
-        orders: &[&FlowOrder],
-        prepare: &Prepare,
-    ) -> Result<Self, Failure> {
+    pub(super) fn start(port: &AgentPort, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
         let act = || format!("receive on port {}", port.name);
         let failed = |why| Failure::host(act(), why);
         let netns = port.netns.as_deref().map(Netns::named).transpose().map_err(failed)?;
@@ -91,7 +87,7 @@ impl PortReceiver {
     }
 
     /// Counts so far.
-    pub(super) fn counts(&self) -> Received {
+    pub(super) fn counts(&self) -> ReceivedFlows {
         received(
             &self.port,
             &self.flows,
@@ -101,7 +97,7 @@ impl PortReceiver {
     }
 
     /// Detaches, and returns the last counts and the report, as `wirerate.measure/1`.
-    pub(super) fn finish(self) -> (Received, Option<Value>) {
+    pub(super) fn finish(self) -> (ReceivedFlows, Option<Value>) {
         let Self { port, device, netns, flows, receiving } = self;
         let (source, mode) = (receiving.source().to_string(), receiving.mode().name());
         let first = first_times(&receiving, &flows);
@@ -119,17 +115,22 @@ fn first_times(receiving: &Receiving, flows: &[(u32, u32)]) -> Vec<Option<u64>> 
     flows.iter().map(|flow| first(flow).filter(|first_ns| *first_ns > 0)).collect()
 }
 
-fn received(port: &Name, flows: &[(u32, u32)], first: &[Option<u64>], result: &ReceiveResult) -> Received {
+fn received(
+    port: &FleetName,
+    flows: &[(u32, u32)],
+    first: &[Option<u64>],
+    result: &ReceiveResult,
+) -> ReceivedFlows {
     let count = |((id, number), first_ns): (&(u32, u32), &Option<u64>)| {
         let line = result.lines.get(*number as usize).copied().unwrap_or_default();
-        FlowCounts {
+        CountedFlow {
             id: *id,
             received: Some(line.unique()),
             duplicate: Some(line.duplicate.into()),
             reordered: Some(line.reordered.into()),
             too_old: Some(line.too_old.into()),
             first_ns: *first_ns,
-            ..FlowCounts::default()
+            ..CountedFlow::default()
         }
     };
     let histogram = HistogramLog::new(&result.histogram);
@@ -140,5 +141,5 @@ fn received(port: &Name, flows: &[(u32, u32)], first: &[Option<u64>], result: &R
         lost_ring: result.lost_ring,
         hdr: (!histogram.is_empty()).then(|| histogram.v2_base64()),
     };
-    Received { counts: flows.iter().zip(first).map(count).collect(), figures }
+    ReceivedFlows { counts: flows.iter().zip(first).map(count).collect(), figures }
 }

@@ -1,6 +1,6 @@
 //! A port that sends: streams of `send` whose engines are built, and which wait for their time.
 
-use super::config::PortConfig;
+use super::config::AgentPort;
 use super::limits;
 use crate::cmd::fleet::words::{self, FlowArgs};
 use crate::cmd::send::args::Args;
@@ -13,7 +13,7 @@ use crate::outcome::Failure;
 use crate::stop::Stop;
 use crate::units::{Nanos, time_of_day_ns, utc_time};
 use engine::{End, EngineError, RunHandle, StartGate};
-use fleet::{FlowCounts, FlowOrder, Prepare};
+use fleet::{CountedFlow, FlowOrder, Prepare};
 use host::{CpuList, StartTime};
 use serde_json::Value;
 use std::slice;
@@ -44,7 +44,7 @@ pub(super) struct PortSender {
 #[derive(Debug)]
 pub(super) struct SenderEnd {
     /// Its last counts.
-    pub(super) counts: Vec<FlowCounts>,
+    pub(super) counts: Vec<CountedFlow>,
     /// Its report, as `wirerate.send/1`.
     pub(super) report: Option<Value>,
     /// From the requested time until its first frame had been sent.
@@ -60,7 +60,7 @@ impl PortSender {
     ///
     /// # Errors
     /// The words or the limits of the port refuse a flow, or the host or the device does.
-    pub(super) fn arm(port: &PortConfig, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
+    pub(super) fn arm(port: &AgentPort, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
         let device_name = port.device();
         let act = || format!("send on port {}", port.name);
         let usage = |why: String| Failure::usage(act(), why);
@@ -139,7 +139,7 @@ impl PortSender {
     }
 
     /// Waits until all engines can start.
-    fn wait_until_ready(mut self, port: &PortConfig) -> Result<Self, Failure> {
+    fn wait_until_ready(mut self, port: &AgentPort) -> Result<Self, Failure> {
         let since = Instant::now();
         let act = || format!("send on port {}", port.name);
         loop {
@@ -178,14 +178,14 @@ impl PortSender {
     }
 
     /// Frames sent so far.
-    pub(super) fn counts(&self) -> Vec<FlowCounts> {
+    pub(super) fn counts(&self) -> Vec<CountedFlow> {
         let count = |(id, handle): (&u32, &Arc<RunHandle>)| {
             let total = handle.progress().total();
-            FlowCounts {
+            CountedFlow {
                 id: *id,
                 sent: Some(total.sent),
                 errors: Some(total.errors.total()),
-                ..FlowCounts::default()
+                ..CountedFlow::default()
             }
         };
         self.ids.iter().zip(&self.handles).map(count).collect()
@@ -235,7 +235,7 @@ impl Drop for PortSender {
 }
 
 /// The arguments that concern the run of a port.
-fn base(port: &PortConfig, duration: Nanos) -> Result<Args, String> {
+fn base(port: &AgentPort, duration: Nanos) -> Result<Args, String> {
     let flow = words::parse(&[], port.device(), duration)?;
     Ok(Args { netns: port.netns.clone(), ..flow.args })
 }

@@ -4,14 +4,14 @@
 //! ports; channels connect them.
 
 use super::config::AgentFile;
-use super::host_run::{AgentClock, HostRun, RunOrder};
+use super::host_run::{AgentClock, AgentOrder, HostRun};
 use super::status::{boot_id, status};
 use crate::cmd::fleet::unusable_hub;
 use crate::outcome::{Failure, Outcome};
 use crate::start_at::host_clock;
 use crate::stop::Stop;
-use fleet::{AgentAnswer, AnswerState, Go, Name, Prepare, Stat, decode};
-use hub::{Hub, OrderKind, Request, RequestKind};
+use fleet::{AgentAnswer, AnswerState, FleetName, Go, Prepare, Stat, decode};
+use hub::{Hub, HubRequest, OrderKind, RequestKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread;
@@ -36,15 +36,15 @@ const ABORTED_MAX: usize = 64;
 
 /// A run that this host takes part in.
 struct ActiveRun {
-    orders: std_mpsc::Sender<RunOrder>,
-    ports: Vec<Name>,
+    orders: std_mpsc::Sender<AgentOrder>,
+    ports: Vec<FleetName>,
     /// It was aborted, so its ports are free soon.
     is_ending: bool,
 }
 
 /// A request to prepare a run on ports that are free soon.
 struct WaitingRequest {
-    request: Request,
+    request: HubRequest,
     request_ns: u64,
     since: Instant,
 }
@@ -62,14 +62,14 @@ struct Agent {
     clock: AgentClock,
     arm_delay: Duration,
     hub: Hub,
-    runs: BTreeMap<Name, ActiveRun>,
+    runs: BTreeMap<FleetName, ActiveRun>,
     /// Gets the name of each run that has ended.
-    ended: UnboundedSender<Name>,
-    has_ended: UnboundedReceiver<Name>,
+    ended: UnboundedSender<FleetName>,
+    has_ended: UnboundedReceiver<FleetName>,
     /// Requests for ports of runs that are ending.
     waiting: Vec<WaitingRequest>,
     /// Runs that were aborted: a request to prepare one of them came late.
-    aborted: VecDeque<Name>,
+    aborted: VecDeque<FleetName>,
     /// Counts that are not delivered yet, one task per run.
     deliveries: tokio::task::JoinSet<()>,
 }
@@ -135,10 +135,10 @@ impl Agent {
             return Ok(());
         }
         self.hub.check_version().map_err(unusable_hub)?;
-        let busy = |(run, active): (&Name, &ActiveRun)| -> Vec<(Name, Name)> {
+        let busy = |(run, active): (&FleetName, &ActiveRun)| -> Vec<(FleetName, FleetName)> {
             active.ports.iter().map(|port| (port.clone(), run.clone())).collect()
         };
-        let busy: BTreeMap<Name, Name> = self.runs.iter().flat_map(busy).collect();
+        let busy: BTreeMap<FleetName, FleetName> = self.runs.iter().flat_map(busy).collect();
         let status = status(&self.file, self.clock, &busy);
         // The next one follows.
         let _ = self.hub.announce(&status).await;
@@ -154,7 +154,7 @@ impl Agent {
         answer(&self.file.host, self.clock, request_ns, refusal, good)
     }
 
-    fn request(&mut self, request: Request) {
+    fn request(&mut self, request: HubRequest) {
         let request_ns = self.clock.now_ns();
         while let Ok(run) = self.has_ended.try_recv() {
             self.runs.remove(&run);
@@ -166,13 +166,13 @@ impl Agent {
     }
 
     /// Refuses a request.
-    fn refuse(&self, request: Request, request_ns: u64, why: String) {
+    fn refuse(&self, request: HubRequest, request_ns: u64, why: String) {
         let answer = self.answer(request_ns, Some((why, Vec::new())), AnswerState::Refused);
         tokio::spawn(async move { drop(request.answer(&answer).await) });
     }
 
     /// Why this host cannot take part in a run on these ports now.
-    fn obstacle(&self, run: &Name, ports: &[Name]) -> Option<Obstacle> {
+    fn obstacle(&self, run: &FleetName, ports: &[FleetName]) -> Option<Obstacle> {
         let lasting = |why| Some(Obstacle { why, is_ending: false });
         if self.aborted.contains(run) {
             return lasting(format!("run {run} was aborted"));
@@ -180,8 +180,8 @@ impl Agent {
         if self.runs.contains_key(run) {
             return lasting(format!("run {run} is here already"));
         }
-        let owner = |port: &Name| self.runs.iter().find(|(_, active)| active.ports.contains(port));
-        let busy = |port: &Name| {
+        let owner = |port: &FleetName| self.runs.iter().find(|(_, active)| active.ports.contains(port));
+        let busy = |port: &FleetName| {
             let (run, active) = owner(port)?;
             Some(Obstacle { why: format!("port {port} is in use by run {run}"), is_ending: active.is_ending })
         };
@@ -199,12 +199,12 @@ impl Agent {
     }
 
     /// Starts the thread of a run, which answers once it is ready.
-    fn prepare(&mut self, request: Request, request_ns: u64, since: Instant) {
+    fn prepare(&mut self, request: HubRequest, request_ns: u64, since: Instant) {
         let prepare: Prepare = match decode(&request.payload) {
             Ok(prepare) => prepare,
             Err(why) => return self.refuse(request, request_ns, why.to_string()),
         };
-        let mut ports: Vec<Name> = prepare.flows.iter().map(|flow| flow.port.clone()).collect();
+        let mut ports: Vec<FleetName> = prepare.flows.iter().map(|flow| flow.port.clone()).collect();
         ports.sort_unstable();
         ports.dedup();
         if let Some(Obstacle { why, is_ending }) = self.obstacle(&prepare.run, &ports) {
@@ -250,14 +250,14 @@ impl Agent {
         self.deliveries.spawn(deliver(self.hub.clone(), counted));
     }
 
-    fn go(&self, request: Request, request_ns: u64) {
+    fn go(&self, request: HubRequest, request_ns: u64) {
         let go: Go = match decode(&request.payload) {
             Ok(go) => go,
             Err(why) => return self.refuse(request, request_ns, why.to_string()),
         };
         let (reply, answered) = oneshot::channel();
         let is_sent =
-            self.runs.get(&go.run).map(|active| active.orders.send(RunOrder::Go(go.clone(), reply)));
+            self.runs.get(&go.run).map(|active| active.orders.send(AgentOrder::Go(go.clone(), reply)));
         if !matches!(is_sent, Some(Ok(()))) {
             return self.refuse(request, request_ns, format!("not_armed: run {} is not armed here", go.run));
         }
@@ -272,7 +272,7 @@ impl Agent {
         });
     }
 
-    fn order(&mut self, run: &Name, kind: OrderKind) {
+    fn order(&mut self, run: &FleetName, kind: OrderKind) {
         if kind == OrderKind::Abort && !self.runs.contains_key(run) {
             self.aborted.truncate(ABORTED_MAX - 1);
             self.aborted.push_front(run.clone());
@@ -280,10 +280,10 @@ impl Agent {
         let Some(active) = self.runs.get_mut(run) else { return };
         active.is_ending |= kind == OrderKind::Abort;
         let order = match kind {
-            OrderKind::Lease => RunOrder::Lease,
-            OrderKind::Drain => RunOrder::Drain,
-            OrderKind::Stop => RunOrder::Stop,
-            OrderKind::Abort => RunOrder::Abort,
+            OrderKind::Lease => AgentOrder::Lease,
+            OrderKind::Drain => AgentOrder::Drain,
+            OrderKind::Stop => AgentOrder::Stop,
+            OrderKind::Abort => AgentOrder::Abort,
         };
         // A run that has ended needs no order.
         let _ = active.orders.send(order);
@@ -292,7 +292,7 @@ impl Agent {
     /// Ends all runs, and delivers their last counts.
     async fn end(mut self) {
         for active in self.runs.values() {
-            let _ = active.orders.send(RunOrder::Stop);
+            let _ = active.orders.send(AgentOrder::Stop);
         }
         let all = async { while self.deliveries.join_next().await.is_some() {} };
         if timeout(GOODBYE_MAX, all).await.is_err() {
@@ -302,7 +302,7 @@ impl Agent {
 }
 
 fn answer(
-    host: &Name,
+    host: &FleetName,
     clock: AgentClock,
     request_ns: u64,
     refusal: Option<(String, Vec<String>)>,

@@ -1,10 +1,10 @@
 //! What an agent announces about its host.
 
-use super::config::{AgentFile, PortConfig};
+use super::config::{AgentFile, AgentPort};
 use super::host_run::AgentClock;
 use crate::cmd::send::device::TxDevice;
 use crate::start_at::host_clock;
-use fleet::{HostStatus, Name, PortStatus};
+use fleet::{FleetName, HostStatus, PortStatus};
 use std::collections::BTreeMap;
 
 /// Identifies the running kernel.
@@ -16,7 +16,11 @@ pub(super) fn boot_id() -> String {
 }
 
 /// The host now; `busy` has the ports that a run has.
-pub(super) fn status(file: &AgentFile, clock: AgentClock, busy: &BTreeMap<Name, Name>) -> HostStatus {
+pub(super) fn status(
+    file: &AgentFile,
+    clock: AgentClock,
+    busy: &BTreeMap<FleetName, FleetName>,
+) -> HostStatus {
     HostStatus {
         host: file.host.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -27,7 +31,7 @@ pub(super) fn status(file: &AgentFile, clock: AgentClock, busy: &BTreeMap<Name, 
     }
 }
 
-fn port_status(port: &PortConfig, run: Option<&Name>) -> PortStatus {
+fn port_status(port: &AgentPort, run: Option<&FleetName>) -> PortStatus {
     let status = PortStatus {
         name: port.name.clone(),
         device: port.device().to_owned(),

@@ -1,7 +1,7 @@
 //! The files of a data set while they are written: one part at a time for each device.
 
 use super::store::{Store, StoredFile};
-use columns::{CapturedInterface, Key, LossRow, PacketRow, Part, ROWS_MAX, SourceFile};
+use columns::{CapturedInterface, Key, LossRow, PacketRow, PartFile, ROWS_MAX, SourceFile};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -46,7 +46,7 @@ pub(super) struct DataSet {
 struct DeviceParts {
     device: String,
     folder: String,
-    part: Part,
+    part: PartFile,
     file: Option<StoredFile>,
     name: String,
     packets: u64,
@@ -194,7 +194,7 @@ impl DeviceParts {
         Self {
             device: device.to_owned(),
             folder,
-            part: Part::new(has_bytes),
+            part: PartFile::new(has_bytes),
             file: None,
             name: String::new(),
             packets: 0,
@@ -210,7 +210,7 @@ impl DeviceParts {
         let Some(group) = self.part.end_row_group() else { return Ok(false) };
         if self.file.is_none() {
             let mut file = store.create(&self.name)?;
-            file.write(Part::header())?;
+            file.write(PartFile::header())?;
             self.file = Some(file);
         }
         self.file.as_mut().expect("it was created").write(group.bytes())?;

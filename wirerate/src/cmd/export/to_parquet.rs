@@ -107,12 +107,12 @@ struct Export {
     failure: Option<StoreError>,
     damages: Vec<String>,
     /// Where packets of each interface of the section at hand go.
-    routes: Vec<Option<Route>>,
+    routes: Vec<Option<RecordRoute>>,
     sections: u64,
 }
 
 /// What packets of one interface have in common.
-struct Route {
+struct RecordRoute {
     device: usize,
     name: String,
     is_hardware_time: Option<bool>,
@@ -177,7 +177,7 @@ impl Export {
         self.data_set.push(route.device, &row)
     }
 
-    fn route(&mut self, records: &FileRecords) -> Result<Route, StoreError> {
+    fn route(&mut self, records: &FileRecords) -> Result<RecordRoute, StoreError> {
         let (record, interface) = (records.record(self.packets), records.interface());
         let name = interface.and_then(|interface| interface.device()).unwrap_or(DEVICE_UNKNOWN).to_owned();
         let captured = CapturedInterface {
@@ -188,6 +188,6 @@ impl Export {
         };
         let device = self.data_set.device(&name, captured)?;
         let is_hardware_time = interface.and_then(|interface| interface.is_hardware_time());
-        Ok(Route { device, name, is_hardware_time })
+        Ok(RecordRoute { device, name, is_hardware_time })
     }
 }

@@ -3,8 +3,8 @@
 
 use super::unusable_hub;
 use crate::outcome::{Failure, Outcome, Refused};
-use fleet::Name;
-use hub::{KeyPairText, Permissions, host_permissions, new_certificate, new_key};
+use fleet::FleetName;
+use hub::{KeyPairText, SubjectPermissions, host_permissions, new_certificate, new_key};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -26,7 +26,7 @@ const HUB_PORT: u16 = 4222;
 pub(super) struct InitArgs {
     /// The hosts, such as h1,h2,h3
     #[arg(long, value_name = "HOST,...", value_delimiter = ',', required = true)]
-    hosts: Vec<Name>,
+    hosts: Vec<FleetName>,
     /// Address or DNS name of the hub, by which agents and controllers reach it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     hub: String,
@@ -42,7 +42,7 @@ pub(super) struct InitArgs {
 pub(super) fn run(args: &InitArgs) -> Result<Outcome, Failure> {
     let dir = &args.dir;
     fs::create_dir_all(dir).refused(format!("make {}", dir.display()))?;
-    let names = |host: &Name| (format!("agent-{host}.toml"), format!("{host}.nk"));
+    let names = |host: &FleetName| (format!("agent-{host}.toml"), format!("{host}.nk"));
     let mut all = vec![HUB_FILE, CERTIFICATE_FILE, CERTIFICATE_KEY_FILE, CONTROLLER_FILE, "controller.nk"]
         .into_iter()
         .map(str::to_owned)
@@ -71,8 +71,10 @@ pub(super) fn run(args: &InitArgs) -> Result<Outcome, Failure> {
         ),
         false,
     )?;
-    let mut users =
-        vec![user(&controller, &Permissions { publish: vec![">".into()], subscribe: vec![">".into()] })];
+    let mut users = vec![user(
+        &controller,
+        &SubjectPermissions { publish: vec![">".into()], subscribe: vec![">".into()] },
+    )];
     for host in &args.hosts {
         let key = new_key().map_err(unusable_hub)?;
         let (file, key_file) = names(host);
@@ -101,11 +103,12 @@ pub(super) fn run(args: &InitArgs) -> Result<Outcome, Failure> {
 }
 
 /// The names of the ports with their devices.
-fn ports(devices: &[String]) -> Result<Vec<(Name, &str)>, Failure> {
+fn ports(devices: &[String]) -> Result<Vec<(FleetName, &str)>, Failure> {
     let mut ports = Vec::new();
     for device in devices {
         let name = device.replace(['.', ':', '@'], "-");
-        let name: Name = name.parse().map_err(|bad| Failure::usage(format!("name port {device}"), bad))?;
+        let name: FleetName =
+            name.parse().map_err(|bad| Failure::usage(format!("name port {device}"), bad))?;
         ports.push((name, device.as_str()));
     }
     Ok(ports)
@@ -122,7 +125,7 @@ fn write(dir: &Path, name: &str, text: &str, is_secret: bool) -> Result<(), Fail
         .refused(&act)
 }
 
-fn user(key: &KeyPairText, permissions: &Permissions) -> String {
+fn user(key: &KeyPairText, permissions: &SubjectPermissions) -> String {
     let list = |subjects: &[String]| {
         subjects.iter().map(|subject| format!("\"{subject}\"")).collect::<Vec<_>>().join(", ")
     };
@@ -152,7 +155,7 @@ fn hub_file(dir: &Path, users: &[String]) -> Result<String, Failure> {
     ))
 }
 
-fn agent_file(host: &Name, url: &str, key_file: &str, ports: &[(Name, &str)]) -> String {
+fn agent_file(host: &FleetName, url: &str, key_file: &str, ports: &[(FleetName, &str)]) -> String {
     let mut text = format!(
         "# Read by `wirerate agent` on {host}. It decides what a fleet may ask of this host (docs/fleet.md).\n\
          host = \"{host}\"\nhub = \"{url}\"\nca = \"{CERTIFICATE_FILE}\"\nkey = \"{key_file}\"\n"

@@ -12,7 +12,7 @@ use crate::outcome::{Failure, Outcome, Refused};
 use crate::stop::Stop;
 use crate::units::{human_duration, quantity_of};
 use anyhow::anyhow;
-use fleet::Name;
+use fleet::FleetName;
 use hub::{Hub, HubError, HubSettings, OrderKind};
 use serde::Deserialize;
 use std::fs;
@@ -36,7 +36,7 @@ enum FleetCommand {
     /// List the hosts, their ports and clocks
     Hosts(HubArgs),
     /// Run a test, and print what became of its flows
-    Run(run::RunArgs),
+    Run(run::FleetRunArgs),
     /// Print the account of a run again, from what the hub has kept
     Report(RunName),
     /// End a run
@@ -64,7 +64,7 @@ pub(crate) struct HubArgs {
 struct RunName {
     /// The run
     #[arg(value_name = "RUN")]
-    run: Name,
+    run: FleetName,
     #[command(flatten)]
     hub: HubArgs,
 }
@@ -155,7 +155,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
                 let hub = args.hub.connect().await?;
                 let plan = hub.plan(&args.run).await.map_err(unusable_hub)?;
                 let words = hub.last_words(&plan).await.map_err(unusable_hub)?;
-                show::account(&fleet::Account::of(&plan, &words), args.hub.json)
+                show::account(&fleet::RunAccount::of(&plan, &words), args.hub.json)
             }
             FleetCommand::Stop(args) => {
                 let hub = args.hub.connect().await?;

@@ -5,7 +5,7 @@ use super::words;
 use crate::cmd::send::fresh_seed;
 use crate::outcome::Failure;
 use crate::units::Nanos;
-use fleet::{FlowOrder, FlowRole, HostStatus, Name, PlannedFlow, PortPlace, Prepare};
+use fleet::{FleetName, FlowOrder, FlowRole, HostStatus, PlannedFlow, PortPlace, Prepare};
 use std::collections::BTreeMap;
 
 /// Runs have numbers of 12 bits in their frames.
@@ -17,7 +17,7 @@ pub(super) const STAT_MS: u64 = 1000;
 #[derive(Clone, Debug)]
 pub(super) struct TestPlan {
     /// The run.
-    pub(super) run: Name,
+    pub(super) run: FleetName,
     /// Its flows.
     pub(super) flows: Vec<PlannedFlow>,
     mark: u16,
@@ -51,8 +51,8 @@ impl TestPlan {
     }
 
     /// The hosts, by name.
-    pub(super) fn hosts(&self) -> Vec<Name> {
-        let mut hosts: Vec<Name> = self.places().map(|place| place.host.clone()).collect();
+    pub(super) fn hosts(&self) -> Vec<FleetName> {
+        let mut hosts: Vec<FleetName> = self.places().map(|place| place.host.clone()).collect();
         hosts.sort_unstable();
         hosts.dedup();
         hosts
@@ -84,8 +84,8 @@ impl TestPlan {
     }
 
     /// The order to each host.
-    pub(super) fn orders(&self, test: &TestFile) -> BTreeMap<Name, Prepare> {
-        let mut orders: BTreeMap<Name, Prepare> = BTreeMap::new();
+    pub(super) fn orders(&self, test: &TestFile) -> BTreeMap<FleetName, Prepare> {
+        let mut orders: BTreeMap<FleetName, Prepare> = BTreeMap::new();
         let mut next_number: BTreeMap<&PortPlace, u32> = BTreeMap::new();
         let empty = Prepare {
             run: self.run.clone(),

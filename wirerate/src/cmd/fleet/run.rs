@@ -8,12 +8,12 @@ use crate::start_at::host_clock;
 use crate::stop::Stop;
 use crate::units::{human_duration, utc_time};
 use fleet::{
-    Account, AgentAnswer, AnswerState, Answered, Go, LastWords, Name, Notice, Objection, Prepare, Readiness,
-    RunPlan, Watching, subject,
+    AgentAnswer, AnswerState, Answered, FleetName, Go, LastWords, Notice, Objection, Prepare, Readiness,
+    RunAccount, RunPlan, Watching, subject,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use host::{monotonic_ns, realtime_ns};
-use hub::{Counts, Hub, OrderKind};
+use hub::{CountStream, Hub, OrderKind};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,7 +31,7 @@ const OTHERS: &str = "it was ready, and others were not";
 
 /// Arguments of `wirerate fleet run`.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct RunArgs {
+pub(super) struct FleetRunArgs {
     /// File of the test: its flows, and for how long (docs/fleet.md)
     #[arg(value_name = "TEST.toml")]
     test: PathBuf,
@@ -40,7 +40,7 @@ pub(super) struct RunArgs {
 }
 
 /// Runs a test.
-pub(super) async fn run(args: &RunArgs, stop: &Stop) -> Result<Outcome, Failure> {
+pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Failure> {
     let test = TestFile::read(&args.test)?;
     let mut plan = TestPlan::of(&test, realtime_ns())?;
     let hub = args.hub.connect().await?;
@@ -61,7 +61,7 @@ pub(super) async fn run(args: &RunArgs, stop: &Stop) -> Result<Outcome, Failure>
         let ready = run.hosts.iter_mut().filter(|host| host.is_armed);
         ready.for_each(|host| (host.is_armed, host.why) = (false, Some(OTHERS.to_owned())));
         eprintln!("wirerate: not started: nothing was sent");
-        return show::account(&Account::of(&run, &LastWords::default()), args.hub.json);
+        return show::account(&RunAccount::of(&run, &LastWords::default()), args.hub.json);
     }
     let counts = hub.counts(&run.run).await.map_err(unusable_hub)?;
     run.start_at_ns = readiness.start_at_ns(realtime_ns());
@@ -82,20 +82,25 @@ pub(super) async fn run(args: &RunArgs, stop: &Stop) -> Result<Outcome, Failure>
         let others = run.hosts.iter_mut().filter(|host| host.is_armed && host.why.is_none());
         others.for_each(|host| host.why = Some(OTHERS.to_owned()));
         run.hosts.iter_mut().for_each(|host| host.is_armed = false);
-        return show::account(&Account::of(&run, &LastWords::default()), args.hub.json);
+        return show::account(&RunAccount::of(&run, &LastWords::default()), args.hub.json);
     }
     eprintln!("wirerate: starting at {}", utc_time(run.start_at_ns));
     let words = watch(&hub, counts, &run, stop).await;
     // The stream may know more than what arrived here.
     let words = hub.last_words(&run).await.unwrap_or(words);
-    show::account(&Account::of(&run, &words), args.hub.json)
+    show::account(&RunAccount::of(&run, &words), args.hub.json)
 }
 
 /// Asks all hosts to get ready, at once.
-async fn prepare(hub: &Hub, orders: &BTreeMap<Name, Prepare>, test: &TestFile, run: &Name) -> Readiness {
+async fn prepare(
+    hub: &Hub,
+    orders: &BTreeMap<FleetName, Prepare>,
+    test: &TestFile,
+    run: &FleetName,
+) -> Readiness {
     let (policy, mut readiness) = (test.policy(), Readiness::default());
     let timeout = Duration::from_millis(test.arm_ms());
-    let ask = |(host, order): (&Name, &Prepare)| {
+    let ask = |(host, order): (&FleetName, &Prepare)| {
         let (host, subject, order) = (host.clone(), subject::prepare(host), order.clone());
         async move {
             let asked_ns = realtime_ns();
@@ -123,7 +128,7 @@ async fn go(hub: &Hub, run: &RunPlan) -> Vec<Objection> {
     let go = Go { run: run.run.clone(), start_at_ns: run.start_at_ns };
     let left = Duration::from_nanos(run.start_at_ns.saturating_sub(realtime_ns()));
     let timeout = left.saturating_sub(AGREED_BEFORE).max(Duration::from_millis(1));
-    let ask = |host: &Name| {
+    let ask = |host: &FleetName| {
         let (host, subject, go) = (host.clone(), subject::go(host), go.clone());
         async move { (host, hub.ask(subject, &go, timeout).await) }
     };
@@ -142,7 +147,7 @@ async fn go(hub: &Hub, run: &RunPlan) -> Vec<Objection> {
 }
 
 /// Tells all hosts to forget the run. Those that are not reached end with their lease.
-async fn abort(hub: &Hub, run: &Name) {
+async fn abort(hub: &Hub, run: &FleetName) {
     let _ = hub.order(run, OrderKind::Abort).await;
     let _ = hub.flush().await;
 }
@@ -155,7 +160,7 @@ fn show_objections(objections: &[Objection]) {
 }
 
 /// Watches the run to its end, and keeps it alive meanwhile.
-async fn watch(hub: &Hub, mut counts: Counts, run: &RunPlan, stop: &Stop) -> LastWords {
+async fn watch(hub: &Hub, mut counts: CountStream, run: &RunPlan, stop: &Stop) -> LastWords {
     let start_ns = monotonic_ns() + run.start_at_ns.saturating_sub(realtime_ns());
     let mut watching = Watching::new(run, start_ns, STAT_MS * 1_000_000);
     let (mut leases, mut polls) = (interval(LEASE_INTERVAL), interval(POLL_INTERVAL));

@@ -3,13 +3,13 @@
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::units::{human_bps, human_duration, utc_time};
-use fleet::{Account, HostStatus, Message, PortStatus, RunPlan};
+use fleet::{HostStatus, Message, PortStatus, RunAccount, RunPlan};
 
 /// Name and version of an account as JSON.
 const ACCOUNT_SCHEMA: &str = "wirerate.fleet/1";
 
 /// Prints an account. The outcome is good if it is whole.
-pub(super) fn account(account: &Account, json: bool) -> Result<Outcome, Failure> {
+pub(super) fn account(account: &RunAccount, json: bool) -> Result<Outcome, Failure> {
     match json {
         true => out::json(ACCOUNT_SCHEMA, account)?,
         false => out::report(&account.to_string())?,
