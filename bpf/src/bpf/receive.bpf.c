@@ -526,7 +526,10 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 			own->latency_min_inverted = ~above;
 	}
 	if (result.held) {
-		own->held[result.held < WR_WINDOW_LEN ? result.held : WR_WINDOW_LEN - 1]++;
+		__u32 held = result.held < WR_WINDOW_LEN ? result.held : WR_WINDOW_LEN - 1;
+
+		barrier_var(held); /* Linux 6.1 loses the bound of the comparison */
+		own->held[held & (WR_WINDOW_LEN - 1)]++;
 		if (result.held > own->held_max)
 			own->held_max = result.held;
 	}
