@@ -39,15 +39,17 @@ struct HostWatch {
 
 impl Watching {
     /// Watches the armed hosts of `plan`, which start at the monotonic time `start_ns` and report
-    /// each `stat_ns`.
-    pub fn new(plan: &RunPlan, start_ns: u64, stat_ns: u64) -> Self {
+    /// each `stat_ns`. Receivers wait for late frames for `settle_ns` after the planned end.
+    pub fn new(plan: &RunPlan, start_ns: u64, stat_ns: u64, settle_ns: u64) -> Self {
         let armed = plan.hosts.iter().filter(|host| host.is_armed);
         let watch = HostWatch { heard_ns: start_ns, is_lost: false };
         Self {
             hosts: armed.map(|host| (host.host.clone(), watch)).collect(),
             words: LastWords::default(),
             silence_ns: stat_ns * MISSED + SILENCE_NS,
-            over_ns: start_ns.saturating_add(plan.duration_ns).saturating_add(OVERTIME_NS),
+            over_ns: [plan.duration_ns, settle_ns, OVERTIME_NS]
+                .into_iter()
+                .fold(start_ns, u64::saturating_add),
             is_hub_away: false,
         }
     }
@@ -63,8 +65,9 @@ impl Watching {
     /// Takes the counts of a host.
     pub fn hear(&mut self, stat: Stat, now_ns: u64) -> Option<Notice> {
         let name = stat.host.clone();
-        self.words.hear(stat);
+        // Counts of hosts that are not of the run would use memory.
         let host = self.hosts.get_mut(&name)?;
+        self.words.hear(stat);
         host.heard_ns = host.heard_ns.max(now_ns);
         std::mem::take(&mut host.is_lost).then_some(Notice::Back(name))
     }
@@ -92,13 +95,11 @@ impl Watching {
         now_ns >= self.over_ns || (!self.is_hub_away && self.hosts.iter().all(is_settled))
     }
 
-    /// True if no host sends any more, as far as they are not lost: receivers may end.
+    /// True if each host reported that it has sent all: receivers may end. A lost host may be cut
+    /// off and send on, so receivers wait for the planned end then.
     pub fn has_sent_all(&self) -> bool {
-        let has_sent = |(name, host): (&FleetName, &HostWatch)| match self.words.of(name) {
-            Some(stat) => stat.has_sent_all || host.is_lost,
-            None => host.is_lost,
-        };
-        self.hosts.iter().all(has_sent)
+        let has_sent = |name: &FleetName| self.words.of(name).is_some_and(|stat| stat.has_sent_all);
+        self.hosts.keys().all(has_sent)
     }
 
     /// The newest counts of all hosts.
@@ -133,7 +134,7 @@ mod tests {
             flows: Vec::new(),
             hosts: ["h1", "h2", "h9"].map(order).to_vec(),
         };
-        Watching::new(&plan, 100 * S, S)
+        Watching::new(&plan, 100 * S, S, 20 * S)
     }
 
     fn stat(host: &str, number: u32, is_last: bool) -> Stat {
@@ -162,10 +163,22 @@ mod tests {
         assert_eq!(run.tick(104 * S), [], "once");
         assert!(!run.is_over(104 * S) && !run.has_sent_all());
         run.hear(stat("h1", 2, true), 104 * S);
-        assert!(run.is_over(104 * S) && run.has_sent_all(), "one ended, one is lost");
+        assert!(run.is_over(104 * S), "one ended, one is lost");
+        assert!(!run.has_sent_all(), "the lost one may still send");
         assert_eq!(run.hear(stat("h2", 1, false), 105 * S), Some(Notice::Back(name("h2"))));
         assert!(!run.is_over(105 * S));
-        assert!(run.is_over(125 * S), "the end is long over");
+        run.hear(stat("h2", 2, false), 144 * S);
+        assert!(!run.is_over(144 * S), "the receivers wait for late frames until 130 s");
+        assert!(run.is_over(145 * S), "the end is long over");
+        run.hear(stat("h2", 3, true), 145 * S);
+        assert!(run.has_sent_all());
+    }
+
+    #[test]
+    fn counts_of_hosts_outside_of_the_run_are_not_kept() {
+        let mut run = watching();
+        assert_eq!(run.hear(stat("h7", 1, false), 101 * S), None);
+        assert_eq!(run.words().of(&name("h7")), None);
     }
 
     #[test]

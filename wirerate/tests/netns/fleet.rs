@@ -319,7 +319,8 @@ fn cut_off() -> TestResult {
     fleet.agents.retain(|(host, _)| host != "s1");
     fleet.agents.push(("s1".to_owned(), agent(&file, "")));
     fleet.until_all_are_there(2);
-    let running = fleet.start(&fleet.test(4.0, "lease = \"30s\"", "--pps 2k"));
+    // Its silence is noticed 4 s after the cut, while it still sends.
+    let running = fleet.start(&fleet.test(8.0, "lease = \"30s\"", "--pps 2k"));
     let run = started(&running);
     until("frames arrive", || fleet.labs[0].received() > 2_000);
     relay.is_cut.store(true, Ordering::Relaxed);

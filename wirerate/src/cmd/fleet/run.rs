@@ -85,7 +85,7 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
         return show::account(&RunAccount::of(&run, &LastWords::default()), args.hub.json);
     }
     eprintln!("wirerate: starting at {}", utc_time(run.start_at_ns));
-    let words = watch(&hub, counts, &run, stop).await;
+    let words = watch(&hub, counts, &run, test.settle_ms(), stop).await;
     // The stream may know more than what arrived here.
     let words = hub.last_words(&run).await.unwrap_or(words);
     show::account(&RunAccount::of(&run, &words), args.hub.json)
@@ -160,9 +160,9 @@ fn show_objections(objections: &[Objection]) {
 }
 
 /// Watches the run to its end, and keeps it alive meanwhile.
-async fn watch(hub: &Hub, mut counts: CountStream, run: &RunPlan, stop: &Stop) -> LastWords {
+async fn watch(hub: &Hub, mut counts: CountStream, run: &RunPlan, settle_ms: u64, stop: &Stop) -> LastWords {
     let start_ns = monotonic_ns() + run.start_at_ns.saturating_sub(realtime_ns());
-    let mut watching = Watching::new(run, start_ns, STAT_MS * 1_000_000);
+    let mut watching = Watching::new(run, start_ns, STAT_MS * 1_000_000, settle_ms * 1_000_000);
     let (mut leases, mut polls) = (interval(LEASE_INTERVAL), interval(POLL_INTERVAL));
     let (mut has_stopped, mut was_away) = (false, false);
     while !watching.is_over(monotonic_ns()) {
