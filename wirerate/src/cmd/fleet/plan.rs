@@ -8,6 +8,9 @@ use crate::units::Nanos;
 use fleet::{FleetName, FlowOrder, FlowRole, HostStatus, PlannedFlow, PortPlace, Prepare};
 use std::collections::BTreeMap;
 
+/// Flows have numbers of 16 bits in their frames, which differ in the whole run: a switch that does
+/// not know an address floods frames to all ports.
+const FLOWS_MAX: usize = 1 << 16;
 /// Runs have numbers of 12 bits in their frames.
 const MARK_MASK: u64 = 0xfff;
 /// Time from one message with counts to the next.
@@ -30,6 +33,10 @@ impl TestPlan {
     /// # Errors
     /// Bad usage in one of them, which is named.
     pub(super) fn of(test: &TestFile, now_ns: u64) -> Result<Self, Failure> {
+        if test.flows.len() > FLOWS_MAX {
+            let why = format!("it has {} flows, and at most {FLOWS_MAX} are possible", test.flows.len());
+            return Err(Failure::usage("plan the test", why).try_this("two tests"));
+        }
         let planned = |(index, entry): (usize, &FlowEntry)| {
             let name = entry.name.clone().unwrap_or_else(|| (index + 1).to_string());
             let words = entry.send.words();
@@ -86,7 +93,6 @@ impl TestPlan {
     /// The order to each host.
     pub(super) fn orders(&self, test: &TestFile) -> BTreeMap<FleetName, Prepare> {
         let mut orders: BTreeMap<FleetName, Prepare> = BTreeMap::new();
-        let mut next_number: BTreeMap<&PortPlace, u32> = BTreeMap::new();
         let empty = Prepare {
             run: self.run.clone(),
             mark: self.mark,
@@ -98,14 +104,42 @@ impl TestPlan {
             seed: self.seed,
         };
         for (id, flow) in (0..).zip(&self.flows) {
-            let next = next_number.entry(&flow.to).or_default();
-            let number = *next;
-            *next += 1;
             for (place, role) in [(&flow.from, FlowRole::Send), (&flow.to, FlowRole::Receive)] {
-                let order = FlowOrder { id, role, port: place.port.clone(), number, send: flow.send.clone() };
+                let (port, send) = (place.port.clone(), flow.send.clone());
+                let order = FlowOrder { id, role, port, number: id, send };
                 orders.entry(place.host.clone()).or_insert_with(|| empty.clone()).flows.push(order);
             }
         }
         orders
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test(flows: &[(&str, &str)]) -> TestFile {
+        let flow = |(from, to): &(&str, &str)| format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\n");
+        toml::from_str(&format!("seconds = 1\n{}", flows.iter().map(flow).collect::<String>())).unwrap()
+    }
+
+    /// A switch may flood the frames of one flow to the port of another.
+    #[test]
+    fn flows_to_different_ports_have_different_numbers() {
+        let test = test(&[("h1/a", "h2/a"), ("h1/a", "h3/a"), ("h2/a", "h3/b")]);
+        let orders = TestPlan::of(&test, 1).unwrap().orders(&test);
+        let received = orders.values().flat_map(|order| &order.flows);
+        let mut numbers: Vec<u32> =
+            received.filter(|flow| flow.role == FlowRole::Receive).map(|flow| flow.number).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 1, 2]);
+    }
+
+    #[test]
+    fn flows_that_have_no_number_are_refused() {
+        let mut test = test(&[("h1/a", "h2/a")]);
+        test.flows = vec![test.flows[0].clone(); FLOWS_MAX + 1];
+        let refusal = TestPlan::of(&test, 1).unwrap_err().to_string();
+        assert!(refusal.contains("65537 flows, and at most 65536"), "{refusal}");
     }
 }
