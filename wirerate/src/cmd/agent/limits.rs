@@ -4,7 +4,9 @@ use super::config::AgentPort;
 use crate::cmd::fleet::words::FlowArgs;
 use crate::cmd::send::config;
 use crate::cmd::send::rate::Rate;
+use crate::cmd::send::run::CATCH_UP_DEFAULT;
 use crate::units::{human_bps, human_pps};
+use engine::CatchUp;
 use packet::wire_len;
 
 /// Checks the flows of one port against its limits.
@@ -20,7 +22,7 @@ pub(super) fn check(port: &AgentPort, flows: &[FlowArgs]) -> Result<(), String> 
             };
             if port.allow_dst.as_ref().is_some_and(|allowed| !is_allowed(allowed)) {
                 let to = if first == last { first.to_string() } else { format!("{first}-{last}") };
-                return Err(format!("allow_dst of port {name} in the agent's file does not have {to}"));
+                return Err(format!("allow_dst of port {name} in the agent's file does not include {to}"));
             }
         }
     }
@@ -29,6 +31,11 @@ pub(super) fn check(port: &AgentPort, flows: &[FlowArgs]) -> Result<(), String> 
     }
     let (mut pps, mut bps) = (0.0, 0.0);
     for flow in flows {
+        if flow.args.catch_up.is_some_and(|catch_up| !is_slow(catch_up)) {
+            return Err(format!(
+                "port {name} has a highest rate in the agent's file, and --catch-up may be 1 or 2 then"
+            ));
+        }
         let (flow_pps, flow_bps) = rates(flow)?.ok_or_else(|| {
             format!(
                 "port {name} has a highest rate in the agent's file, and a flow has none: --pps or --rate"
@@ -45,6 +52,15 @@ pub(super) fn check(port: &AgentPort, flows: &[FlowArgs]) -> Result<(), String> 
         return Err(format!("{wanted} on port {name}, and max_rate in the agent's file is {max}"));
     }
     Ok(())
+}
+
+/// True if a late sender catches up at no more than the rate that is the default.
+fn is_slow(catch_up: CatchUp) -> bool {
+    match (catch_up, CATCH_UP_DEFAULT) {
+        (_, CatchUp::Unlimited) => true,
+        (CatchUp::Unlimited, _) => false,
+        (CatchUp::Times(times), CatchUp::Times(most)) => times <= most,
+    }
 }
 
 /// Frames and bits on the wire per second, if the flow has a rate.
@@ -88,6 +104,20 @@ mod tests {
     }
 
     #[test]
+    fn a_late_sender_does_not_catch_up_faster_than_by_default() {
+        for limit in ["max_pps = \"2k\"", "max_rate = \"2Mbit\""] {
+            assert_eq!(checked(limit, &["--pps 1k --catch-up 2", "--pps 1k --catch-up 1"]), Ok(()));
+            for words in ["--pps 1k --catch-up max", "--pps 1k --catch-up 3"] {
+                assert!(
+                    checked(limit, &[words]).unwrap_err().contains("--catch-up may be 1 or 2"),
+                    "{words}"
+                );
+            }
+        }
+        assert_eq!(checked("", &["--pps 1k --catch-up max"]), Ok(()), "no limit");
+    }
+
+    #[test]
     fn destinations_must_be_allowed_as_a_whole() {
         let limit = "allow_dst = [\"198.18.0.0/16\"]";
         assert_eq!(checked(limit, &["--dst 198.18.0.0/20", "--dst-mac 02:00:00:00:00:01"]), Ok(()));
@@ -95,7 +125,7 @@ mod tests {
             ["--dst 198.18.0.1-198.19.0.1", "--dst 10.0.0.1", "--dst fd00::1", "--dst 198.18.0.1 --gre"]
         {
             let refusal = checked(limit, &[dst]).unwrap_err();
-            assert!(refusal.contains("does not have"), "{dst}: {refusal}");
+            assert!(refusal.contains("does not include"), "{dst}: {refusal}");
         }
     }
 }
