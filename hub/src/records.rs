@@ -64,13 +64,16 @@ impl Hub {
         while let Some(key) = keys.next().await {
             names.push(key.map_err(HubError::at(at))?);
         }
-        let entries: FuturesUnordered<_> = names.into_iter().map(|name| bucket.get(name)).collect();
+        let bucket = &bucket;
+        let entries: FuturesUnordered<_> =
+            names.into_iter().map(|name| async move { (bucket.get(&name).await, name) }).collect();
         let entries: Vec<_> = entries.collect().await;
         let mut hosts: Vec<HostStatus> = Vec::new();
-        for entry in entries {
-            // One that is forgotten meanwhile is gone; one of another version is not ours.
+        for (entry, name) in entries {
+            // One that is forgotten meanwhile is gone; one of another version is not ours. The hub
+            // checks who writes a key of the bucket, not what the value says.
             if let Some(bytes) = entry.map_err(HubError::at(at))? {
-                hosts.extend(decode::<HostStatus>(&bytes));
+                hosts.extend(decode(&bytes).ok().filter(|status: &HostStatus| status.host.as_str() == name));
             }
         }
         hosts.sort_by(|one, other| one.host.cmp(&other.host));
@@ -148,10 +151,10 @@ impl Hub {
     pub async fn last_words(&self, plan: &RunPlan) -> Result<LastWords, HubError> {
         let subjects = plan.hosts.iter().map(|host| subject::stat(&plan.run, &host.host));
         let newest: FuturesUnordered<_> =
-            subjects.map(|subject| async move { self.newest::<Stat>(&subject).await }).collect();
+            subjects.map(|subject| async move { (self.newest::<Stat>(&subject).await, subject) }).collect();
         let mut words = LastWords::default();
-        for stat in newest.collect::<Vec<_>>().await {
-            if let Some(stat) = stat? {
+        for (stat, subject) in newest.collect::<Vec<_>>().await {
+            if let Some(stat) = stat?.filter(|stat| is_of(stat, &subject)) {
                 words.hear(stat);
             }
         }
@@ -190,6 +193,12 @@ impl Hub {
     }
 }
 
+/// True if counts are of the host and the run of their subject. The hub checks who publishes on a
+/// subject, not what the message says.
+fn is_of(stat: &Stat, subject: &str) -> bool {
+    subject::stat(&stat.run, &stat.host) == subject
+}
+
 /// The counts of a run as they arrive.
 #[derive(Debug)]
 pub struct CountStream {
@@ -202,7 +211,9 @@ impl CountStream {
         loop {
             let message = self.subscriber.next().await?;
             // What cannot be read stays on the hub, where `fleet report` tells it.
-            if let Ok(stat) = decode(&message.payload) {
+            if let Ok(stat) = decode(&message.payload)
+                && is_of(&stat, &message.subject)
+            {
                 return Some(stat);
             }
         }
