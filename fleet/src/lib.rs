@@ -20,9 +20,9 @@ pub use account::{FlowAccount, HostAccount, RunAccount, RunVerdict, StartAccount
 pub use agent_run::{AgentRun, AgentState, GoRefusal, RunStep};
 pub use last_words::LastWords;
 pub use message::{
-    AgentAnswer, AnswerState, CountedFlow, FlowOrder, FlowRole, Go, HostClock, HostOrder, HostStatus,
-    Message, MessageError, PlannedFlow, PortStatus, Prepare, ReceiverFigures, RunEnd, RunPlan, Stat, decode,
-    encode,
+    AbortRequest, AgentAnswer, AnswerState, CountedFlow, FlowOrder, FlowRole, Go, HostClock, HostOrder,
+    HostStatus, Message, MessageError, PlannedFlow, PortStatus, Prepare, ReceiverFigures, RunEnd, RunPlan,
+    Stat, decode, encode,
 };
 pub use name::{BadName, FleetName, PortPlace};
 pub use readiness::{Answered, Objection, Readiness, StartPolicy};

@@ -54,7 +54,7 @@ pub enum MessageError {
         source: serde_json::Error,
     },
     /// A value is not allowed.
-    #[error("this is no good {schema}: {why}")]
+    #[error("invalid {schema}: {why}")]
     Value {
         /// The expected schema.
         schema: &'static str,
@@ -267,6 +267,18 @@ pub struct Go {
 
 impl Message for Go {
     const SCHEMA: &'static str = "wirerate.go/1";
+    const LEN_MAX: usize = 4096;
+}
+
+/// The request to forget a run that has not started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbortRequest {
+    /// The run.
+    pub run: FleetName,
+}
+
+impl Message for AbortRequest {
+    const SCHEMA: &'static str = "wirerate.abort/1";
     const LEN_MAX: usize = 4096;
 }
 

@@ -19,6 +19,11 @@ pub fn go(host: &FleetName) -> String {
     format!("wr.host.{host}.go")
 }
 
+/// Requests to one host to forget a run that has not started.
+pub fn abort_host(host: &FleetName) -> String {
+    format!("wr.host.{host}.abort")
+}
+
 /// Signs of life of a controller.
 pub fn lease(run: &FleetName) -> String {
     format!("wr.run.{run}.lease")

@@ -7,7 +7,9 @@ use async_nats::Subscriber;
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{self, LastRawMessageErrorKind, StorageType};
 use fleet::subject::{self, HOSTS_BUCKET, KEPT, RUNS_STREAM};
-use fleet::{AgentAnswer, FleetName, HostStatus, LastWords, Message, RunPlan, Stat, decode, encode};
+use fleet::{
+    AbortRequest, AgentAnswer, FleetName, HostStatus, LastWords, Message, RunPlan, Stat, decode, encode,
+};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::time::Duration;
 
@@ -114,7 +116,17 @@ impl Hub {
         published.map_err(HubError::at("give an order"))
     }
 
-    /// Keeps the plan of a run.
+    /// Tells an agent to forget a run that has not started. One that is busy gets it later.
+    ///
+    /// # Errors
+    /// No connection.
+    pub async fn abort_host(&self, host: &FleetName, run: &FleetName) -> Result<(), HubError> {
+        let payload = encode(&AbortRequest { run: run.clone() });
+        let published = self.client.publish(subject::abort_host(host), payload.into()).await;
+        published.map_err(HubError::at("abort a run on a host"))
+    }
+
+    /// Keeps the plan of a run. The newest one counts.
     ///
     /// # Errors
     /// The hub has not confirmed that.

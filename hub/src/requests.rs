@@ -19,6 +19,8 @@ pub enum RequestKind {
     Prepare,
     /// To start at a time ([`fleet::Go`]).
     Go,
+    /// To forget a run that has not started ([`fleet::AbortRequest`]); without an answer.
+    Abort,
 }
 
 /// A request that waits for an answer.
@@ -60,6 +62,7 @@ impl Requests {
             let kind = match subject.rsplit('.').next() {
                 Some("prepare") => RequestKind::Prepare,
                 Some("go") => RequestKind::Go,
+                Some("abort") => RequestKind::Abort,
                 _ => continue,
             };
             return Some(HubRequest { kind, payload, reply, hub: self.hub.clone() });

@@ -10,7 +10,7 @@ use crate::cmd::fleet::unusable_hub;
 use crate::outcome::{Failure, Outcome};
 use crate::start_at::host_clock;
 use crate::stop::Stop;
-use fleet::{AgentAnswer, AnswerState, FleetName, Go, Prepare, Stat, decode};
+use fleet::{AbortRequest, AgentAnswer, AnswerState, FleetName, Go, Prepare, Stat, decode};
 use hub::{Hub, HubRequest, OrderKind, RequestKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, mpsc as std_mpsc};
@@ -26,8 +26,9 @@ const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time from one try to deliver counts to the next.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
-/// At its end, the agent waits this long for the last counts of its runs.
-const GOODBYE_MAX: Duration = Duration::from_secs(3);
+/// At its end, the agent waits this long for the last counts of its runs. systemd ends it 5 s
+/// later.
+const GOODBYE_MAX: Duration = Duration::from_secs(15);
 
 /// A port of an aborted run is free after this time; one of a run that has started is not.
 const ENDING_MAX: Duration = Duration::from_secs(5);
@@ -101,14 +102,15 @@ pub(super) async fn serve(
     };
     let mut announcements = interval(ANNOUNCE_INTERVAL);
     let mut polls = interval(POLL_INTERVAL);
-    while !stop.is_set() {
+    let mut announced = Ok(());
+    while announced.is_ok() && !stop.is_set() {
         tokio::select! {
             _ = polls.tick() => agent.retry(),
-            _ = announcements.tick() => agent.announce().await?,
+            _ = announcements.tick() => announced = agent.announce().await,
             Some(event) = heard.recv() => {
                 eprintln!("wirerate: {event}");
                 if event == "connected" {
-                    agent.announce().await?;
+                    announced = agent.announce().await;
                 }
             }
             Some(request) = requests.next() => {
@@ -125,7 +127,7 @@ pub(super) async fn serve(
         }
     }
     agent.end().await;
-    Ok(Outcome::Done)
+    announced.map(|()| Outcome::Done)
 }
 
 impl Agent {
@@ -162,6 +164,10 @@ impl Agent {
         match request.kind {
             RequestKind::Prepare => self.prepare(request, request_ns, Instant::now()),
             RequestKind::Go => self.go(request, request_ns),
+            RequestKind::Abort => match decode::<AbortRequest>(&request.payload) {
+                Ok(abort) => self.order(&abort.run, OrderKind::Abort),
+                Err(why) => eprintln!("wirerate: a request to abort a run was ignored: {why}"),
+            },
         }
     }
 
@@ -296,7 +302,8 @@ impl Agent {
         }
         let all = async { while self.deliveries.join_next().await.is_some() {} };
         if timeout(GOODBYE_MAX, all).await.is_err() {
-            eprintln!("wirerate: the last counts of a run were not delivered: the hub did not take them");
+            let seconds = GOODBYE_MAX.as_secs();
+            eprintln!("wirerate: the last counts of a run were not delivered within {seconds} s");
         }
     }
 }
