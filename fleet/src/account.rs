@@ -176,7 +176,9 @@ impl RunAccount {
             .map(|(id, planned)| flow(id, &planned.name, (&planned.from, &planned.to), planned.count, words))
             .collect();
         let verdict = match () {
-            () if !hosts.iter().zip(&plan.hosts).any(|(host, order)| order.is_armed && has_started(host)) => {
+            () if !hosts.iter().zip(&plan.hosts).any(|(host, order)| order.is_armed && has_started(host))
+                && !has_sent(plan, words) =>
+            {
                 RunVerdict::NotStarted
             }
             () if hosts.iter().all(|host| host.is_whole) => RunVerdict::Whole,
@@ -247,6 +249,11 @@ fn host(order: &HostOrder, words: &LastWords) -> HostAccount {
 /// False if it is known that the host did not start.
 fn has_started(host: &HostAccount) -> bool {
     !matches!(host.end, Some(RunEnd::Aborted | RunEnd::Late))
+}
+
+/// True if a host sent frames: one may, although it was told not to start.
+fn has_sent(plan: &RunPlan, words: &LastWords) -> bool {
+    stats(plan, words).flat_map(|stat| &stat.flows).any(|flow| flow.sent.is_some_and(|sent| sent > 0))
 }
 
 /// The counts of a flow at one end, and whether they are the last ones.
@@ -454,7 +461,7 @@ impl fmt::Display for HostText<'_> {
                 let after = human_duration(time_ns.saturating_sub(*start_at_ns));
                 write!(
                     f,
-                    "lost{why}; last word number {last_number}, {after} after the start: its counts are lower bounds"
+                    "lost{why}; last report {last_number}, {after} after the start: its counts are lower bounds"
                 )
             }
             (None, None) if why.is_empty() => write!(f, "it never reported"),
@@ -561,8 +568,21 @@ mod tests {
         assert_eq!(flow.sent_bounds, CountBounds { min: 60, max: Some(100) });
         assert_eq!(flow.lost_bounds, CountBounds { min: 0, max: Some(40) });
         let text = account.to_string();
-        assert!(text.contains("h1: lost; last word number 2, 3.200 s after the start"), "{text}");
+        assert!(text.contains("h1: lost; last report 2, 3.200 s after the start"), "{text}");
         assert!(text.contains("sent 60 to 100, received 60, lost 0 to 40"), "{text}");
+    }
+
+    #[test]
+    fn a_host_that_was_told_too_late_not_to_start_is_not_hidden() {
+        let mut refused = plan();
+        refused.hosts.iter_mut().for_each(|host| host.is_armed = false);
+        let verdict = |sent_frames: u64, end: RunEnd| {
+            let mut words = LastWords::default();
+            words.hear(stat("h1", 1, sent(sent_frames), Some(end)));
+            RunAccount::of(&refused, &words).verdict
+        };
+        assert_eq!(verdict(0, RunEnd::Aborted), RunVerdict::NotStarted);
+        assert_eq!(verdict(7, RunEnd::Stopped), RunVerdict::Partial);
     }
 
     #[test]

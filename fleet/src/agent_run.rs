@@ -126,15 +126,16 @@ impl AgentRun {
         self.is_over |= self.state == AgentState::Running;
     }
 
-    /// The order to end.
-    pub fn stop(&mut self) {
-        let end = if self.has_started() { RunEnd::Stopped } else { RunEnd::Aborted };
+    /// The order to end, at the monotonic time `now_ns`.
+    pub fn stop(&mut self, now_ns: u64) {
+        let end = if self.has_started_by(now_ns) { RunEnd::Stopped } else { RunEnd::Aborted };
         self.end.get_or_insert(end);
     }
 
-    /// The order to forget a run that has not started. A run that has started goes on.
-    pub fn abort(&mut self) {
-        if !self.has_started() {
+    /// The order to forget a run that has not started by the monotonic time `now_ns`. A run that
+    /// has started goes on.
+    pub fn abort(&mut self, now_ns: u64) {
+        if !self.has_started_by(now_ns) {
             self.end.get_or_insert(RunEnd::Aborted);
         }
     }
@@ -142,6 +143,11 @@ impl AgentRun {
     /// It cannot go on, or was not ready in time.
     pub fn fail(&mut self, end: RunEnd) {
         self.end.get_or_insert(end);
+    }
+
+    /// Senders start by themselves, before the next step.
+    fn has_started_by(&self, now_ns: u64) -> bool {
+        self.has_started() || (self.state == AgentState::Counting && now_ns >= self.start_ns)
     }
 
     fn has_started(&self) -> bool {
@@ -273,17 +279,36 @@ mod tests {
     #[test]
     fn a_stop_before_the_start_aborts_and_an_abort_after_it_does_nothing() {
         let mut armed = run();
-        armed.stop();
+        armed.stop(1);
         assert_eq!(armed.step(1, true, 0), RunStep::Report(RunEnd::Aborted));
         let mut running = run();
         running.go(&go(100), 0, 0).unwrap();
         running.step(100 * MS, false, 0);
-        running.abort();
+        running.abort(200 * MS);
         assert_eq!((running.step(200 * MS, false, 0), running.state()), (RunStep::Wait, AgentState::Running));
-        running.stop();
+        running.stop(201 * MS);
         assert_eq!(running.step(201 * MS, false, 0), RunStep::StopSending);
         assert_eq!(running.step(202 * MS, true, 0), RunStep::Count);
         assert_eq!(running.step(600 * MS, true, 0), RunStep::Report(RunEnd::Stopped));
+    }
+
+    #[test]
+    fn an_order_between_the_start_and_the_next_step_finds_a_run_that_has_started() {
+        let counting = || {
+            let mut run = run();
+            run.go(&go(100), 0, 0).unwrap();
+            run
+        };
+        let (mut aborted, mut stopped) = (counting(), counting());
+        aborted.abort(100 * MS);
+        assert_eq!((aborted.step(101 * MS, false, 0), aborted.state()), (RunStep::Wait, AgentState::Running));
+        stopped.stop(100 * MS);
+        assert_eq!(stopped.step(101 * MS, false, 0), RunStep::StopSending);
+        assert_eq!(stopped.step(102 * MS, true, 0), RunStep::Count);
+        assert_eq!(stopped.step(400 * MS, true, 0), RunStep::Report(RunEnd::Stopped));
+        let mut early = counting();
+        early.abort(99 * MS);
+        assert_eq!(early.step(99 * MS, true, 0), RunStep::Report(RunEnd::Aborted));
     }
 
     #[test]

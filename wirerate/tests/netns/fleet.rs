@@ -4,6 +4,7 @@
 use crate::lab::{Lab, Peer, RX_DEV, Scratch, TX_DEV};
 use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate_run, wirerate_start};
 use crate::{Case, TestResult, case};
+use fleet::{CountedFlow, HostClock, HostStatus, RunEnd, Stat, encode};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
@@ -194,8 +195,10 @@ fn whole() -> TestResult {
     println!(
         "first frames of four hosts: reported within {spread_ns} ns, received within {measured_ns:?} ns"
     );
-    // On a loaded machine some are late; they were ready up to 400 ms apart.
-    assert!(first.len() == 4 && measured_ns < Some(20_000_000), "{measured_ns:?}");
+    // On a loaded machine some are late; they were ready up to 390 ms apart.
+    assert!(first.len() == 4 && measured_ns < Some(200_000_000), "{measured_ns:?}");
+    // The kernel of a loaded machine may deliver a frame some milliseconds after it was sent.
+    assert!(measured_ns <= Some(spread_ns + 50_000_000), "{measured_ns:?}, reported {spread_ns} ns");
     let again = fleet.report(&run_name(&account)).expect_code(0);
     assert_eq!(again.stdout, told.stdout, "the report prints the same bytes");
     let list = wirerate_run(&format!("fleet list --hub {}", fleet.hub.url())).expect_code(0);
@@ -225,7 +228,7 @@ fn dead_sender() -> TestResult {
     assert!(fleet.labs[0].received() >= received.unwrap_or(0), "{account}");
     let text = wirerate_run(&format!("fleet report {} --hub {}", run_name(&account), fleet.hub.url()))
         .expect_code(1);
-    assert!(text.stdout.contains("s1: lost; last word number"), "{}", text.stdout);
+    assert!(text.stdout.contains("s1: lost; last report "), "{}", text.stdout);
     Ok(())
 }
 
@@ -256,17 +259,20 @@ fn dead_controller() -> TestResult {
     let run = started(&running);
     until("frames arrive", || fleet.labs[0].received() > 1_000);
     running.signal(Signal::SIGKILL);
+    let received = fleet.received();
     let has_ended = |host: usize| json(&fleet.report(&run))["hosts"][host]["end"] == "orphaned";
     until("the agents have ended the run", || has_ended(0) && has_ended(1));
-    let received = fleet.received();
+    let all = fleet.received();
     thread::sleep(Duration::from_millis(300));
-    assert_eq!(fleet.received(), received, "nothing is sent any more");
+    assert_eq!(fleet.received(), all, "nothing is sent any more");
     let account = json(&fleet.report(&run).expect_code(1));
     for host in [0, 1] {
         assert_eq!(account["hosts"][host]["end"], "orphaned", "{account}");
     }
     assert_eq!(account["flows"][0]["lost"], 0, "its counts are complete: {account}");
-    assert!(account["sent"]["max"].as_u64() <= Some(2_000 * 8), "it ended with its lease: {account}");
+    // A lease of 2 s, and 2 s for what a loaded machine does late.
+    let most = received + 2_000 * (2 + 2);
+    assert!(account["sent"]["max"].as_u64() <= Some(most), "it ended with its lease: {account}");
     Ok(())
 }
 
@@ -368,6 +374,15 @@ fn not_started() -> TestResult {
     let running = fleet.start(&long);
     let run_name = started(&running);
     until("frames arrive", || fleet.received() > before);
+    // Its clock is wrong, so the run goes on without it, and its port is free.
+    until("r2 has let its port go, and s1 has not", || {
+        let hosts = wirerate_run(&format!("fleet hosts --json --hub {}", fleet.hub.url()));
+        let run_of = |name: &str| {
+            let hosts = hosts.stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            hosts.into_iter().find(|host| host["host"] == name).map(|host| host["ports"][0]["run"].clone())
+        };
+        run_of("r2") == Some(Value::Null) && run_of("s1") == Some(run_name.clone().into())
+    });
     refused(&[&format!("s1: port p is in use by run {run_name}")]);
     wirerate_run(&format!("fleet stop {run_name} --hub {}", fleet.hub.url())).expect_code(0);
     let account = json(&running.wait(TIME_LIMIT).expect_code(1));
@@ -445,8 +460,10 @@ fn keys() -> TestResult {
     let port = free_port();
     for file in ["hub.conf", "fleet.toml", "agent-h1.toml", "agent-h2.toml"] {
         let path = format!("{dir}/{file}");
-        let text = std::fs::read_to_string(&path)?.replace("4222", &port.to_string());
-        let text = text.replace("device = \"p\"", "dry = true").replace("port: ", "host: 127.0.0.1\nport: ");
+        // The digits alone may be part of a key.
+        let text = std::fs::read_to_string(&path)?.replace(":4222", &format!(":{port}"));
+        let text = text.replace("port: 4222", &format!("host: 127.0.0.1\nport: {port}"));
+        let text = text.replace("device = \"p\"", "dry = true");
         std::fs::write(&path, text)?;
     }
     let server = serve(&format!("{dir}/hub.conf"));
@@ -467,7 +484,14 @@ fn keys() -> TestResult {
     wirerate_run(&format!("fleet run {test} {config}"))
         .expect_code(1)
         .says(&["h1: cannot use the dry port p: allow_dst"]);
-    misuse(&dir, port);
+    let run = run_name(&account);
+    misuse(&dir, port, &run);
+    let hosts = wirerate_run(&format!("fleet hosts --json {config}")).expect_code(0).stdout;
+    let named = |host: &str| hosts.matches(&format!("\"host\":\"{host}\"")).count();
+    assert_eq!(named("h2"), 1, "h1 does not speak for h2: {hosts}");
+    let account = json(&wirerate_run(&format!("fleet report {run} --json {config}")).expect_code(1));
+    assert_eq!(account["received"]["max"], 1000, "h1 has not changed the counts of h2: {account}");
+    assert_eq!((&account["hosts"][0]["end"], &account["hosts"][1]["end"]), (&Value::Null, &"done".into()));
     // Without the key, and without TLS.
     let plain = wirerate_run(&format!("fleet hosts --hub nats://127.0.0.1:{port}")).expect_code(3);
     plain.says(&["was not reached"]);
@@ -479,7 +503,7 @@ fn keys() -> TestResult {
 }
 
 /// What the key of h1 may do, and what not.
-fn misuse(dir: &str, port: u16) {
+fn misuse(dir: &str, port: u16, run: &str) {
     let refusals = Arc::new(Mutex::new(Vec::<String>::new()));
     let seen = Arc::clone(&refusals);
     let seed = std::fs::read_to_string(format!("{dir}/h1.nk")).expect("init made it");
@@ -493,9 +517,14 @@ fn misuse(dir: &str, port: u16) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let client = options.connect(format!("tls://127.0.0.1:{port}")).await.expect("its own key");
-        let publish =
-            async |subject: &str| client.publish(subject.to_owned(), "{}".into()).await.expect("connected");
+        let send = async |subject: &str, body: Vec<u8>| {
+            client.publish(subject.to_owned(), body.into()).await.expect("connected");
+        };
+        let publish = async |subject: &str| send(subject, b"{}".to_vec()).await;
         publish("wr.run.r1.stat.h1").await;
+        // The right subject, with the name of another host in the message.
+        send(&format!("wr.run.{run}.stat.h1"), encode(&forged_stat(run))).await;
+        send("$KV.wr_hosts.h1", encode(&forged_host())).await;
         client.subscribe("wr.host.h1.*").await.expect("connected");
         client.flush().await.expect("connected");
         for subject in [
@@ -528,6 +557,36 @@ fn misuse(dir: &str, port: u16) {
             .connect(format!("nats://127.0.0.1:{port}")),
     );
     assert!(no_tls.is_err(), "a hub with TLS takes no other connection that does not know its certificate");
+}
+
+/// Counts in the name of h2.
+fn forged_stat(run: &str) -> Stat {
+    Stat {
+        run: run.parse().expect("it is the name of a run"),
+        host: "h2".parse().expect("it is a name"),
+        number: 1_000_000,
+        time_ns: 0,
+        released_late_ns: None,
+        has_sent_all: true,
+        flows: vec![CountedFlow { received: Some(5), ..CountedFlow::default() }],
+        receivers: Vec::new(),
+        is_last: true,
+        end: Some(RunEnd::Done),
+        why: None,
+        reports: Vec::new(),
+    }
+}
+
+/// An announcement in the name of h2.
+fn forged_host() -> HostStatus {
+    HostStatus {
+        host: "h2".parse().expect("it is a name"),
+        version: String::new(),
+        boot_id: String::new(),
+        time_ns: 0,
+        clock: HostClock::default(),
+        ports: Vec::new(),
+    }
 }
 
 fn is_refusal(event: &str) -> bool {

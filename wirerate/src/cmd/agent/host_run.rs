@@ -121,8 +121,10 @@ impl HostRun {
                 }
                 Ok(AgentOrder::Lease) => self.machine.lease(monotonic_ns()),
                 Ok(AgentOrder::Drain) => self.machine.drain(),
-                Ok(AgentOrder::Stop) | Err(RecvTimeoutError::Disconnected) => self.machine.stop(),
-                Ok(AgentOrder::Abort) => self.machine.abort(),
+                Ok(AgentOrder::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    self.machine.stop(monotonic_ns());
+                }
+                Ok(AgentOrder::Abort) => self.machine.abort(monotonic_ns()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let has_sent_all = self.has_sent_all();

@@ -49,6 +49,10 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
     eprintln!("wirerate: run {}: preparing {} hosts", plan.run, orders.len());
     let readiness = prepare(&hub, &orders, &test, &plan.run).await;
     show_objections(readiness.objections());
+    for objection in readiness.objections() {
+        // It may have armed, or still do so: its ports are free for others then.
+        let _ = hub.abort_host(&objection.host, &plan.run).await;
+    }
     let mut run = RunPlan {
         run: plan.run.clone(),
         start_at_ns: realtime_ns(),
@@ -72,16 +76,23 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
     }
     let refusals = go(&hub, &run).await;
     if !refusals.is_empty() {
+        // A host that gets this after its start ends, which an abort does not do.
+        let _ = hub.order(&run.run, OrderKind::Stop).await;
         abort(&hub, &run.run).await;
-        show_objections(&refusals);
-        eprintln!("wirerate: not started: nothing was sent");
-        for refusal in &refusals {
+        show_objections(&refusals.iter().map(|refusal| refusal.objection.clone()).collect::<Vec<_>>());
+        eprintln!("wirerate: not started: all hosts were told to end the run");
+        show_unsure(&refusals, test.lease_ms());
+        for GoRefused { objection: refusal, .. } in &refusals {
             let refused = |host: &&mut fleet::HostOrder| host.host == refusal.host;
             run.hosts.iter_mut().filter(refused).for_each(|host| host.why = Some(refusal.why.clone()));
         }
         let others = run.hosts.iter_mut().filter(|host| host.is_armed && host.why.is_none());
         others.for_each(|host| host.why = Some(OTHERS.to_owned()));
         run.hosts.iter_mut().for_each(|host| host.is_armed = false);
+        // A report says the same.
+        if let Err(why) = hub.keep_plan(&run).await {
+            eprintln!("wirerate: `fleet report` will say that the hosts were to start: {why}");
+        }
         return show::account(&RunAccount::of(&run, &LastWords::default()), args.hub.json);
     }
     eprintln!("wirerate: starting at {}", utc_time(run.start_at_ns));
@@ -123,8 +134,15 @@ async fn prepare(
     }
 }
 
+/// A host that has not agreed to the time to start.
+struct GoRefused {
+    objection: Objection,
+    /// It has not answered, so it may start.
+    is_silent: bool,
+}
+
 /// Gives all hosts that are ready their time. Returns those that have not agreed soon enough.
-async fn go(hub: &Hub, run: &RunPlan) -> Vec<Objection> {
+async fn go(hub: &Hub, run: &RunPlan) -> Vec<GoRefused> {
     let go = Go { run: run.run.clone(), start_at_ns: run.start_at_ns };
     let left = Duration::from_nanos(run.start_at_ns.saturating_sub(realtime_ns()));
     let timeout = left.saturating_sub(AGREED_BEFORE).max(Duration::from_millis(1));
@@ -136,12 +154,12 @@ async fn go(hub: &Hub, run: &RunPlan) -> Vec<Objection> {
     let mut answers: FuturesUnordered<_> = armed.map(ask).collect();
     let mut refusals = Vec::new();
     while let Some((host, answer)) = answers.next().await {
-        let (why, tries) = match answer {
+        let (why, tries, is_silent) = match answer {
             Ok(AgentAnswer { state: AnswerState::Counting, .. }) => continue,
-            Ok(answer) => (answer.why.unwrap_or_default(), answer.tries),
-            Err(why) => (why, Vec::new()),
+            Ok(answer) => (answer.why.unwrap_or_default(), answer.tries, false),
+            Err(why) => (why, Vec::new(), true),
         };
-        refusals.push(Objection { host, why, tries });
+        refusals.push(GoRefused { objection: Objection { host, why, tries }, is_silent });
     }
     refusals
 }
@@ -150,6 +168,18 @@ async fn go(hub: &Hub, run: &RunPlan) -> Vec<Objection> {
 async fn abort(hub: &Hub, run: &FleetName) {
     let _ = hub.order(run, OrderKind::Abort).await;
     let _ = hub.flush().await;
+}
+
+/// Names the hosts that may send although the run was not started.
+fn show_unsure(refusals: &[GoRefused], lease_ms: u64) {
+    let lease = human_duration(lease_ms * 1_000_000);
+    for refused in refusals.iter().filter(|refused| refused.is_silent) {
+        let host = &refused.objection.host;
+        eprintln!(
+            "wirerate: {host} has not answered: if it has started and is cut off, it sends until its lease of \
+             {lease} ends"
+        );
+    }
 }
 
 fn show_objections(objections: &[Objection]) {
