@@ -46,7 +46,7 @@ package: ## .deb, .rpm, static tarball and container image for x86-64 and arm64,
 	@tools/install.sh package
 	tools/package.sh
 
-package-test: ## build the packages twice, check them, and install, use and purge them in clean roots (as root)
+package-test: ## make the packages twice, check them, and install, use and purge them in clean roots (as root)
 	@tools/install.sh package-test
 	tools/package-test.sh
 

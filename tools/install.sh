@@ -82,12 +82,13 @@ packages_for() {
 		qemu-user-static qemu-aarch64-static
 		rpmlint          rpmlint
 		systemd          systemd-analyze
+		tcpdump          tcpdump
 	END
-	lint) cat <<-END ;;
+	lint) packages_for build && cat <<-END ;;
 		clang-format     clang-format
 		shellcheck       shellcheck
 	END
-	docs) echo "perl perl" ;;
+	docs) packages_for build && echo "perl perl" ;;
 	*)
 		echo "tools/install.sh: \"$1\" is not a set (build, package, package-test, netns, vm, vm-arm64, test, lint, docs, bench)" >&2
 		exit 2
@@ -206,8 +207,10 @@ find_go() {
 	module=golang.org/toolchain@v0.0.1-go$version.linux-$(dpkg --print-architecture)
 	echo "fetching Go $version into $folder" >&2
 	(cd "$folder" && GOPATH=$folder/modules GOFLAGS=-modcacherw go mod download "$module") &&
-		cp --recursive "$folder/modules/pkg/mod/$module" "$folder/go-$version" &&
-		find "$folder/go-$version/bin" "$folder/go-$version/pkg/tool" -type f -exec chmod u+x {} +
+		rm -rf -- "$folder/go.new" "$folder/go-$version" &&
+		cp --recursive "$folder/modules/pkg/mod/$module" "$folder/go.new" &&
+		find "$folder/go.new/bin" "$folder/go.new/pkg/tool" -type f -exec chmod u+x {} + &&
+		mv -- "$folder/go.new" "$folder/go-$version"
 }
 
 # The client of `wirerate otg` that is written in Go, for its tests. The first build takes minutes of

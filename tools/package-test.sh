@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the packages twice, checks them with lintian and rpmlint, and installs, uses and removes them:
+# Makes the packages twice, checks them with lintian and rpmlint, and installs, uses and removes them:
 # the Debian package in a clean chroot of this machine's release, the static ones in empty folders.
 #
 #   tools/package-test.sh
@@ -38,11 +38,11 @@ isolated() {
 check_twice() {
 	tools/package.sh "$work/one" >/dev/null
 	tools/package.sh "$work/two" >/dev/null
-	diff --recursive --brief "$work/one" "$work/two" || fail "two builds differ"
+	diff --recursive --brief "$work/one" "$work/two" || fail "two packagings differ"
 	(cd "$work/one" && sha256sum --quiet --check SHA256SUMS) || fail "a checksum is wrong"
 	[ "$(wc --lines <"$work/one/SHA256SUMS")" = "$(find "$work/one" -name 'wirerate*' | wc --lines)" ] ||
 		fail "not every package has a checksum"
-	passed "two builds have the same bytes: $(cd "$work/one" && echo wirerate*)"
+	passed "two packagings have the same bytes: $(cd "$work/one" && echo wirerate*)"
 }
 
 check_static() {
@@ -72,9 +72,11 @@ check_static() {
 }
 
 check_rpm() {
-	local root=$work/rpm-root package complaints other
+	local root=$work/rpm-root package output complaints other
 	package=$work/one/wirerate-$version-1.$(uname -m).rpm
-	complaints=$(rpmlint --config packaging/rpmlint.toml "$package" 2>&1 | grep ': E: ' || true)
+	output=$(rpmlint --config packaging/rpmlint.toml "$package" 2>&1 || true)
+	grep --quiet ' checked[;.]' <<<"$output" || fail "rpmlint checks nothing: $output"
+	complaints=$(grep ': E: ' <<<"$output" || true)
 	[ -z "$complaints" ] || fail "rpmlint: $complaints"
 	rpm --root "$root" --nodeps --noscripts --install "$package" || fail "the RPM does not install"
 	rpm --root "$root" --nodeps --verify wirerate || fail "files of the RPM differ"

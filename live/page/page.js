@@ -205,11 +205,13 @@ function showState(state, text = state) {
   if (by("state").textContent !== text) by("state").textContent = text;
 }
 
+let isLost = false;
+
 function draw() {
   if (!last) return;
   by("command").textContent = `wirerate ${last.command}`;
   document.title = `${last.command} ${last.state}: wirerate`;
-  showState(last.state);
+  if (!isLost) showState(last.state);
   by("elapsed").textContent = last.elapsed;
   by("target").textContent = last.target ? `${last.target} requested` : "";
   by("place").textContent = last.netns ? `${last.device} in ${last.netns}` : last.device;
@@ -232,11 +234,14 @@ function connect() {
     const message = JSON.parse(event.data);
     addPoints(message);
     last = message;
-    if (!isFrozen) draw();
+    isLost = false;
+    if (isFrozen) showState(message.state);
+    else draw();
   });
   source.addEventListener("end", (event) => {
     source.close();
     isFrozen = false;
+    isLost = false;
     draw();
     const { report, html } = JSON.parse(event.data);
     showState("ended");
@@ -251,6 +256,7 @@ function connect() {
     if (by("state").dataset.state === "lost") say("connected again");
   });
   source.addEventListener("error", () => {
+    isLost = true;
     const isOver = source.readyState === EventSource.CLOSED;
     showState("lost", isOver ? "not connected" : "connection lost, trying again");
     if (isOver) say("the command refused the connection; reload the page to try again");

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Time that a rate is computed over, and time from one point of a graph to the next.
 const PERIOD: Duration = Duration::from_secs(1);
+/// A reading that is this early still ends a period: readings come about every 250 ms.
+const JITTER_MAX: Duration = Duration::from_millis(125);
 /// Points that are kept: more than a terminal has columns.
 const POINTS_MAX: usize = 600;
 
@@ -39,7 +41,7 @@ impl History {
     /// Adds a reading that was made at `now`, after the start.
     pub(crate) fn add(&mut self, now: Duration, figures: LiveFigures) {
         let (marked, before) = self.mark.get_or_insert_with(|| (now, figures.clone()));
-        if now >= *marked + PERIOD {
+        if now + JITTER_MAX >= *marked + PERIOD {
             self.points.push_back(point(before, &figures, now - *marked));
             self.point_count += 1;
             self.points.drain(..self.points.len().saturating_sub(POINTS_MAX));

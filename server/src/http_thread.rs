@@ -18,6 +18,8 @@ use tokio::task::JoinSet;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept: without file descriptors the next one fails at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Open connections at most: file descriptors belong to the run.
+const CONNECTIONS_MAX: usize = 128;
 /// Time for the last bytes of answers when the server is dropped.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
@@ -100,6 +102,7 @@ where
         };
         while connections.try_join_next().is_some() {}
         match accepted {
+            Ok((stream, _)) if connections.len() >= CONNECTIONS_MAX => drop(stream),
             Ok((stream, _)) => {
                 drop(connections.spawn(serve(stream, has_ended.clone(), answer.clone())));
             }

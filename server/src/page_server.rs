@@ -173,7 +173,7 @@ impl Site {
             "/view" => self.stream(|site, sender| site.send_views(sender)),
             "/events" => {
                 let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
-                let from = last.and_then(|id| id.parse::<u64>().ok()).map_or(0, |last| last + 1);
+                let from = last.and_then(line_number).map_or(0, |last| last.saturating_add(1));
                 self.stream(move |site, sender| site.send_lines(sender, from))
             }
             "/metrics" => {
@@ -264,7 +264,7 @@ impl Site {
             let NextLines { lines, is_last } = self.config.events.from(from);
             for (number, line) in lines {
                 from = number + 1;
-                if !send(&sender, format!("id: {number}\ndata: {line}\n\n")).await {
+                if !send(&sender, format!("id: {}\ndata: {line}\n\n", line_id(number))).await {
                     return;
                 }
             }
@@ -282,6 +282,17 @@ impl Site {
 /// False when the client has gone.
 async fn send(sender: &EventSender, event: String) -> bool {
     sender.send(Ok(Frame::data(event.into()))).await.is_ok()
+}
+
+/// The ID of an event, which belongs to this run: numbers begin at 0 in each.
+fn line_id(number: u64) -> String {
+    format!("{}-{number}", std::process::id())
+}
+
+/// The number in an ID that this run gave.
+fn line_number(id: &str) -> Option<u64> {
+    let (run, number) = id.split_once('-')?;
+    number.parse().ok().filter(|_| run == std::process::id().to_string())
 }
 
 /// True for an IP address or `localhost`, with any port.
@@ -444,15 +455,19 @@ mod tests {
         for from in 0..3 {
             assert!(views.any(|line| line == format!("data: {{\"from\":{from}}}")), "{from}");
         }
-        let mut late =
-            BufReader::new(connect(&server, "GET /events|Last-Event-ID: 0||")).lines().map(Result::unwrap);
+        let request = format!("GET /events|Last-Event-ID: {}||", line_id(0));
+        let mut late = BufReader::new(connect(&server, &request)).lines().map(Result::unwrap);
+        let other_run = "GET /events|Last-Event-ID: 0-0||";
+        let mut other = BufReader::new(connect(&server, other_run)).lines().map(Result::unwrap);
         assert!(late.any(|line| line.starts_with("retry: ")));
         events.add("{\"sent\":2}\n");
         drop(server);
         assert!(lines.any(|line| line == "data: {\"sent\":2}"));
         assert!(views.any(|line| line == "event: end"));
         assert!(views.any(|line| line == "data: {\"report\":\"done\"}"));
-        assert_eq!(late.find(|line| line.starts_with("id: ")).as_deref(), Some("id: 1"));
+        let is_id = |line: &String| line.starts_with("id: ");
+        assert_eq!(late.find(is_id), Some(format!("id: {}", line_id(1))));
+        assert_eq!(other.find(is_id), Some(format!("id: {}", line_id(0))));
     }
 
     #[test]

@@ -65,14 +65,16 @@ fn changed(percent: i32) -> NewRate {
 
 /// `1.5M` is a packet rate, `2Gbit` is a bit rate, and `+10%` changes the present one.
 fn rate(text: &str) -> Result<NewRate, String> {
-    let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<i32>().ok());
+    // Without a sign, a percentage could mean one of the present rate.
+    let percent = text.trim().strip_suffix('%').filter(|percent| percent.starts_with(['+', '-']));
+    let percent = percent.and_then(|percent| percent.parse::<i32>().ok());
     match (text.trim().parse::<Pps>(), text.trim().parse::<BitRate>(), percent) {
         (.., Some(percent)) if percent > -100 => Ok(changed(percent)),
         (Ok(Pps(pps)), ..) if pps > 0 => Ok(NewRate::FramesPerSecond(pps)),
         (Err(_), Ok(BitRate(bps)), _) if bps > 0 => Ok(NewRate::WireBits(bps)),
-        _ => {
-            Err(format!("\"{text}\" is not a rate, such as 1.5M (frames per second) or 2Gbit (on the wire)"))
-        }
+        _ => Err(format!(
+            "\"{text}\" is not a rate, such as 1.5M (frames per second), 2Gbit (on the wire) or +10%"
+        )),
     }
 }
 
@@ -87,7 +89,7 @@ mod tests {
         assert_eq!(rate("2Gbit"), Ok(NewRate::WireBits(2_000_000_000)));
         assert_eq!(rate("+50%"), Ok(NewRate::Times(1.5)));
         assert_eq!(rate("-50%"), Ok(NewRate::Times(0.5)));
-        for wrong in ["", "0", "fast", "-1", "0Gbit", "-100%", "%"] {
+        for wrong in ["", "0", "fast", "-1", "0Gbit", "-100%", "%", "50%"] {
             assert!(rate(wrong).unwrap_err().contains("is not a rate"), "{wrong}");
         }
     }

@@ -13,6 +13,7 @@ use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -39,6 +40,7 @@ struct WebBackend {
     source: Arc<dyn WebSource>,
     started: Instant,
     view: Mutex<PageView>,
+    is_stopping: AtomicBool,
 }
 
 impl Web {
@@ -55,6 +57,7 @@ impl Web {
             source,
             started: Instant::now(),
             view: Mutex::new(PageView::new(head)),
+            is_stopping: AtomicBool::new(false),
         };
         // Signals go to the threads that send.
         let _blocked = BlockedSignals::begin();
@@ -85,8 +88,10 @@ impl WebBackend {
 
 impl PageBackend for WebBackend {
     fn read(&self) {
+        // Locked first: an older reading never follows a newer one.
+        let mut view = self.view();
         let (set, state) = self.source.read();
-        self.view().add(self.started.elapsed(), state, &set);
+        view.add(self.started.elapsed(), state, &set);
     }
 
     fn view(&self, from: u64) -> (String, u64) {
@@ -111,6 +116,10 @@ impl PageBackend for WebBackend {
         let order = match order {
             PageOrder::Pause => RunOrder::Pause,
             PageOrder::Resume => RunOrder::Resume,
+            // A second signal would end the program without its report.
+            PageOrder::Stop if self.is_stopping.swap(true, Ordering::Relaxed) => {
+                return Err("it is stopping already; Ctrl-C at its terminal ends it at once".to_owned());
+            }
             PageOrder::Stop => RunOrder::Stop,
             PageOrder::Rate(text) => RunOrder::SetRate(text.clone()),
         };

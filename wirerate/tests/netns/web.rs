@@ -133,9 +133,8 @@ fn the_page_controls_a_sender() -> TestResult {
     for (header, status) in [("", "403"), ("Authorization: Bearer 0\r\n", "403")] {
         assert_eq!(order(address, "/stop", header), status);
     }
-    let expected = ["401", "403"];
     let refused = browser.complaints(&base);
-    assert!(refused.iter().all(|line| expected.iter().any(|code| line.contains(code))), "{refused:?}");
+    assert!(!refused.is_empty() && refused.iter().all(|line| line.contains("status of 403")), "{refused:?}");
     // A reload keeps the token. A new rate, then the end of the pause.
     browser.call(Some(&tab), "Page.reload", serde_json::json!({}));
     browser.until_shows(&tab, "#state", "paused");

@@ -70,7 +70,7 @@ impl ReplayPace {
             (_, NewRate::Times(times)) => Ok(present * times),
             (Self::FrameRate(pps), NewRate::FramesPerSecond(new)) => Ok(new as f64 / pps),
             (Self::WireRate(bps), NewRate::WireBits(new)) => Ok(new as f64 / bps),
-            (Self::File, _) => Err("it has the times of the file; + and - change its speed"),
+            (Self::File, _) => Err("it has the times of the file; change its speed by percent, such as +10%"),
             (Self::FrameRate(_), NewRate::WireBits(_)) => {
                 Err("it has a rate of frames per second, such as 1.5M")
             }
