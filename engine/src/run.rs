@@ -29,7 +29,7 @@ const CLOCK_SHARING: u32 = 8;
 /// Paced frames share a clock reading if they are due within half a microsecond.
 const CLOCK_SHARED_NS: u64 = 500;
 /// With this many frames overdue, they go in batches; a call of single frames catches up with less.
-const OVERDUE_BATCH_MIN: u32 = 64;
+const OVERDUE_BATCH_MIN: u64 = 64;
 /// Frames with these gaps wait inside a call. With shorter ones they go in batches: single frames
 /// take about half of this time. With longer ones, a thread that spins between calls is no worse,
 /// and beside other programs on its CPU it is better.
@@ -302,8 +302,9 @@ impl Run {
         if self.limits.starts_with_first_frame && self.total.sent == 0 && now_ns > self.started_ns {
             self.start_at(now_ns);
         }
-        let budget = self.budget(now_ns);
-        let is_overdue = budget.is_some_and(|frames| frames.get() >= OVERDUE_BATCH_MIN);
+        let due = self.pacer.due(now_ns);
+        let budget = self.budget(due);
+        let is_overdue = due >= OVERDUE_BATCH_MIN;
         let is_timed = self.is_timed && self.is_alone && !is_overdue && !self.pacer.catches_up();
         let called = match budget {
             _ if is_timed => self.timed_call(now_ns),
@@ -381,13 +382,13 @@ impl Run {
         }
     }
 
-    /// Frames of the next burst: due, within the count, and not for too long.
-    fn budget(&mut self, now_ns: u64) -> Option<NonZeroU32> {
+    /// Frames of the next burst: of those due, within the count, and not for too long.
+    fn budget(&self, due: u64) -> Option<NonZeroU32> {
         let left = match self.limits.count {
             0 => u64::MAX,
             count => count - self.total.sent,
         };
-        let frames = self.pacer.due(now_ns).min(left).min(u64::from(self.burst_frames));
+        let frames = due.min(left).min(u64::from(self.burst_frames));
         NonZeroU32::new(frames as u32)
     }
 
@@ -787,6 +788,31 @@ mod tests {
             assert_eq!(gaps.count(), 19_999);
             assert!(gaps.quantile_ns(0.5).abs_diff(1_000_000_000 / rate_pps) * 50 < 1_000_000_000 / rate_pps);
         }
+    }
+
+    /// The slow batch made the next ones smaller than the number of frames that go in batches, and
+    /// overdue frames went one by one until the end of the run.
+    #[test]
+    fn overdue_frames_go_in_batches_after_a_slow_batch() {
+        let (clock, times) = (Rc::new(FakeClock::default()), Rc::<RefCell<Vec<_>>>::default());
+        let engine = Waiting {
+            clock: Rc::clone(&clock),
+            calls: 49,
+            frame_len: Some(60),
+            times: Rc::clone(&times),
+            longest_ns: Rc::default(),
+        };
+        let limits = Limits { pace: Pace::FrameRate { rate_pps: 1_000_000 }, ..Limits::default() };
+        let mut run = Run::new(Box::new(engine), limits, 0);
+        run.set_alone(true);
+        clock.0.set(100_000);
+        run.step(&*clock, &Progress::default());
+        assert_eq!(times.borrow().len() as u32, BURST_FIRST);
+        let batch_frames = run.burst_frames;
+        assert!(u64::from(batch_frames) < OVERDUE_BATCH_MIN, "{batch_frames}");
+        run.step(&*clock, &Progress::default());
+        // A timed call would have 128.
+        assert_eq!(times.borrow().len() as u32, BURST_FIRST + batch_frames);
     }
 
     #[test]
