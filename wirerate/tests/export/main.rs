@@ -114,6 +114,43 @@ fn packets_come_back_bit_for_bit() {
     assert!(!folder.join("none.pcapng").exists());
 }
 
+/// The last packet of a part was written under the interfaces of the next part, and damage at the
+/// beginning of the first part was not reported.
+#[test]
+fn packets_keep_their_interface_when_the_next_file_has_others() {
+    let folder = Folder::new("export-interfaces");
+    // Two interfaces of Ethernet, then one of IP packets, then one of Ethernet.
+    for (number, link_types) in [&[1, 1][..], &[101], &[1]].into_iter().enumerate() {
+        let mut writer = Writer::new(Vec::new(), &Section::default()).unwrap();
+        for (interface, link_type) in link_types.iter().enumerate() {
+            writer.add_interface(&Interface { link_type: *link_type, ..Interface::default() }).unwrap();
+            let time_ns = START_NS + (10 * number + interface) as u64;
+            let packet = Packet { interface: interface as u32, time_ns, frame_len: 20, ..Packet::default() };
+            writer.packet(&Packet { data: &[0x45; 20], ..packet }).unwrap();
+        }
+        fs::write(folder.join(format!("{number}.pcapng")), writer.finish().unwrap()).unwrap();
+    }
+    report(&folder, "0.pcapng 1.pcapng 2.pcapng -o packets", 0);
+    report(&folder, "packets --to pcapng -o back.pcapng", 0);
+    let (mut link_types, mut of_packets) = (Vec::new(), Vec::new());
+    for block in Reader::new(&fs::read(folder.join("back.pcapng")).unwrap()[..]) {
+        match block.unwrap() {
+            Block::Interface(interface) => link_types.push(interface.link_type),
+            Block::Packet(packet) => of_packets.push(link_types[packet.interface as usize]),
+            _ => {}
+        }
+    }
+    assert_eq!(of_packets, [1, 1, 101, 1]);
+
+    let mut parts = parts(&folder.join("packets"));
+    parts.sort();
+    let mut bytes = fs::read(&parts[0]).unwrap();
+    bytes[4..40].fill(0xff);
+    fs::write(&parts[0], bytes).unwrap();
+    let damaged = report(&folder, "packets --to pcapng -o back.pcapng", 1);
+    assert_eq!((&damaged["packets"], damaged["damages"].as_array().unwrap().len()), (&json!(2), 1));
+}
+
 #[test]
 fn packets_that_do_not_fit_the_disk_are_counted() {
     let folder = Folder::new("export-full");

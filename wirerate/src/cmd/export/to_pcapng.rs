@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
     }
     let mut merge = Merge { streams: Vec::new(), damages: Vec::new() };
     for files in folders.into_values() {
-        let stream = PartStream::open(files.into_values().collect())?;
+        let stream = PartStream::open(files.into_values().collect(), &mut merge.damages)?;
         merge.streams.extend(stream);
     }
     let act = || format!("write {}", args.output.display());
@@ -139,15 +139,24 @@ struct PartStream {
     files: VecDeque<PathBuf>,
     reader: Option<(PathBuf, PacketReader<File>)>,
     next: Option<StoredPacket>,
+    /// Interfaces of the file that the packet at hand is from.
     interfaces: Vec<CapturedInterface>,
+    /// Interfaces of the file that was opened for the packet after it.
+    opened: Option<Vec<CapturedInterface>>,
     /// Numbers of the interfaces in the file that is written.
     numbers: BTreeMap<u32, u32>,
 }
 
 impl PartStream {
-    fn open(files: VecDeque<PathBuf>) -> Result<Option<Self>, Failure> {
-        let mut stream =
-            Self { files, reader: None, next: None, interfaces: Vec::new(), numbers: BTreeMap::new() };
+    fn open(files: VecDeque<PathBuf>, damages: &mut Vec<String>) -> Result<Option<Self>, Failure> {
+        let mut stream = Self {
+            files,
+            reader: None,
+            next: None,
+            interfaces: Vec::new(),
+            opened: None,
+            numbers: BTreeMap::new(),
+        };
         // Files without bytes are refused before anything is written.
         let Some(first) = stream.files.front().cloned() else { return Ok(None) };
         stream.open_next().map_err(|why| {
@@ -155,13 +164,18 @@ impl PartStream {
             let failure = Failure::refused(format!("read {}", first.display()), why);
             if lacks_bytes { failure.try_this("export the capture file without --no-bytes") } else { failure }
         })?;
-        let mut damages = Vec::new();
-        stream.advance(&mut damages);
+        stream.advance(damages);
         Ok(Some(stream))
     }
 
     /// The packet at hand; reads the one after it.
     fn advance(&mut self, damages: &mut Vec<String>) -> Option<StoredPacket> {
+        if let Some(opened) = self.opened.take()
+            && opened != self.interfaces
+        {
+            self.interfaces = opened;
+            self.numbers.clear();
+        }
         let packet = self.next.take();
         while self.next.is_none() {
             let Some((path, reader)) = &mut self.reader else {
@@ -189,10 +203,7 @@ impl PartStream {
     fn open_next(&mut self) -> anyhow::Result<()> {
         let path = self.files.pop_front().context("there are no more files")?;
         let reader = PacketReader::new(File::open(&path)?)?;
-        if reader.interfaces() != self.interfaces {
-            self.interfaces = reader.interfaces().to_vec();
-            self.numbers.clear();
-        }
+        self.opened = Some(reader.interfaces().to_vec());
         self.reader = Some((path, reader));
         Ok(())
     }
