@@ -311,6 +311,9 @@ impl Options {
             if self.packet_ids {
                 return refuse("an id for each packet", "the parquet format");
             }
+            if self.clock == ClockMode::Phc {
+                return refuse("times of the device's clock", "the parquet format, whose times are UTC");
+            }
         }
         if self.format == Format::Pcap && self.clock == ClockMode::Phc {
             return refuse("times of two clocks", "the pcap format");
@@ -521,6 +524,8 @@ mod tests {
         assert_eq!(refusal(options), "an interface for each queue cannot be combined with the pcap format");
         let options = Options { format: Format::Pcap, packet_ids: true, ..Options::new("eth0") };
         assert_eq!(refusal(options), "an id for each packet cannot be combined with the pcap format");
+        let options = Options { format: Format::Parquet, clock: ClockMode::Phc, ..Options::new("eth0") };
+        assert!(refusal(options).ends_with("the parquet format, whose times are UTC"));
         let options = Options { format: Format::Pcap, ..Options::new("eth0") };
         assert!(
             options.check(&Output::Nowhere, &[1, 101]).is_err()

@@ -31,7 +31,10 @@ pub struct LossLog {
 }
 
 impl LossLog {
+    /// Continues the numbers of files that an earlier capture left in the folder.
     pub(crate) fn new(folder: PathBuf, host: &str, device: &str, number: usize, start_ns: u64) -> Self {
+        let is_free = |number: &u64| !folder.join(columns::loss_name(*number)).exists();
+        let files = (0..).find(is_free).expect("a folder has fewer files");
         Self {
             folder,
             host: host.to_owned(),
@@ -41,7 +44,7 @@ impl LossLog {
             until_ns: start_ns,
             rings: Vec::new(),
             lost_nic: None,
-            files: 0,
+            files,
         }
     }
 
@@ -112,7 +115,8 @@ impl LossLog {
         if all || since.is_some_and(|lost| lost > 0) {
             self.rows.push(row(None, since, Some(0), Some(0)));
         }
-        (self.until_ns, self.rings, self.lost_nic) = (to_ns, rings, lost_nic);
+        // The counts go on from the last known one if this query failed.
+        (self.until_ns, self.rings, self.lost_nic) = (to_ns, rings, lost_nic.or(self.lost_nic));
     }
 }
 
@@ -161,9 +165,28 @@ mod tests {
         assert_eq!(log.take(3 * SPAN_NS, &stats([(0, 2), (10, 0)], 5)).len(), 3, "nothing lost, and said so");
         log.write(4 * SPAN_NS, &stats([(0, 2), (10, 0)], 5), &[]).unwrap();
         log.write(5 * SPAN_NS, &stats([(0, 2), (10, 0)], 5), &[]).unwrap();
-        let mut names: Vec<_> =
-            fs::read_dir(folder.join("d")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        names.sort();
-        assert_eq!(names, ["loss-0.parquet", "loss-1.parquet"]);
+        let names = || {
+            let entries = fs::read_dir(folder.join("d")).unwrap();
+            let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(), ["loss-0.parquet", "loss-1.parquet"]);
+        // Another capture of the same run overwrote the files of the first.
+        let mut again = LossLog::new(folder.join("d"), "h", "eth0", 1, 100);
+        again.write(5 * SPAN_NS, &stats([(0, 0), (0, 0)], 0), &[]).unwrap();
+        assert_eq!(names(), ["loss-0.parquet", "loss-1.parquet", "loss-2.parquet"]);
+    }
+
+    /// After a failed query, all losses of the device so far were counted again.
+    #[test]
+    fn losses_of_a_device_whose_query_fails_once_count_once() {
+        let mut log = LossLog::new(PathBuf::from("losses"), "h", "eth0", 1, 0);
+        for (second, lost_nic) in (1..).zip([Some(5), None, Some(5)]) {
+            let device = DeviceStats { lost_nic, ..DeviceStats::default() };
+            let devices = vec![DeviceStats::default(), device];
+            log.look(second * SPAN_NS, &Stats { devices, ..Stats::default() });
+        }
+        assert_eq!(log.rows.iter().filter_map(|row| row.lost_nic).sum::<u64>(), 5);
     }
 }
