@@ -177,6 +177,48 @@ fn packets_that_do_not_fit_the_disk_are_counted() {
     assert!(parts(&folder.join("packets")).is_empty(), "an unfinished file is of no use");
 }
 
+/// A file that cannot be read ended the export after the ones before it were stored, without a
+/// report.
+#[test]
+fn a_file_that_cannot_be_read_takes_nothing_from_the_others() {
+    let folder = Folder::new("export-unreadable");
+    let packet = PacketBuf { time_ns: START_NS, frame_len: 60, data: vec![0; 60], ..PacketBuf::default() };
+    fs::write(folder.join("good.pcapng"), file_of(&[packet])).unwrap();
+    fs::write(folder.join("bad.pcapng"), "no capture file").unwrap();
+    let refused = export(&folder, "good.pcapng bad.pcapng -o packets");
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(!folder.join("packets").exists(), "refused before anything is written");
+    // What comes from a pipe is not known before.
+    let piped = format!(
+        "exec {} export good.pcapng - -o packets --json < <(echo no capture file)",
+        env!("CARGO_BIN_EXE_wirerate")
+    );
+    let output = Command::new("bash").args(["-c", &piped]).current_dir(&*folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["stored"], report["damages"].as_array().unwrap().len()), (&json!(1), 1));
+    assert_eq!(parts(&folder.join("packets")).len(), 1);
+}
+
+#[test]
+fn losses_of_a_device_without_packets_are_stored() {
+    let folder = Folder::new("export-lost-only");
+    let mut writer = Writer::new(Vec::new(), &Section::default()).unwrap();
+    writer.add_interface(&Interface { name: Some("eth0".into()), ..Interface::default() }).unwrap();
+    let statistics = Statistics {
+        time_ns: START_NS + 1000,
+        start_time_ns: Some(START_NS),
+        dropped_by_interface: Some(2),
+        dropped_by_os: Some(5),
+        ..Statistics::default()
+    };
+    writer.statistics(&statistics).unwrap();
+    fs::write(folder.join("lost.pcapng"), writer.finish().unwrap()).unwrap();
+    let done = report(&folder, "lost.pcapng -o packets --host lab", 0);
+    assert_eq!((&done["lost"], &done["files"]), (&json!(7), &json!(1)));
+    assert!(folder.join("packets/run=lost/host=lab/device=eth0/loss-0.parquet").exists());
+}
+
 /// The answers of DuckDB to queries; `None` and skipped without it.
 fn answers(folder: &Path, queries: &[String]) -> Option<Vec<Value>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

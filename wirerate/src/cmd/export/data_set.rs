@@ -89,15 +89,7 @@ impl DataSet {
 
     /// The number of a device, for packets of one of its interfaces.
     pub(super) fn device(&mut self, name: &str, interface: CapturedInterface) -> Result<usize, StoreError> {
-        let number = match self.by_name.get(name) {
-            Some(number) => *number,
-            None => {
-                let folder = columns::device_folder(&self.run, &self.host, name);
-                self.devices.push(DeviceParts::new(name, folder, self.has_bytes));
-                self.by_name.insert(name.to_owned(), self.devices.len() - 1);
-                self.devices.len() - 1
-            }
-        };
+        let number = self.number_of(name);
         let known = self.devices[number].interfaces.get(&interface.number);
         if known.is_some_and(|known| *known != interface) {
             // Another file counts its interfaces differently.
@@ -108,10 +100,20 @@ impl DataSet {
         Ok(number)
     }
 
+    fn number_of(&mut self, device: &str) -> usize {
+        if let Some(number) = self.by_name.get(device) {
+            return *number;
+        }
+        let folder = columns::device_folder(&self.run, &self.host, device);
+        self.devices.push(DeviceParts::new(device, folder, self.has_bytes));
+        self.by_name.insert(device.to_owned(), self.devices.len() - 1);
+        self.devices.len() - 1
+    }
+
     /// Adds a packet of a device.
     pub(super) fn push(&mut self, device: usize, row: &PacketRow<'_>) -> Result<(), StoreError> {
-        let first_ns = self.devices[device].first_ns;
-        if self.devices[device].packets > 0 && row.time_ns.abs_diff(first_ns) >= PART_NS_MAX {
+        let end_ns = self.devices[device].first_ns.saturating_add(PART_NS_MAX);
+        if self.devices[device].packets > 0 && row.time_ns >= end_ns {
             self.end_part(device)?;
         }
         let parts = &mut self.devices[device];
@@ -134,6 +136,10 @@ impl DataSet {
 
     /// Ends all parts, and writes the losses of each device.
     pub(super) fn finish(&mut self, losses: &BTreeMap<String, Vec<LossRow>>) -> Result<(), StoreError> {
+        // Devices without packets have losses, too.
+        losses.keys().for_each(|device| {
+            self.number_of(device);
+        });
         for number in 0..self.devices.len() {
             self.end_part(number)?;
             let parts = &self.devices[number];

@@ -4,7 +4,6 @@
 //! interface how many were lost in all. Files of one capture repeat the statistics since its start,
 //! so for each capture the largest number counts.
 
-use crate::cmd::replay::records::FileInterface;
 use columns::LossRow;
 use pcapng::Statistics;
 use std::collections::BTreeMap;
@@ -66,9 +65,9 @@ impl Losses {
         }
     }
 
-    /// The statistics of an interface.
-    pub(super) fn statistics(&mut self, interface: &FileInterface, statistics: &Statistics) {
-        let Some(losses) = interface.device().and_then(|device| self.devices.get_mut(device)) else { return };
+    /// The statistics of an interface of a device, which may have no packets.
+    pub(super) fn statistics(&mut self, device: &str, statistics: &Statistics) {
+        let losses = self.devices.entry(device.to_owned()).or_default();
         let start_ns = statistics.start_time_ns.or(losses.first_ns).unwrap_or(0);
         let capture = losses.captures.entry(start_ns).or_default();
         capture.end_ns = capture.end_ns.max(statistics.end_time_ns.unwrap_or(statistics.time_ns));
@@ -117,8 +116,6 @@ mod tests {
         losses.packet("eth0", 300, 5);
         losses.packet("eth0", 400, 2);
         losses.packet("eth0", 2_000_000_000, 1);
-        let interface =
-            FileInterface { link_type: 1, name: Some("eth0 queue 0".to_owned()), snaplen: 0, is_ours: true };
         // Two files of one capture: the second one has the losses of both.
         for (lost, end_ns) in [(7, 500), (10, 2_000_000_000)] {
             let statistics = Statistics {
@@ -128,7 +125,7 @@ mod tests {
                 dropped_by_os: Some(lost),
                 ..Statistics::default()
             };
-            losses.statistics(&interface, &statistics);
+            losses.statistics("eth0", &statistics);
         }
         let rows = losses.rows().remove("eth0").unwrap();
         let facts: Vec<_> =

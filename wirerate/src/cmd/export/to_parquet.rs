@@ -6,8 +6,8 @@ use super::losses::Losses;
 use super::report::Report;
 use super::store::Store;
 use crate::cmd::replay::input::is_stdin;
-use crate::cmd::replay::playlist::open_records;
-use crate::cmd::replay::records::{Advance, FileRecords};
+use crate::cmd::replay::playlist::{open_records, unreadable};
+use crate::cmd::replay::records::{Advance, FileInterface, FileRecords};
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
 use columns::{CapturedInterface, PacketRow, SourceFile};
@@ -19,13 +19,19 @@ use twox_hash::XxHash64;
 
 /// Device of packets whose file names none.
 const DEVICE_UNKNOWN: &str = "unknown";
+/// What messages call this.
+const COMMAND: &str = "export -o DIR";
 /// Bytes that are read at once for a checksum.
 const READ_LEN: usize = 1 << 20;
 
 /// Reads all files, also after the output failed: the report says how many packets are not stored.
 pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
     for file in args.files.iter().filter(|file| !is_stdin(file)) {
-        std::fs::metadata(file).refused(format!("read {}", file.display()))?;
+        let facts = std::fs::metadata(file).refused(format!("read {}", file.display()))?;
+        // A file of another kind is refused before anything is written.
+        if facts.is_file() {
+            open_records(file, COMMAND)?;
+        }
     }
     let run = args.run.clone().unwrap_or_else(|| run_name(&args.files[0]));
     let host = args.host.clone().unwrap_or_else(host::machine_name);
@@ -45,10 +51,20 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
         routes: Vec::new(),
         sections: 0,
     };
-    for path in &args.files {
-        let source = source_of(path).refused(format!("read {}", path.display()))?;
-        export.data_set.begin_source(source);
-        export.read(open_records(path, "export -o DIR")?, stop);
+    for (number, path) in args.files.iter().enumerate() {
+        match open(path, stop) {
+            Ok((source, records)) => {
+                export.data_set.begin_source(source);
+                export.read(records, stop);
+            }
+            Err(why) if number == 0 => return Err(unreadable(path, why, COMMAND)),
+            // What was stored of the files before it is kept.
+            Err(why) => export.damages.push(format!("{}: {why:#}", path.display())),
+        }
+        if stop.is_set() {
+            export.damages.push("stopped before the end of the files".to_owned());
+            break;
+        }
     }
     let rows = std::mem::take(&mut export.losses).rows();
     let lost =
@@ -67,6 +83,11 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
     })
 }
 
+/// The device of an interface.
+fn device_of(interface: Option<&FileInterface>) -> &str {
+    interface.and_then(FileInterface::device).unwrap_or(DEVICE_UNKNOWN)
+}
+
 /// The name of a file without its extensions.
 fn run_name(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -77,15 +98,20 @@ fn run_name(path: &Path) -> String {
     }
 }
 
-/// Length and checksum of a file; only its name for a stream.
-fn source_of(path: &Path) -> io::Result<SourceFile> {
+/// Opens a file, of which the data set says length and checksum.
+fn open(path: &Path, stop: &Stop) -> anyhow::Result<(SourceFile, FileRecords)> {
+    Ok((source_of(path, stop)?, FileRecords::open(path)?))
+}
+
+/// Length and checksum of a file; only its name for a stream, or after a stop.
+fn source_of(path: &Path, stop: &Stop) -> io::Result<SourceFile> {
     let name = SourceFile { file: path.display().to_string(), ..SourceFile::default() };
     if is_stdin(path) || !std::fs::metadata(path)?.is_file() {
         return Ok(name);
     }
     let (mut file, mut hash, mut len) = (File::open(path)?, XxHash64::with_seed(0), 0);
     let mut buffer = vec![0; READ_LEN];
-    loop {
+    while !stop.is_set() {
         let read = file.read(&mut buffer)?;
         if read == 0 {
             return Ok(SourceFile {
@@ -97,6 +123,7 @@ fn source_of(path: &Path) -> io::Result<SourceFile> {
         hash.write(&buffer[..read]);
         len += read as u64;
     }
+    Ok(name)
 }
 
 /// An export while files are read.
@@ -132,12 +159,9 @@ impl Export {
                 Advance::End => break,
             }
         }
-        if stop.is_set() {
-            self.damages.push("stopped before the end of the files".to_owned());
+        for (interface, statistics) in records.statistics() {
+            self.losses.statistics(device_of(Some(interface)), statistics);
         }
-        records
-            .statistics()
-            .for_each(|(interface, statistics)| self.losses.statistics(interface, statistics));
     }
 
     fn packet(&mut self, records: &FileRecords) {
@@ -179,7 +203,7 @@ impl Export {
 
     fn route(&mut self, records: &FileRecords) -> Result<RecordRoute, StoreError> {
         let (record, interface) = (records.record(self.packets), records.interface());
-        let name = interface.and_then(|interface| interface.device()).unwrap_or(DEVICE_UNKNOWN).to_owned();
+        let name = device_of(interface).to_owned();
         let captured = CapturedInterface {
             number: record.interface,
             name: interface.and_then(|interface| interface.name.clone()),

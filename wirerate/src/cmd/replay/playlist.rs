@@ -255,13 +255,16 @@ impl Playlist {
 /// # Errors
 /// Refused when it cannot be opened or is no capture file.
 pub fn open_records(path: &Path, command: &str) -> Result<FileRecords, Failure> {
-    FileRecords::open(path).map_err(|why| {
-        let is_bzip2 = why.to_string().contains("compressed by bzip2");
-        let failure = Failure::refused(format!("read {}", path.display()), why);
-        let path = path.display();
-        failure.try_this(match is_bzip2 {
-            true => format!("bzip2 -dc {path} | wirerate {command} -"),
-            false => format!("pcap and pcapng files, also compressed; `file {path}` shows what it is"),
-        })
+    FileRecords::open(path).map_err(|why| unreadable(path, why, command))
+}
+
+/// A capture file cannot be read; the advice names the command that reads it.
+pub fn unreadable(path: &Path, why: anyhow::Error, command: &str) -> Failure {
+    let is_bzip2 = why.to_string().contains("compressed by bzip2");
+    let failure = Failure::refused(format!("read {}", path.display()), why);
+    let path = path.display();
+    failure.try_this(match is_bzip2 {
+        true => format!("bzip2 -dc {path} | wirerate {command} -"),
+        false => format!("pcap and pcapng files, also compressed; `file {path}` shows what it is"),
     })
 }
