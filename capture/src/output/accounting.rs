@@ -2,6 +2,7 @@
 
 use crate::record::batch::IndexEntry;
 use crate::record::ring_handle::RingHandle;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU64,
@@ -37,6 +38,42 @@ impl Accounting<'_> {
         }
         self.limit.wrote(written.len() as u64);
         self.limit.give_back(lost.len() as u64);
+    }
+
+    /// Frames of a file that never got its end are lost at the disk after all.
+    pub(crate) fn lose(&self, frames: UnfinishedFrames) {
+        for (ring, FrameSums { written, cut, hardware_time }) in frames.0 {
+            let counts = &self.rings[ring].counts;
+            counts.written.fetch_sub(written, Relaxed);
+            counts.cut.fetch_sub(cut, Relaxed);
+            counts.hardware_time.fetch_sub(hardware_time, Relaxed);
+            counts.lost_disk.fetch_add(written, Relaxed);
+            self.limit.lost_after_all(written);
+        }
+    }
+}
+
+/// Frames in a file that is of no use without its end, by number of the ring.
+#[derive(Debug, Default)]
+pub(crate) struct UnfinishedFrames(BTreeMap<usize, FrameSums>);
+
+/// Frames, and of these the ones that were cut and the ones with the device's time.
+#[derive(Debug, Default)]
+struct FrameSums {
+    written: u64,
+    cut: u64,
+    hardware_time: u64,
+}
+
+impl UnfinishedFrames {
+    /// These records were written.
+    pub(crate) fn add(&mut self, index: &[IndexEntry]) {
+        for entry in index {
+            let sums = self.0.entry(entry.ring()).or_default();
+            sums.written += 1;
+            sums.cut += u64::from(entry.is_cut());
+            sums.hardware_time += u64::from(entry.is_hardware());
+        }
     }
 }
 
@@ -78,6 +115,14 @@ impl Limit {
         if self.frames_max.is_some() {
             self.written.fetch_add(frames, AcqRel);
         }
+    }
+
+    /// `frames` of the frames that were in the output are lost; others may be written instead.
+    fn lost_after_all(&self, frames: u64) {
+        if self.frames_max.is_some() {
+            self.written.fetch_sub(frames, AcqRel);
+        }
+        self.give_back(frames);
     }
 
     /// True while nothing is left: everything is written, or on its way to be.

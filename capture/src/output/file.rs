@@ -175,11 +175,9 @@ impl OutputFile {
         flushed.unwrap_or_else(|error| self.fail(error));
     }
 
-    /// Writes the trailer.
-    pub(crate) fn end(&mut self, trailer: &[u8]) {
-        if self.is_regular() || !self.has_failed() {
-            self.write_or_fail(trailer);
-        }
+    /// Writes the trailer. Returns whether it is in the output.
+    pub(crate) fn end(&mut self, trailer: &[u8]) -> bool {
+        (self.is_regular() || !self.has_failed()) && !self.write_or_fail(trailer)
     }
 
     /// Closes the output. Returns its length and the first error.

@@ -4,7 +4,7 @@
 //! record. Files of a rotation are written under a name that ends in `.part` and are renamed when
 //! they are complete.
 
-use crate::output::accounting::{Accounting, FileCounts};
+use crate::output::accounting::{Accounting, FileCounts, UnfinishedFrames};
 use crate::output::column_packer::{ColumnPacker, RingCpus};
 use crate::output::compress::{Compression, Compressor};
 use crate::output::disk::Ways;
@@ -90,6 +90,8 @@ pub(crate) struct FileSet {
     failure: Option<CaptureError>,
     /// Losses of the device whose records these are, in a data set.
     losses: Option<LossLog>,
+    /// What is in the file at hand of a data set.
+    unfinished: UnfinishedFrames,
 }
 
 struct Rotation {
@@ -150,6 +152,7 @@ impl FileSet {
             not_made: None,
             failure: None,
             losses: None,
+            unfinished: UnfinishedFrames::default(),
             settings,
         };
         match output {
@@ -395,6 +398,9 @@ impl FileSet {
             let kept = if is_written { frame.index.len() } else { 0 };
             accounting.settle(&frame.index, kept);
             self.counts.add(&frame.index[..kept]);
+            if self.settings.columns.is_some() {
+                self.unfinished.add(&frame.index[..kept]);
+            }
             match is_written {
                 true => packer.written(frame),
                 false => packer.lost(frame),
@@ -469,10 +475,10 @@ impl FileSet {
         // Records that are still being packed count when they are in the file, and the closing
         // tells the counts.
         self.pack_rest(accounting);
-        let mut written_len = None;
+        let (mut written_len, mut is_ended) = (None, false);
         if let Some(mut sink) = self.sink.take() {
             let trailer = self.trailer();
-            sink.end(&trailer);
+            is_ended = sink.end(&trailer);
             let (len, error) = sink.finish();
             self.bytes_before += len;
             written_len = Some(len);
@@ -481,13 +487,19 @@ impl FileSet {
                 self.failure.get_or_insert(CaptureError::Write { name, len, source });
             }
         }
+        // A Parquet file without its footer cannot be read.
+        let unfinished = std::mem::take(&mut self.unfinished);
+        let is_useless = self.settings.columns.is_some() && !is_ended;
+        if is_useless {
+            accounting.lose(unfinished);
+        }
         let Some(rotation) = &mut self.rotation else { return };
         rotation.rotator.takes(written_len.unwrap_or(0));
         let finished = match named_by_ns {
             Some(now_ns) => rotation.rotator.finish_at(now_ns),
             None => rotation.rotator.finish().expect("only files with records end for others"),
         };
-        if written_len.is_some() {
+        if written_len.is_some() && !is_useless {
             rotation.count += 1;
             self.publish(&finished.name);
         }
@@ -546,6 +558,7 @@ mod tests {
     use crate::record::batch::samples::{batch, batch_of_card};
     use crate::record::ring_handle::RingHandle;
     use pcapng::{Interface, Section};
+    use std::fs::File;
     use std::num::NonZeroU64;
     use std::sync::Mutex;
     use std::time::Duration;
@@ -599,6 +612,39 @@ mod tests {
             let file = compression.map_or_else(|| file.clone(), |_| zstd::decode_all(&file[..]).unwrap());
             assert_eq!(file.last_chunk(), Some(&3_u64.to_le_bytes()), "{compression:?}");
         }
+    }
+
+    /// It got its final name, and its rows counted as written.
+    #[test]
+    fn a_part_without_its_footer_stays_unfinished_and_its_rows_are_lost() {
+        let folder = testkit::Folder::new("footer");
+        let ring = RingHandle::for_test();
+        let columns = ColumnSettings {
+            ring_cpus: Arc::new(|| vec![Some(0)]),
+            stats: Arc::new(Stats::default),
+            device_count: 1,
+        };
+        let interval = FileInterval { length_ns: NonZeroU64::MAX, is_aligned: false };
+        let rotate = RotatePolicy { interval: Some(interval), ..RotatePolicy::default() };
+        let settings = FileSettings { columns: Some(columns), rotate, ..settings(&ring) };
+        let output = Output::File(folder.join("part-%s"));
+        let mut files = FileSet::create(output, Arc::new(settings), None, 0).unwrap().unwrap();
+        let (rings, limit) = ([ring], Limit::new(Some(10)));
+        let accounting = Accounting { rings: &rings, limit: &limit };
+        limit.take(3);
+        files.append(&batch(0, &[1, 2, 3], 60).chunk(), &accounting);
+        files.push_out(&accounting);
+        assert_eq!(rings[0].counts.get().written, 3);
+        // The disk is full from here on.
+        let full = Destination::Stream(Box::new(File::options().write(true).open("/dev/full").unwrap()));
+        files.sink = Some(OutputFile::new(full, 0));
+        let end = files.finish(0, &accounting);
+        assert!(end.failure.is_some());
+        assert_eq!(end.count, Some(0));
+        let counts = rings[0].counts.get();
+        assert_eq!((counts.written, counts.lost_disk, limit.take(20)), (0, 3, 10));
+        let names: Vec<_> = fs::read_dir(&*folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(names.len() == 1 && names[0].to_string_lossy().ends_with(".part"), "{names:?}");
     }
 
     #[test]
