@@ -162,7 +162,7 @@ impl<'a> HeaderFields<'a> {
             return;
         };
         let [.., next, hop_limit] = *header.first_chunk::<8>().expect("it has 40 bytes");
-        (self.ip_version, self.hop_limit, self.is_fragment) = (Some(6), Some(hop_limit), Some(false));
+        (self.ip_version, self.hop_limit) = (Some(6), Some(hop_limit));
         self.tos = Some((u16::from_be_bytes([header[0], header[1]]) >> 4) as u8);
         (self.src6, self.dst6) = (header[8..].first_chunk(), header[24..].first_chunk());
         let mut proto = next;
@@ -180,6 +180,8 @@ impl<'a> HeaderFields<'a> {
                 }
                 8
             } else {
+                // Until here, a fragment header might have followed.
+                self.is_fragment = self.is_fragment.or(Some(false));
                 self.proto = Some(proto);
                 return self.transport(proto, rest);
             };
@@ -284,6 +286,8 @@ mod tests {
             let headers = HeaderFields::parse(LINK_ETHERNET, &frame);
             assert_eq!(headers.is_fragment, Some(is_fragment));
             assert_eq!((headers.proto, headers.dst_port), (Some(UDP), port));
+            let cut = HeaderFields::parse(LINK_ETHERNET, &frame[..56]);
+            assert_eq!((cut.ip_version, cut.is_fragment, cut.proto), (Some(6), None, None));
         }
     }
 
@@ -324,6 +328,8 @@ mod tests {
                 prop_assert!(cut.ip_version.is_none() || cut.ip_version == whole.ip_version);
                 prop_assert!(cut.src_port.is_none() || cut.src_port == whole.src_port);
                 prop_assert!(cut.proto.is_none() || cut.proto == whole.proto);
+                prop_assert!(cut.is_fragment.is_none() || cut.is_fragment == whole.is_fragment);
+                prop_assert!(cut.ethertype.is_none() || cut.ethertype == whole.ethertype);
                 prop_assert!(cut.vlan.is_none() || cut.vlan == whole.vlan);
                 prop_assert!(cut.eth_src.is_none() || cut.eth_src == whole.eth_src);
                 prop_assert!(cut.dst6.is_none() || cut.dst6 == whole.dst6);
