@@ -134,7 +134,7 @@ pub(crate) fn tcp(src: [u8; 4], dst: [u8; 4], src_port: u16, dst_port: u16, is_a
 }
 
 /// The fields of a frame as text: lengths, MAC addresses, tags, label, version, addresses, TTL,
-/// class, identification, ports and flags.
+/// class, identification, ports and flags, protocol, and whether it is a fragment.
 type Fields = Vec<String>;
 
 /// Of a row of columns.
@@ -165,6 +165,9 @@ pub(crate) fn of_tshark(fields: &[&str], frame: &[u8]) -> Fields {
     let mut vlans = tags.iter().flat_map(|at| fields[*at].split(',')).filter(|tag| !tag.is_empty());
     let mut vlan = || vlans.next().unwrap_or_default().to_owned();
     let (vlan, inner) = (vlan(), vlan());
+    // The innermost one of IPv6 headers.
+    let proto = (26..31).map(first).find(|text| !text.is_empty());
+    let is_fragment = (31..35).any(|at| !["", "0", "False"].contains(&first(at).as_str()));
     vec![
         first(1),
         first(2),
@@ -182,5 +185,7 @@ pub(crate) fn of_tshark(fields: &[&str], frame: &[u8]) -> Fields {
         either(18, 19),
         either(20, 21),
         number(first(22)),
+        proto.unwrap_or_default(),
+        is_fragment.to_string(),
     ]
 }

@@ -260,7 +260,9 @@ fn fields_agree_with_tshark() {
     fs::write(folder.join("frames.pcapng"), file_of(&packets)).unwrap();
     let fields = "frame.time_epoch frame.len frame.cap_len eth.dst eth.src vlan.id mpls.label ip.version ipv6.version \
                   ip.src ip.dst ipv6.src ipv6.dst ip.ttl ipv6.hlim ip.dsfield ipv6.tclass ip.id tcp.srcport \
-                  udp.srcport tcp.dstport udp.dstport tcp.flags ieee8021ad.id ieee8021ad.svid ieee8021ad.cvid";
+                  udp.srcport tcp.dstport udp.dstport tcp.flags ieee8021ad.id ieee8021ad.svid ieee8021ad.cvid \
+                  ip.proto ipv6.fraghdr.nxt ipv6.dstopts.nxt ipv6.hopopts.nxt ipv6.nxt \
+                  ip.flags.mf ip.frag_offset ipv6.fraghdr.more ipv6.fraghdr.offset";
     let mut tshark = Command::new("tshark");
     tshark.args(["-n", "-r", "frames.pcapng", "-T", "fields", "-E", "separator=|", "-E", "occurrence=a"]);
     tshark.args(["-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"]);
@@ -272,7 +274,7 @@ fn fields_agree_with_tshark() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     report(&folder, "frames.pcapng -o packets", 0);
     let query = "select orig_len, cap_len, dst_mac, src_mac, vlan, vlan_inner, mpls, ip_version, src, dst, \
-                 hop_limit, tos, ip_id, src_port, dst_port, tcp_flags from packets order by time_ns";
+                 hop_limit, tos, ip_id, src_port, dst_port, tcp_flags, proto, is_fragment from packets order by time_ns";
     let Some(answers) = answers(&folder, &[query.to_owned()]) else { return };
     let text = String::from_utf8(output.stdout).unwrap();
     let rows = answers[0].as_array().unwrap();
