@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(paced.control.speed(), 1_250_000, "a rate that is refused changes nothing");
         let file = control(ReplayPace::File);
         assert_eq!(file.set_rate(NewRate::Times(1.1)), Ok("speed 1.100".to_owned()));
-        assert!(file.set_rate(NewRate::FramesPerSecond(7)).unwrap_err().contains("+ and -"));
+        assert!(file.set_rate(NewRate::FramesPerSecond(7)).unwrap_err().contains("by percent"));
         assert!(control(ReplayPace::Top).set_rate(NewRate::Times(1.1)).is_err());
     }
 
