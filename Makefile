@@ -50,8 +50,8 @@ package-test: ## make the packages twice, check them, and install, use and purge
 	@tools/install.sh package-test
 	tools/package-test.sh
 
-reproducible: ## build the program in two folders and compare (twice the time of a build)
-	@tools/install.sh build
+reproducible: ## build the dynamic and the static program in two folders each, and compare (takes four builds)
+	@tools/install.sh package
 	tools/reproducible.sh
 
 demo: build ## two namespaces, ten million frames, a capture, a report (as root)

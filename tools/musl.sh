@@ -6,7 +6,7 @@
 #   tools/musl.sh x86_64|aarch64
 #
 # WIRERATE_MUSL_CACHE is the folder for all of them, by default /var/cache/wirerate/musl. What is
-# there already costs nothing.
+# there already costs nothing. Another crate, compiler or text of this script gets another folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,7 +27,8 @@ cache=${WIRERATE_MUSL_CACHE:-/var/cache/wirerate/musl}
 crate=$(cargo metadata --format-version 1 --locked |
 	grep --only-matching '"manifest_path":"[^"]*/libbpf-sys-[^"]*/Cargo.toml"' | head -n 1 |
 	sed 's/.*"manifest_path":"//; s|/Cargo.toml"$||')
-folder=$cache/$cpu-$(basename "$crate")
+flags=$({ cat tools/musl.sh && clang --version; } | sha256sum | cut -c 1-12)
+folder=$cache/$cpu-$(basename "$crate")-$flags
 
 fetch_headers() {
 	local suite

@@ -46,7 +46,7 @@ check_twice() {
 }
 
 check_static() {
-	local cpu program root=$work/empty run
+	local cpu program root=$work/empty run said
 	for cpu in "${cpus[@]}"; do
 		mkdir -p "$work/tar-$cpu"
 		tar --extract --file="$work/one/wirerate-$version-linux-$cpu.tar.gz" --strip-components=1 --directory="$work/tar-$cpu"
@@ -55,8 +55,8 @@ check_static() {
 		run=(env)
 		[ "$cpu" = "$(uname -m)" ] || run=("qemu-$cpu-static")
 		[ "$("${run[@]}" "$program" --version | head -n 1)" = "wirerate $version" ] || fail "the program for $cpu does not run"
-		"${run[@]}" "$program" send lo --dst 198.18.0.2 --dry-run 2 2>/dev/null | grep --quiet '^frame 1: 60 bytes' ||
-			fail "the program for $cpu shows no frame"
+		said=$("${run[@]}" "$program" send lo --dst 198.18.0.2 --dry-run 2 2>&1) || fail "the program for $cpu fails: $said"
+		grep --quiet '^frame 1: 60 bytes' <<<"$said" || fail "the program for $cpu shows no frame: $said"
 	done
 	install -D "$work/tar-$(uname -m)/bin/wirerate" "$root/bin/wirerate"
 	mkdir -p "$root"/{tmp,run}
