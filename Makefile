@@ -74,10 +74,7 @@ test: export WIRERATE_FUZZ_SECONDS ?= 30
 test: build ## unit, golden, property, fuzz and end-to-end tests (the last as root), and those of `make vm`
 	@tools/install.sh test
 	cargo build --release --locked --package vm
-	export WIRERATE_SKIPS=$$(mktemp); status=0; \
-	$(WITH_SIGNALS) cargo test --workspace --locked --no-fail-fast || status=1; \
-	$(WITH_SIGNALS) $(dir $(WIRERATE))wirerate-vm || status=1; \
-	echo "tests skipped: $$(wc --lines <$$WIRERATE_SKIPS)"; sort $$WIRERATE_SKIPS; rm $$WIRERATE_SKIPS; exit $$status
+	tools/test.sh $(dir $(WIRERATE))wirerate-vm
 
 netns: build ## the end-to-end tests alone (as root)
 	@tools/install.sh netns
