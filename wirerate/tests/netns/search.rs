@@ -251,7 +251,8 @@ fn both_directions_are_summed_for_each_number_of_flows() -> TestResult {
 fn a_token_bucket_lies_between_the_bounds() -> TestResult {
     let faults = Faults { bucket_pps: 20_000, bucket_depth: 1000, ..Faults::default() };
     let (end, trials) = search_box(faults, "--method quick --max-pps 60k --budget 120s");
-    assert_brackets(&end, &trials, 21_000);
+    // A first frame that is late by 0.5 ms shortens the trial, and 10 fewer frames pass.
+    assert_brackets_about(&end, &trials, 21_000, 11);
     Ok(())
 }
 
