@@ -232,7 +232,7 @@ fn options_and_the_packet_that_a_dry_run_prints_make_the_same_frames() {
         "--vxlan 42 --tcp --inner-dst 10.0.0.1-10.0.0.9",
         "--gre --inner-dst fd00::2 --payload 0x00ff22",
     ] {
-        let run = ["send", "x", "--seed", "5", "--count", "9", "--dry-run=9"];
+        let run = ["send", "x", "--seed", "5", "--count", "9", "--no-timestamp", "--dry-run=9"];
         let to = ["--dst", "198.18.0.2", "--dst-mac", "02:00:00:00:00:02"];
         let by_options: Vec<&str> = run.into_iter().chain(to).chain(options.split(' ')).collect();
         let by_options = wirerate(&by_options);

@@ -492,6 +492,26 @@ fn tshark_reads_the_same() -> TestResult {
             }
         }
     }
+    // A mark is the last 18 bytes of what tshark shows as data.
+    let file = lab.file("mark.pcapng");
+    let words = format!(
+        "send lo --dst 198.18.0.2 --dst-mac 02:00:00:00:00:01 --udp-dst 9-11 --size 90 --ttl 7 --signature mark \
+         --run 77 --dry-run=7 --json --write {}",
+        file.display()
+    );
+    let outcome = wirerate_run(&words).expect_code(0);
+    let rows = tshark(&file, "data", &["data.data"]);
+    assert_eq!(rows.len(), 7, "{rows:?}");
+    for (row, line) in rows.iter().zip(outcome.stdout.lines()) {
+        let frame: Value = serde_json::from_str(line).expect("JSON");
+        let data = row.replace(':', "");
+        let hex = |from: usize, to: usize| {
+            u64::from_str_radix(&data[data.len() - 36..][from..to], 16).expect("hexadecimal digits")
+        };
+        let mark = counts(&frame["mark"], ["flow", "run", "flow_number", "time_ns"]);
+        assert_eq!([hex(8, 12), hex(12, 16), hex(16, 24), hex(24, 36)], mark, "{data}");
+        assert_eq!((hex(0, 8), mark[1]), (0x5752_4f54, 77), "{data}");
+    }
     Ok(())
 }
 

@@ -4,7 +4,8 @@ use crate::out;
 use etherparse::{
     Ethernet2Slice, IpNumber, LinkExtSlice, LinkSlice, NetSlice, SlicedPacket, TransportSlice, UdpSlice,
 };
-use measure::Signature;
+use measure::{Mark, Signature};
+use packet::general::MARK_LEN;
 use packet::{MacAddr, wire_len};
 use serde::Serialize;
 use std::fmt;
@@ -131,6 +132,31 @@ impl SignatureFields {
     }
 }
 
+/// What the mark at the end of a frame says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MarkFields {
+    /// Flow, number in the flow and run.
+    #[serde(flatten)]
+    pub in_flow: InFlow,
+    /// CLOCK_MONOTONIC of the sender in nanoseconds, modulo 2^48; 0 for no time.
+    pub time_ns: u64,
+}
+
+impl MarkFields {
+    /// The mark of `frame`, if it has one.
+    pub(super) fn of(frame: &[u8]) -> Option<Self> {
+        let Mark { flow, run, seq_num, time_ns } = Mark::parse(frame.last_chunk::<MARK_LEN>()?)?;
+        let in_flow = InFlow { flow: flow.into(), flow_number: seq_num.into(), run };
+        Some(Self { in_flow, time_ns })
+    }
+
+    /// The line that a dry run prints.
+    pub(super) fn write_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let InFlow { flow, flow_number, run } = &self.in_flow;
+        write!(f, "mark      flow {flow}  number {flow_number}  run {run}  time {} ns", self.time_ns)
+    }
+}
+
 /// One frame, decoded.
 #[derive(Clone, Debug, Serialize)]
 pub struct Frame {
@@ -163,6 +189,9 @@ pub struct Frame {
     /// What it carries.
     #[serde(flatten)]
     pub content: Content,
+    /// The mark at its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<MarkFields>,
 }
 
 impl Frame {
@@ -198,6 +227,7 @@ impl Frame {
                 Some(content) => content,
                 None => in_clear(&ip, sliced.transport.as_ref())?,
             },
+            mark: MarkFields::of(bytes),
         })
     }
 

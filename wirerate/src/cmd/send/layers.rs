@@ -3,7 +3,7 @@
 //! This decoder reads bytes and verifies checksums on its own; it shares no code with the plans
 //! that make frames. What it does not know is payload.
 
-use super::decode::{Checksum, SignatureFields};
+use super::decode::{Checksum, MarkFields, SignatureFields};
 use etherparse::checksum::Sum16BitWords;
 use packet::MacAddr;
 use packet::general::{ChecksumField, PseudoHeader, SumKind};
@@ -146,6 +146,10 @@ pub enum FrameLayer {
     Padding {
         len: usize,
     },
+    Mark {
+        #[serde(flatten)]
+        mark: MarkFields,
+    },
 }
 
 /// How the next bytes are to be read.
@@ -173,6 +177,7 @@ pub fn layers(frame: &[u8]) -> Vec<FrameLayer> {
     if walk.padding > 0 {
         walk.layers.push(FrameLayer::Padding { len: walk.padding });
     }
+    walk.layers.extend(MarkFields::of(frame).map(|mark| FrameLayer::Mark { mark }));
     walk.layers
 }
 
@@ -701,6 +706,7 @@ impl FrameLayer {
             Self::Pktgen { signature } => signature.write_line(f),
             Self::Payload { len, .. } => write!(f, "payload   {len} bytes"),
             Self::Padding { len } => write!(f, "padding   {len} bytes"),
+            Self::Mark { mark } => mark.write_line(f),
         }
     }
 }
@@ -803,6 +809,12 @@ mod tests {
             (
                 format!("{{ {eth} ipv4(mf, id=3) udp() }}"),
                 "id 3  fragment of protocol 17\n  payload   8 bytes",
+            ),
+            (
+                format!(
+                    "{{ {eth} {ip} tcp(syn) 0x57 0x52 0x4f 0x54 c16(3) c16(77) c32(9) c16(0) c32(1500) }}"
+                ),
+                "\n  mark      flow 3  number 9  run 77  time 1500 ns",
             ),
             (
                 "{ eth(type=0x88b5) fill(1, 70) }".to_owned(),
