@@ -21,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     case("receive_disturbed::a_receiver_that_changes_its_cpu", &[], receiver_changes_its_cpu),
     case("receive_disturbed::a_stopped_receiver_misses_nothing", &[], stopped_receiver_misses_nothing),
     case("receive_disturbed::a_device_that_goes_down_and_up", &[], device_goes_down_and_up),
+    case("receive_disturbed::rejected_frames_are_not_lost", &[], rejected_frames_are_not_lost),
 ];
 
 /// The reports of the sender and of the receiver, whose sums agree with each other.
@@ -201,5 +202,23 @@ fn device_goes_down_and_up() -> TestResult {
     assert_eq!((both.sent(["offered", "sent"]), faulty.faults.counts().received), ([20_000; 2], 20_000));
     assert!((500..18_000).contains(&both.lost_max()), "{both:?}");
     assert_eq!(both.received(["duplicate", "too_old", "reordered"]), [0, 0, 0], "{both:?}");
+    Ok(())
+}
+
+/// A veth device rejects frames that are too long for its peer, and with them what is left of their
+/// batch: their numbers never arrive, and the sender knows.
+fn rejected_frames_are_not_lost() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = wirerate_start(&format!(
+        "measure --tx {TX_DEV}@{} --rx {RX_DEV}@{} --json -- --dst 198.18.0.2 --imix 74:9,594:1 --count 20k --pps 20k",
+        lab.tx_netns, lab.rx_netns
+    ));
+    until("the first frames are there", || lab.received() >= 2000);
+    run(&["ip", "-n", &lab.rx_netns, "link", "set", RX_DEV, "mtu", "300"]);
+    let both = Both::of(&running.wait(TIME_LIMIT).stdout);
+    let [sent, errors] = both.sent(["sent", "errors"]);
+    assert!(sent == 20_000 && errors >= 1000, "{both:?}");
+    assert_eq!(both.received(["rejected", "unique", "missing"]), [errors, 20_000, 0], "{both:?}");
+    assert_eq!(both.lost_max(), 0, "{both:?}");
     Ok(())
 }
