@@ -4,7 +4,8 @@
 #
 # usage: tools/example-reports.sh DIR     (as root; WIRERATE is the program, else that of the PATH)
 # It takes two to six minutes. On a machine with other load, bounds stay open: it prints how each
-# search ended. `chrt -f 5` before it lets the sender go before all other work.
+# search ended. `chrt -f 5` before it lets the sender go before all other work, once
+# `sysctl kernel.sched_rt_runtime_us=-1` lets such a process have a CPU for the whole of each second.
 set -euo pipefail
 dir=$(realpath "${1:?folder for the reports}")
 mkdir -p "$dir"
