@@ -1,7 +1,7 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install uninstall package package-test reproducible demo check test netns fleet vm vm-arm64 bench lint fmt docs clean
+.PHONY: help build install uninstall package package-test reproducible demo check test netns fleet vm vm-arm64 vm-systemd bench lint fmt docs clean
 
 WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
 export WIRERATE
@@ -96,6 +96,10 @@ vm: build ## on Debian's kernels 6.1, 6.12 and the newest, in virtual machines
 vm-arm64: ## built for arm64: pure tests, then demo, send, capture and measure in an emulated arm64 machine
 	@tools/install.sh vm-arm64
 	tools/arm64.sh $(VM)
+
+vm-systemd: ## the services of the Debian package, started by systemd in virtual machines
+	@tools/install.sh vm-systemd
+	tools/systemd.sh $(VM)
 
 # BENCH holds arguments: make bench BENCH="--size full --only capture". Without, the page of results is made anew.
 bench: build ## against trafgen, tcpreplay, tcpdump and others, in five minutes (as root)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make` needs and this machine does not have yet (Debian 12 and its kin).
 #
-#   tools/install.sh build|package|package-test|netns|vm|vm-arm64|test|lint|docs|bench
+#   tools/install.sh build|package|package-test|netns|vm|vm-arm64|vm-systemd|test|lint|docs|bench
 #
 # What is there already costs nothing: no network, no privilege, no output. Exit 3 when something is
 # missing and cannot be installed, with the line to type.
@@ -65,6 +65,7 @@ packages_for() {
 		qemu-user-static qemu-aarch64-static
 		xz-utils         xz
 	END
+	vm-systemd) packages_for package && packages_for vm && echo "mmdebstrap mmdebstrap" ;;
 	test) packages_for bench && packages_for vm && echo "chromium chromium" && echo "curl curl" ;;
 	bench) packages_for netns ;;
 	package) packages_for build && cat <<-END ;;
@@ -90,7 +91,7 @@ packages_for() {
 	END
 	docs) packages_for build && echo "perl perl" ;;
 	*)
-		echo "tools/install.sh: \"$1\" is not a set (build, package, package-test, netns, vm, vm-arm64, test, lint, docs, bench)" >&2
+		echo "tools/install.sh: \"$1\" is not a set (build, package, package-test, netns, vm, vm-arm64, vm-systemd, test, lint, docs, bench)" >&2
 		exit 2
 		;;
 	esac
@@ -247,7 +248,7 @@ install_prometheus() {
 	done
 }
 
-set_name=${1:?"which set: build, package, package-test, netns, vm, vm-arm64, test, lint, docs or bench"}
+set_name=${1:?"which set: build, package, package-test, netns, vm, vm-arm64, vm-systemd, test, lint, docs or bench"}
 wanted=$(packages_for "$set_name")
 mapfile -t missing < <(missing_packages <<<"$wanted" | sort --unique)
 if [ "${#missing[@]}" -gt 0 ]; then
@@ -259,6 +260,10 @@ vm) "$(dirname "$0")/vm-cache.sh" ;;
 vm-arm64)
 	install_targets "$(uname -m)-unknown-linux-musl" aarch64-unknown-linux-musl
 	"$(dirname "$0")/vm-cache.sh" --arm64
+	;;
+vm-systemd)
+	"$(dirname "$0")/vm-cache.sh" --systemd
+	install_nats_server
 	;;
 # What needs a virtual machine says itself that it is skipped, or fails with CI=true.
 test)

@@ -11,7 +11,8 @@
 #   tools/package.sh [DIR]                  CPU is x86_64 and aarch64
 #
 # Two runs of the same commit give the same bytes, also in different folders: all times are that of
-# the commit, or of SOURCE_DATE_EPOCH if it is set. WIRERATE_CPUS=x86_64 leaves out arm64.
+# the commit, or of SOURCE_DATE_EPOCH if it is set. WIRERATE_CPUS=x86_64 leaves out arm64;
+# WIRERATE_CPUS= leaves out all static packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +26,7 @@ done
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-read -ra cpus <<<"${WIRERATE_CPUS:-x86_64 aarch64}"
+read -ra cpus <<<"${WIRERATE_CPUS-x86_64 aarch64}"
 native=$(tools/release.sh "$(uname -m)-unknown-linux-gnu")
 version=$("$native" --version | sed -n '1s/^wirerate //p')
 

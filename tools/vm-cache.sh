@@ -3,9 +3,10 @@
 # releases with their modules, and a QEMU that knows newer network cards. Unpacked into a cache outside the
 # tree, by an apt configuration of its own: nothing on this machine is installed or upgraded by it.
 #
-#   tools/vm-cache.sh [--arm64] [DIR]      default /var/cache/wirerate/vm
+#   tools/vm-cache.sh [--arm64 | --systemd] [DIR]      default /var/cache/wirerate/vm
 #
-# With --arm64, a kernel and the programs of a machine with an arm64 processor.
+# With --arm64, a kernel and the programs of a machine with an arm64 processor. With --systemd, also
+# the root of a Debian system of this machine's release that systemd starts.
 #
 # What is there stays; remove the folder of a kernel to fetch the newest of its suite.
 set -euo pipefail
@@ -15,6 +16,9 @@ options=()
 if [ "${1:-}" = --arm64 ]; then
 	architecture=arm64
 	options=(--arm64)
+	shift
+elif [ "${1:-}" = --systemd ]; then
+	options=(--systemd)
 	shift
 fi
 cache=${1:-${WIRERATE_VM_CACHE:-/var/cache/wirerate/vm}}
@@ -82,6 +86,21 @@ fetch_arm64_programs() {
 	mv --no-target-directory -- "$work/programs" "$cache/arm64-programs"
 }
 
+# What the Debian package needs to be installed and used there.
+SYSTEM_PROGRAMS=ca-certificates,curl,ethtool,iproute2,libelf1,procps,systemd,zlib1g
+
+make_system() {
+	local suite
+	# shellcheck source=/dev/null
+	suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	echo "making a Debian system for virtual machines (some minutes, once)" >&2
+	# shellcheck disable=SC2016 # mmdebstrap expands it
+	mmdebstrap --quiet --variant=minbase --mode=root --include="$SYSTEM_PROGRAMS" \
+		--customize-hook='rm -rf "$1"/usr/share/doc "$1"/usr/share/locale "$1"/usr/share/man "$1"/var/cache/apt "$1"/var/lib/apt/lists' \
+		"$suite" "$work/system" "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $suite main" </dev/null
+	mv --no-target-directory -- "$work/system" "$cache/systemd-root"
+}
+
 # What is not there. Half a kernel never is: each comes into its place whole.
 missing() {
 	local name suite
@@ -94,6 +113,7 @@ missing() {
 	elif [ ! -e "$cache/qemu" ]; then
 		echo qemu
 	fi
+	[ "${options[*]-}" != --systemd ] || [ -e "$cache/systemd-root" ] || echo systemd-root
 }
 
 fetch_missing() {
@@ -106,6 +126,7 @@ fetch_missing() {
 		case "$name" in
 		qemu) fetch_qemu ;;
 		arm64-programs) fetch_arm64_programs ;;
+		systemd-root) make_system ;;
 		*) fetch_kernel "$name" "$suite" ;;
 		esac
 	done <<<"$wanted"

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,6 +22,8 @@ pub(crate) struct Archive {
 }
 
 enum FileType {
+    /// As the host has it: `st_mode`.
+    Host(u32),
     Folder,
     File,
     Program,
@@ -29,6 +32,34 @@ enum FileType {
 }
 
 impl Archive {
+    /// With the files of a folder, which is the root of a system; devices and sockets are left out.
+    pub(crate) fn of_root(file: File, root: &Path) -> Result<Self> {
+        let mut archive = Self { out: BufWriter::new(file), entries: 0, names: HashSet::new() };
+        let mut folders = vec![PathBuf::new()];
+        while let Some(folder) = folders.pop() {
+            let path = root.join(&folder);
+            for entry in fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))? {
+                let entry = entry?;
+                let (file, kind) = (entry.metadata()?, entry.file_type()?);
+                let name = folder.join(entry.file_name());
+                let bytes = if kind.is_symlink() {
+                    fs::read_link(entry.path())?.into_os_string().into_encoded_bytes()
+                } else if kind.is_file() {
+                    fs::read(entry.path())?
+                } else if kind.is_dir() {
+                    folders.push(name.clone());
+                    Vec::new()
+                } else {
+                    continue;
+                };
+                let name = name.to_str().context("a name that is no text")?;
+                archive.entry(name, FileType::Host(file.mode()), &bytes)?;
+            }
+        }
+        archive.entry("dev/console", FileType::Console, &[])?;
+        Ok(archive)
+    }
+
     /// With the folders that every system has.
     pub(crate) fn create(file: File) -> Result<Self> {
         let mut archive = Self { out: BufWriter::new(file), entries: 0, names: HashSet::new() };
@@ -105,7 +136,8 @@ impl Archive {
         Ok(())
     }
 
-    fn file(&mut self, name: &str, path: &Path) -> Result<()> {
+    /// A file of this machine, which may be run there.
+    pub(crate) fn file(&mut self, name: &str, path: &Path) -> Result<()> {
         self.folders_of(name)?;
         let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         self.entry(name, FileType::Program, &bytes)
@@ -121,6 +153,7 @@ impl Archive {
             let Some(path) = index.get(&name).filter(|_| !self.names.contains(&entry)) else { continue };
             let bytes = module::read(path)?;
             wanted.extend(module::needs(&bytes));
+            self.folders_of(&entry)?;
             self.entry(&entry, FileType::File, &bytes)?;
         }
         Ok(())
@@ -136,6 +169,7 @@ impl Archive {
             return Ok(());
         }
         let (mode, major, minor) = match kind {
+            FileType::Host(mode) => (mode, 0, 0),
             FileType::Folder => (0o040_755, 0, 0),
             FileType::File => (0o100_644, 0, 0),
             FileType::Program => (0o100_755, 0, 0),

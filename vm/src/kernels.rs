@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 
 /// Where `tools/vm-cache.sh` puts all of it; `WIRERATE_VM_CACHE` names another place.
 const CACHE: &str = "/var/cache/wirerate/vm";
+/// The root of a Debian system with systemd, in the cache.
+const SYSTEM: &str = "systemd-root";
 /// Oldest first; `newest` is the reference.
 const NAMES: [&str; 3] = ["6.1", "6.12", "newest"];
 /// The kernel of a machine with an arm64 processor, which runs only when it is named.
@@ -46,6 +48,8 @@ pub struct KernelSet {
     pub(crate) qemu_modules: PathBuf,
     /// The programs of machines, if they are not those of this one.
     pub(crate) programs: Option<PathBuf>,
+    /// The root of machines with systemd.
+    pub(crate) system: PathBuf,
 }
 
 impl KernelSet {
@@ -72,6 +76,7 @@ impl KernelSet {
             qemu_modules: root.join("lib/x86_64-linux-gnu/qemu"),
             qemu,
             programs: None,
+            system: cache.join(SYSTEM),
         })
     }
 
@@ -93,6 +98,7 @@ impl KernelSet {
             firmware: Vec::new(),
             qemu_modules: "/usr/lib/x86_64-linux-gnu/qemu".into(),
             programs: Some(programs),
+            system: cache.join(SYSTEM),
         })
     }
 

@@ -2,7 +2,7 @@
 //! ends it.
 
 use crate::archive::{self, Archive};
-use crate::cases::{Case, MachineType};
+use crate::cases::{Case, MachineType, services};
 use crate::{CaseOutcome, Ending, Kernel, KernelSet, golden, guest, taps};
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -54,7 +54,7 @@ pub struct Boot<'a> {
     pub kernel: &'a Kernel,
     /// Which of the machines.
     pub machine: MachineType,
-    /// The program under test.
+    /// The program under test; for [`MachineType::Systemd`] its Debian package.
     pub wirerate: &'a Path,
     /// This program, which is the init of the machine.
     pub init: &'a Path,
@@ -104,6 +104,44 @@ impl Boot<'_> {
     }
 
     fn pack(&self, cases: &[&Case]) -> Result<File> {
+        let mut archive = match self.machine {
+            MachineType::Systemd => self.system(cases)?,
+            _ => self.programs()?,
+        };
+        let mut modules: Vec<&str> = guest::MODULES.to_vec();
+        modules.extend(cases.iter().flat_map(|case| case.modules));
+        archive.modules(self.kernel, &modules)?;
+        archive.finish()
+    }
+
+    /// A Debian system with the package, whose systemd runs the cases and ends the machine.
+    fn system(&self, cases: &[&Case]) -> Result<Archive> {
+        let root = &self.lab.system;
+        ensure!(root.exists(), "no {}; try: tools/install.sh vm-systemd", root.display());
+        let mut archive = Archive::of_root(nameless()?, root)?;
+        archive.program("init", self.init)?;
+        archive.link("usr/sbin/modprobe", "/init")?;
+        archive.file(&services::PACKAGE[1..], self.wirerate)?;
+        self.machine.add_files(&mut archive)?;
+        let calls: String = cases.iter().map(|case| services::call(case.name)).collect();
+        archive.text(
+            "etc/systemd/system/wirerate-cases.service",
+            &format!(
+                "[Unit]\nSuccessAction=reboot-force\nFailureAction=reboot-force\n\
+                 [Service]\nType=oneshot\nStandardOutput=tty\nTTYPath=/dev/console\n{calls}"
+            ),
+        )?;
+        archive.link(
+            "etc/systemd/system/multi-user.target.wants/wirerate-cases.service",
+            "../wirerate-cases.service",
+        )?;
+        // No terminal is there that a person could log in to.
+        archive.link("etc/systemd/system/getty.target", "/dev/null")?;
+        Ok(archive)
+    }
+
+    /// The programs that cases call, and busybox for others.
+    fn programs(&self) -> Result<Archive> {
         let mut archive = Archive::create(nameless()?)?;
         archive.program("init", self.init)?;
         match &self.lab.programs {
@@ -126,10 +164,7 @@ impl Boot<'_> {
         archive.link("bin/modprobe", "/init")?;
         archive.text("etc/passwd", "root:x:0:0:root:/root:/bin/sh\ntcpdump:x:1:1::/:/bin/false\n")?;
         archive.text("etc/group", "root:x:0:\ntcpdump:x:1:\n")?;
-        let mut modules: Vec<&str> = guest::MODULES.to_vec();
-        modules.extend(cases.iter().flat_map(|case| case.modules));
-        archive.modules(self.kernel, &modules)?;
-        archive.finish()
+        Ok(archive)
     }
 }
 

@@ -45,6 +45,9 @@ struct Arguments {
     /// The program to run there
     #[arg(long, env = "WIRERATE", default_value = "target/release/wirerate")]
     wirerate: PathBuf,
+    /// Install this Debian package on a system with systemd instead, and start its services
+    #[arg(long, value_name = "FILE")]
+    deb: Option<PathBuf>,
     /// This program, built for the processor of the machine
     #[arg(long, value_name = "FILE")]
     init: Option<PathBuf>,
@@ -93,7 +96,7 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
     let run = MachineRun {
         lab: &lab,
-        wirerate: arguments.wirerate.clone(),
+        wirerate: arguments.deb.as_ref().unwrap_or(&arguments.wirerate).clone(),
         init: match &arguments.init {
             Some(init) => init.clone(),
             None => std::env::current_exe().context("cannot find this program")?,
@@ -138,6 +141,7 @@ fn wanted_cases(arguments: &Arguments, missing: &mut Vec<String>) -> Vec<&'stati
     let default = arguments.rates.as_ref().map(|_| "rates");
     let only = arguments.only.as_deref().or(default).unwrap_or_default();
     let mut cases: Vec<_> = cases::all().into_iter().filter(|case| case.name.contains(only)).collect();
+    cases.retain(|case| (case.machine == MachineType::Systemd) == arguments.deb.is_some());
     if arguments.kernel.as_deref() == Some(ARM64) {
         cases.retain(|case| case.is_for_any_processor());
     }

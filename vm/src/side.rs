@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct MachineRun<'a> {
     /// What machines are made of.
     pub lab: &'a KernelSet,
-    /// The program under test.
+    /// The program under test, or its Debian package.
     pub wirerate: PathBuf,
     /// This program, which is the init of each machine.
     pub init: PathBuf,

@@ -7,6 +7,7 @@ mod nics;
 pub mod oracle;
 mod queues;
 mod rates;
+pub(crate) mod services;
 mod stamps;
 mod tests;
 mod wireless;
@@ -57,18 +58,20 @@ pub enum MachineType {
     Tests,
     /// Two processors.
     Common,
+    /// Two processors, and a Debian system that systemd starts; only if the Debian package is named.
+    Systemd,
 }
 
 impl MachineType {
     /// All, those that take longest first.
-    pub const ALL: [Self; 4] = [Self::Single, Self::Tests, Self::Cards, Self::Common];
+    pub const ALL: [Self; 5] = [Self::Single, Self::Tests, Self::Cards, Self::Common, Self::Systemd];
 
     /// How many processors it has.
     #[must_use]
     pub fn cpus(self) -> u32 {
         match self {
             Self::Single => 1,
-            Self::Cards | Self::Tests | Self::Common => 2,
+            Self::Cards | Self::Tests | Self::Common | Self::Systemd => 2,
         }
     }
 }
@@ -80,6 +83,7 @@ impl MachineType {
             Self::Single => oracle::add_recorded(archive),
             Self::Tests => tests::executables::add(archive),
             Self::Common | Self::Cards => oracle::add_samples(archive),
+            Self::Systemd => services::add_files(archive),
         }
     }
 }
@@ -125,6 +129,7 @@ pub fn all() -> Vec<&'static Case> {
         nics::CASES,
         queues::CASES,
         stamps::CASES,
+        services::CASES,
         rates::CASES,
         oracle::CASES,
         tests::CASES,

@@ -14,6 +14,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use std::fs;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -24,6 +25,8 @@ pub(crate) const SHELL_PARAMETER: &str = "wirerate_shell";
 /// What every machine loads at its start, as far as its kernel does not have it built in.
 pub(crate) const MODULES: &[&str] =
     &["af_packet", "fuse", "sch_ingress", "cls_bpf", "sch_prio", "tun", "veth"];
+/// In machines with systemd, which is their init then, and runs the cases.
+const SYSTEMD: &str = "/lib/systemd/systemd";
 const FOLDERS: [(&str, &str); 6] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -56,7 +59,10 @@ pub fn modprobe() -> i32 {
 /// Runs the cases and does not return.
 pub fn main() -> ! {
     println!();
-    if let Err(why) = prepare() {
+    if Path::new(SYSTEMD).exists() {
+        let refused = load_modules().and_then(|()| Err(Command::new(SYSTEMD).exec().into()));
+        println!("cannot start systemd: {:#}", refused.unwrap_or_else(|why: anyhow::Error| why));
+    } else if let Err(why) = prepare() {
         println!("cannot make the machine ready: {why:#}");
     } else {
         let words = fs::read_to_string("/proc/cmdline").unwrap_or_default();
@@ -130,7 +136,11 @@ fn prepare() -> Result<()> {
         mount(Some(kind), path, Some(kind), MsFlags::empty(), None::<&str>)
             .with_context(|| format!("cannot mount {path}"))?;
     }
-    MODULES.iter().copied().try_for_each(|name| load(name, ""))?;
+    load_modules()?;
     sh("ip link set lo up")?;
     Ok(())
+}
+
+fn load_modules() -> Result<()> {
+    MODULES.iter().copied().try_for_each(|name| load(name, ""))
 }

@@ -26,7 +26,7 @@ pub fn try_sh(script: &str) -> Result<Output> {
 
 fn shell(script: &str) -> Command {
     let mut command = Command::new("/bin/sh");
-    command.args(["-ec", script]).env("PATH", "/bin").env("HOME", "/root").env("LANG", "C.UTF-8");
+    command.args(["-ec", script]).env("PATH", "/bin:/sbin").env("HOME", "/root").env("LANG", "C.UTF-8");
     command
 }
 
