@@ -150,6 +150,14 @@ impl MetricsTable {
         Self { rows: Rows::Ports(rows), columns }
     }
 
+    /// Number of rows.
+    pub fn row_count(&self) -> usize {
+        match &self.rows {
+            Rows::Flows(rows) => rows.len(),
+            Rows::Ports(rows) => rows.len(),
+        }
+    }
+
     /// The model's `MetricsResponse` in protobuf.
     pub fn encode(&self) -> Vec<u8> {
         match &self.rows {

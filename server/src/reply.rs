@@ -79,7 +79,15 @@ impl ApiError {
 
 /// JSON text in which numbers have no exponent: clients read answers as YAML, where `1e16` is text.
 pub(crate) fn to_text(message: &impl Serialize) -> Vec<u8> {
-    let mut text = Vec::new();
+    write_text(message, Vec::new())
+}
+
+/// Metrics as JSON text.
+pub(crate) fn metrics_text(table: &MetricsTable) -> Vec<u8> {
+    write_text(table, Vec::with_capacity(table.row_count() * ROW_LEN))
+}
+
+fn write_text(message: &impl Serialize, mut text: Vec<u8>) -> Vec<u8> {
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, WithoutExponent);
     message.serialize(&mut serializer).expect("a message has a JSON form");
     text
@@ -87,12 +95,21 @@ pub(crate) fn to_text(message: &impl Serialize) -> Vec<u8> {
 
 struct WithoutExponent;
 
+/// Whole numbers below it are whole numbers of 64 bits.
+const WHOLE_MAX: f64 = 9e18;
+/// Bytes of a row of metrics, which are a little more than those of a flow with all columns.
+const ROW_LEN: usize = 640;
+
 impl Formatter for WithoutExponent {
     fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
         match value.abs() {
             // The fast way writes no exponent here.
             0.0 | 0.001..1e15 => CompactFormatter.write_f64(writer, value),
-            // A float without a fraction stays a float for the reader.
+            // A float without a fraction stays a float for the reader. Times since 1970 are such.
+            size if value.fract() == 0.0 && size < WHOLE_MAX => {
+                CompactFormatter.write_i64(writer, value as i64)?;
+                writer.write_all(b".0")
+            }
             _ if value.fract() == 0.0 => write!(writer, "{value:.1}"),
             _ => write!(writer, "{value}"),
         }
@@ -109,5 +126,8 @@ mod tests {
         let expected =
             b"[10000000000000000.0,0.000001,0.0,0.001,-0.5,3.0,999999999999999.9,7,18446744073709551615]";
         assert_eq!(to_text(&value), expected);
+        for value in [1.795513870390149e18, -1.795513870390149e18, 1e15, 8.9e18, 9e18, 1e20] {
+            assert_eq!(to_text(&value), format!("{value:.1}").into_bytes());
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::ApiBackend;
 use crate::call::{ApiCall, BODY_MAX, CALLS};
-use crate::reply::{ApiError, ApiReply, to_text};
+use crate::reply::{ApiError, ApiReply, metrics_text, to_text};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -33,7 +33,7 @@ pub(crate) async fn answer(
 fn respond_to(done: Result<ApiReply, ApiError>) -> Response<Full<Bytes>> {
     match done {
         Ok(ApiReply::Json(value)) => respond(StatusCode::OK, JSON, to_text(&value)),
-        Ok(ApiReply::Metrics(table)) => respond(StatusCode::OK, JSON, to_text(&table)),
+        Ok(ApiReply::Metrics(table)) => respond(StatusCode::OK, JSON, metrics_text(&table)),
         Ok(ApiReply::Bytes(bytes)) => respond(StatusCode::OK, "application/octet-stream", bytes),
         Err(error) => {
             let status = error.status();
