@@ -21,9 +21,10 @@ pub use agent_run::{AgentRun, AgentState, GoRefusal, RunStep};
 pub use last_words::LastWords;
 pub use message::{
     AbortRequest, AgentAnswer, AnswerState, CountedFlow, FlowOrder, FlowRole, Go, HostClock, HostOrder,
-    HostStatus, Message, MessageError, PlannedFlow, PortStatus, Prepare, ReceiverFigures, RunEnd, RunPlan,
-    Stat, decode, encode,
+    HostStatus, Message, MessageError, NUMBERS_MAX, PlannedFlow, PortStatus, Prepare, ReceiverFigures,
+    RunEnd, RunPlan, Stat, decode, encode,
 };
 pub use name::{BadName, FleetName, PortPlace};
 pub use readiness::{Answered, Objection, Readiness, StartPolicy};
+pub use seconds::{SECONDS_MAX, SecondAccount};
 pub use watching::{Notice, Watching};

@@ -16,7 +16,7 @@ const WORDS_MAX: usize = 64;
 /// Longest word.
 const WORD_LEN_MAX: usize = 1024;
 /// Flows have numbers of 16 bits in their frames.
-const NUMBERS: u32 = 1 << 16;
+pub const NUMBERS_MAX: u32 = 1 << 16;
 /// Runs have numbers of 12 bits in their frames.
 const MARKS: u16 = 1 << 12;
 /// Longest run: 30 days.
@@ -234,7 +234,7 @@ impl Message for Prepare {
         within("stat_ms", self.stat_ms, 100, 60_000)?;
         let (mut ids, mut numbers) = (BTreeSet::new(), BTreeSet::new());
         for flow in &self.flows {
-            within("number", flow.number.into(), 0, u64::from(NUMBERS) - 1)?;
+            within("number", flow.number.into(), 0, u64::from(NUMBERS_MAX) - 1)?;
             let is_receiver = flow.role == FlowRole::Receive;
             if !ids.insert((flow.id, is_receiver)) {
                 return Err(format!("flow {} twice", flow.id));

@@ -2,14 +2,13 @@
 //! try a fleet of hundreds of hosts.
 
 use super::config::AgentPort;
-use super::limits;
 use super::receiver::ReceivedFlows;
-use crate::cmd::fleet::words;
-use crate::cmd::send::config;
+use super::streams;
+use crate::cmd::send::streams::Stream;
 use crate::outcome::Failure;
-use crate::units::Nanos;
 use fleet::{CountedFlow, FleetName, FlowOrder, FlowRole, Prepare, ReceiverFigures};
 use measure::{HISTOGRAM_LEN, HistogramLog, histogram_index};
+use packet::DeviceFacts;
 
 /// Latencies per flow and second.
 const SAMPLES_PER_SECOND: u64 = 1000;
@@ -36,18 +35,21 @@ impl DryPort {
     /// # Errors
     /// They refuse a flow, or it has no rate.
     pub(super) fn arm(port: &AgentPort, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
-        let usage = |why: String| Failure::usage(format!("use the dry port {}", port.name), why);
-        let (mut flows, mut sent) = (Vec::new(), Vec::new());
-        for order in orders {
-            let flow = words::parse(&order.send, port.device(), Nanos(prepare.duration_ns)).map_err(usage)?;
-            let rate = flow.rate.asked(&config::config(&flow.args)?);
-            let rate = rate.ok_or_else(|| usage("a flow has no rate: --pps or --rate".to_owned()))?;
-            flows.push(DryFlow { id: order.id, role: order.role, pps: rate.pps, count: flow.count() });
-            if order.role == FlowRole::Send {
-                sent.push(flow);
-            }
-        }
-        limits::check(port, &sent).map_err(usage)?;
+        let (sent, received): (Vec<&FlowOrder>, Vec<&FlowOrder>) =
+            orders.iter().partition(|order| order.role == FlowRole::Send);
+        let facts = DeviceFacts { tx_queues: 1, ..DeviceFacts::default() };
+        let mut streams = streams::sent(port, &sent, prepare, &facts)?;
+        streams.extend(streams::planned(port, &received, prepare, &facts)?);
+        let flow = |(order, stream): (&FlowOrder, &Stream)| {
+            let rate = stream.pace.asked(&stream.config).ok_or_else(|| {
+                let act = format!("use the dry port {}", port.name);
+                Failure::usage(act, "a flow has no rate: --pps or --rate")
+            })?;
+            let count = Some(stream.config.count).filter(|count| *count > 0);
+            Ok(DryFlow { id: order.id, role: order.role, pps: rate.pps, count })
+        };
+        let flows =
+            sent.into_iter().chain(received).zip(&streams).map(flow).collect::<Result<_, Failure>>()?;
         Ok(Self { port: port.name.clone(), duration_ns: prepare.duration_ns, flows })
     }
 

@@ -8,6 +8,7 @@ mod receiver;
 mod sender;
 mod serve;
 mod status;
+mod streams;
 
 use crate::outcome::{Failure, Outcome, Refused};
 use crate::stop::Stop;

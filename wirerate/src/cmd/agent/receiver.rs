@@ -1,24 +1,34 @@
 //! A port that receives: a receiver that measures the flows to it.
 
 use super::config::AgentPort;
+use crate::cmd::fleet::words;
 use crate::cmd::receive::Report;
 use crate::cmd::rx_stats::RxHead;
 use crate::outcome::Failure;
+use crate::units::Nanos;
 use anyhow::anyhow;
 use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
-use fleet::{CountedFlow, FleetName, FlowOrder, Prepare, ReceiverFigures};
+use fleet::{CountedFlow, FleetName, FlowOrder, NUMBERS_MAX, Prepare, ReceiverFigures};
 use host::{Netns, Stack};
-use measure::{HistogramLog, MeterOptions};
+use measure::{FlowLine, HistogramLog, MeterOptions};
 use serde_json::Value;
+use std::ops::Range;
 
 /// The receiver of a port.
 pub(super) struct PortReceiver {
     port: FleetName,
     device: String,
     netns: Option<String>,
-    /// Numbers of the flows in the plan and in the frames.
-    flows: Vec<(u32, u32)>,
+    flows: Vec<NumberedFlow>,
     receiving: Receiving,
+}
+
+/// A flow that a port receives.
+struct NumberedFlow {
+    /// Its number in the plan.
+    id: u32,
+    /// The numbers in its frames.
+    numbers: Range<u32>,
 }
 
 /// What a port has received.
@@ -44,7 +54,17 @@ impl PortReceiver {
             let why = anyhow!("{} is down, so nothing can arrive", port.device());
             return Err(Failure::refused(act(), why));
         }
-        let flow_count = orders.iter().map(|order| order.number + 1).max().unwrap_or(1);
+        let numbered = |order: &&FlowOrder| -> Result<NumberedFlow, String> {
+            let flow = words::parse(&order.send, port.device(), Nanos(prepare.duration_ns))?;
+            let numbers = order.number..order.number + flow.number_count();
+            Ok(NumberedFlow { id: order.id, numbers })
+        };
+        let flows = orders.iter().map(numbered).collect::<Result<Vec<_>, _>>();
+        let flows = flows.map_err(|why| Failure::usage(act(), why))?;
+        let carried_flows = flows.iter().map(|flow| flow.numbers.end).max().unwrap_or(1);
+        if carried_flows > NUMBERS_MAX {
+            return Err(Failure::usage(act(), format!("frames have no flow number {carried_flows}")));
+        }
         let options = ReceiveOptions {
             ifname: port.device().to_owned(),
             netns,
@@ -54,7 +74,7 @@ impl PortReceiver {
             meter: MeterOptions {
                 flow_count: 1,
                 stream_count: crate::cmd::send::run::STREAMS,
-                carried_flows: flow_count,
+                carried_flows,
                 run: Some(prepare.mark),
                 ..MeterOptions::default()
             },
@@ -71,7 +91,7 @@ impl PortReceiver {
             port: port.name.clone(),
             device: port.device().to_owned(),
             netns: port.netns.clone(),
-            flows: orders.iter().map(|order| (order.id, order.number)).collect(),
+            flows,
             receiving,
         })
     }
@@ -110,25 +130,27 @@ impl PortReceiver {
 }
 
 /// When the first frame of each flow arrived, if one has.
-fn first_times(receiving: &Receiving, flows: &[(u32, u32)]) -> Vec<Option<u64>> {
-    let first = |(_, number): &(u32, u32)| receiving.detail(*number as usize).map(|detail| detail.first_ns);
-    flows.iter().map(|flow| first(flow).filter(|first_ns| *first_ns > 0)).collect()
+fn first_times(receiving: &Receiving, flows: &[NumberedFlow]) -> Vec<Option<u64>> {
+    let first = |number: u32| receiving.detail(number as usize).map(|detail| detail.first_ns);
+    let first_of = |flow: &NumberedFlow| flow.numbers.clone().filter_map(first).filter(|ns| *ns > 0).min();
+    flows.iter().map(first_of).collect()
 }
 
 fn received(
     port: &FleetName,
-    flows: &[(u32, u32)],
+    flows: &[NumberedFlow],
     first: &[Option<u64>],
     result: &ReceiveResult,
 ) -> ReceivedFlows {
-    let count = |((id, number), first_ns): (&(u32, u32), &Option<u64>)| {
-        let line = result.lines.get(*number as usize).copied().unwrap_or_default();
+    let count = |(flow, first_ns): (&NumberedFlow, &Option<u64>)| {
+        let lines = flow.numbers.clone().filter_map(|number| result.lines.get(number as usize));
+        let sum = |of: fn(&FlowLine) -> u64| Some(lines.clone().map(of).sum());
         CountedFlow {
-            id: *id,
-            received: Some(line.unique()),
-            duplicate: Some(line.duplicate.into()),
-            reordered: Some(line.reordered.into()),
-            too_old: Some(line.too_old.into()),
+            id: flow.id,
+            received: sum(FlowLine::unique),
+            duplicate: sum(|line| line.duplicate.into()),
+            reordered: sum(|line| line.reordered.into()),
+            too_old: sum(|line| line.too_old.into()),
             first_ns: *first_ns,
             ..CountedFlow::default()
         }

@@ -1,17 +1,15 @@
 //! A port that sends: streams of `send` whose engines are built, and which wait for their time.
 
 use super::config::AgentPort;
-use super::limits;
-use crate::cmd::fleet::words::{self, FlowArgs};
-use crate::cmd::send::args::Args;
+use super::streams as flow_streams;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::report::{self, EndReason, RunInfo};
 use crate::cmd::send::run::nearest_cpus;
-use crate::cmd::send::streams::{self, StreamEntry};
+use crate::cmd::send::streams;
 use crate::cmd::send::workers::{WorkerResult, WorkerSet};
 use crate::outcome::Failure;
 use crate::stop::Stop;
-use crate::units::{Nanos, time_of_day_ns, utc_time};
+use crate::units::{time_of_day_ns, utc_time};
 use engine::{End, EngineError, RunHandle, StartGate};
 use fleet::{CountedFlow, FlowOrder, Prepare};
 use host::{CpuList, StartTime};
@@ -63,11 +61,6 @@ impl PortSender {
     pub(super) fn arm(port: &AgentPort, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
         let device_name = port.device();
         let act = || format!("send on port {}", port.name);
-        let usage = |why: String| Failure::usage(act(), why);
-        let duration = Nanos(prepare.duration_ns);
-        let parse = |order: &&FlowOrder| words::parse(&order.send, device_name, duration);
-        let flows: Vec<FlowArgs> = orders.iter().map(parse).collect::<Result<_, _>>().map_err(usage)?;
-        limits::check(port, &flows).map_err(usage)?;
         let device =
             TxDevice::find(port.netns.as_deref(), device_name).map_err(|why| Failure::host(act(), why))?;
         // No message may allow this device.
@@ -78,21 +71,7 @@ impl PortSender {
             return Err(Failure::refused(act(), why));
         }
         device.check_state(true)?;
-        let run = base(port, duration).map_err(usage)?;
-        let entry = |(order, flow): (&&FlowOrder, &FlowArgs)| {
-            let entry = StreamEntry {
-                name: order.id.to_string(),
-                args: Args { netns: port.netns.clone(), ..flow.args.clone() },
-                frame: None,
-                start_ns: 0,
-                weight: None,
-                burst: None,
-            };
-            (order.number, entry)
-        };
-        let entries = orders.iter().zip(&flows).map(entry).collect();
-        let streams =
-            streams::prepare_numbered(entries, &run, &device.facts, prepare.seed, Some(prepare.mark))?;
+        let streams = flow_streams::sent(port, orders, prepare, &device.facts)?;
         let allowed = CpuList::allowed().map_err(|why| Failure::host(act(), why))?.iter().count();
         let near = nearest_cpus(&device, None, allowed.min(streams.len()))?;
         let mut requests = Vec::new();
@@ -232,10 +211,4 @@ impl Drop for PortSender {
         self.stop();
         self.join();
     }
-}
-
-/// The arguments that concern the run of a port.
-fn base(port: &AgentPort, duration: Nanos) -> Result<Args, String> {
-    let flow = words::parse(&[], port.device(), duration)?;
-    Ok(Args { netns: port.netns.clone(), ..flow.args })
 }

@@ -5,12 +5,9 @@ use super::words;
 use crate::cmd::send::fresh_seed;
 use crate::outcome::Failure;
 use crate::units::Nanos;
-use fleet::{FleetName, FlowOrder, FlowRole, HostStatus, PlannedFlow, PortPlace, Prepare};
+use fleet::{FleetName, FlowOrder, FlowRole, HostStatus, NUMBERS_MAX, PlannedFlow, PortPlace, Prepare};
 use std::collections::BTreeMap;
 
-/// Flows have numbers of 16 bits in their frames, which differ in the whole run: a switch that does
-/// not know an address floods frames to all ports.
-const FLOWS_MAX: usize = 1 << 16;
 /// Runs have numbers of 12 bits in their frames.
 const MARK_MASK: u64 = 0xfff;
 /// Time from one message with counts to the next.
@@ -23,6 +20,9 @@ pub(super) struct TestPlan {
     pub(super) run: FleetName,
     /// Its flows.
     pub(super) flows: Vec<PlannedFlow>,
+    /// The first number in the frames of each flow. They differ in the whole run: a switch that
+    /// does not know an address floods frames to all ports.
+    numbers: Vec<u32>,
     mark: u16,
     seed: u64,
 }
@@ -33,16 +33,25 @@ impl TestPlan {
     /// # Errors
     /// Bad usage in one of them, which is named.
     pub(super) fn of(test: &TestFile, now_ns: u64) -> Result<Self, Failure> {
-        if test.flows.len() > FLOWS_MAX {
-            let why = format!("it has {} flows, and at most {FLOWS_MAX} are possible", test.flows.len());
-            return Err(Failure::usage("plan the test", why).try_this("two tests"));
+        let too_many = || {
+            let why = format!("it has more than {NUMBERS_MAX} flows, those of --flows included");
+            Failure::usage("plan the test", why).try_this("two tests")
+        };
+        if test.flows.len() > NUMBERS_MAX as usize {
+            return Err(too_many());
         }
+        let (mut numbers, mut number_count) = (Vec::new(), 0_u32);
         let planned = |(index, entry): (usize, &FlowEntry)| {
             let name = entry.name.clone().unwrap_or_else(|| (index + 1).to_string());
             let words = entry.send.words();
             let flow = words::parse(&words, entry.from.port.as_str(), Nanos(test.duration_ns()));
             let flow = flow.map_err(|why| Failure::usage(format!("send flow {name}"), why))?;
             let (from, to) = (entry.from.clone(), entry.to.clone());
+            numbers.push(number_count);
+            number_count = number_count.saturating_add(flow.number_count());
+            if number_count > NUMBERS_MAX {
+                return Err(too_many());
+            }
             Ok(PlannedFlow { name, from, to, count: flow.count(), send: words })
         };
         let flows: Vec<PlannedFlow> =
@@ -54,7 +63,7 @@ impl TestPlan {
         }
         let run = format!("r{:x}", now_ns / 1_000_000);
         let run = run.parse().expect("a letter and hexadecimal digits are a name");
-        Ok(Self { run, flows, mark: (fresh_seed() & MARK_MASK) as u16, seed: fresh_seed() })
+        Ok(Self { run, flows, numbers, mark: (fresh_seed() & MARK_MASK) as u16, seed: fresh_seed() })
     }
 
     /// The hosts, by name.
@@ -103,10 +112,10 @@ impl TestPlan {
             stat_ms: STAT_MS,
             seed: self.seed,
         };
-        for (id, flow) in (0..).zip(&self.flows) {
+        for ((id, flow), number) in (0..).zip(&self.flows).zip(&self.numbers) {
             for (place, role) in [(&flow.from, FlowRole::Send), (&flow.to, FlowRole::Receive)] {
                 let (port, send) = (place.port.clone(), flow.send.clone());
-                let order = FlowOrder { id, role, port, number: id, send };
+                let order = FlowOrder { id, role, port, number: *number, send };
                 orders.entry(place.host.clone()).or_insert_with(|| empty.clone()).flows.push(order);
             }
         }
@@ -116,6 +125,7 @@ impl TestPlan {
 
 #[cfg(test)]
 mod tests {
+    use super::super::test_file::SendWords;
     use super::*;
 
     fn test(flows: &[(&str, &str)]) -> TestFile {
@@ -136,10 +146,26 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_of_several_has_as_many_numbers() {
+        let mut test = test(&[("h1/a", "h2/a"), ("h1/a", "h3/a"), ("h2/a", "h3/b")]);
+        test.flows[1].send = SendWords::Text("--flows 1000 --size 74".to_owned());
+        let orders = TestPlan::of(&test, 1).unwrap().orders(&test);
+        let numbers = |host: &str| -> Vec<u32> {
+            orders[&host.parse().unwrap()].flows.iter().map(|flow| flow.number).collect()
+        };
+        assert_eq!((numbers("h1"), numbers("h3")), (vec![0, 1], vec![1, 1001]));
+    }
+
+    #[test]
     fn flows_that_have_no_number_are_refused() {
         let mut test = test(&[("h1/a", "h2/a")]);
-        test.flows = vec![test.flows[0].clone(); FLOWS_MAX + 1];
+        test.flows = vec![test.flows[0].clone(); 1 + NUMBERS_MAX as usize];
         let refusal = TestPlan::of(&test, 1).unwrap_err().to_string();
-        assert!(refusal.contains("65537 flows, and at most 65536"), "{refusal}");
+        assert!(refusal.contains("more than 65536 flows"), "{refusal}");
+        test.flows.truncate(2);
+        test.flows[0].send = SendWords::Text("--flows 65536".to_owned());
+        assert!(TestPlan::of(&test, 1).is_err());
+        test.flows.truncate(1);
+        assert!(TestPlan::of(&test, 1).is_ok());
     }
 }

@@ -20,6 +20,8 @@ const ALLOWED: &[&str] = &[
     "size",
     "imix",
     "random",
+    "flows",
+    "flow_len",
     "vlan",
     "vlan_prio",
     "vlan_dei",
@@ -64,8 +66,6 @@ struct FlowWords {
 pub(crate) struct FlowArgs {
     /// The arguments of `send`.
     pub(crate) args: send::Args,
-    /// The rate.
-    pub(crate) rate: Rate,
 }
 
 /// Parses the words of a flow on `device`, which is sent for `duration` at most.
@@ -96,8 +96,8 @@ pub(crate) fn parse(words: &[String], device: &str, duration: Nanos) -> Result<F
     }
     args.duration = Some(duration);
     args.quiet = true;
-    let rate = Rate::of(&args).map_err(|failure| failure.to_string().trim().to_owned())?;
-    Ok(FlowArgs { args, rate })
+    Rate::of(&args).map_err(|failure| failure.to_string().trim().to_owned())?;
+    Ok(FlowArgs { args })
 }
 
 impl FlowArgs {
@@ -111,18 +111,23 @@ impl FlowArgs {
         self.args.dst.is_some() || self.args.dst_mac.is_some()
     }
 
-    /// The addresses that frames are sent to, those in tunnels included.
-    pub(crate) fn destinations(&self) -> Vec<(IpAddr, IpAddr)> {
-        let both = |addresses: Addresses| match addresses {
-            Addresses::V4(v4) => (v4.first.into(), v4.last.into()),
-            Addresses::V6(v6) => (v6.first.into(), v6.last.into()),
-        };
-        let one = |address: Ipv4Addr| (IpAddr::from(address), IpAddr::from(address));
-        let outer = self.args.dst.map_or(one(Ipv4Addr::new(198, 18, 0, 1)), both);
-        let is_tunnel = self.args.vxlan.is_some() || self.args.gre;
-        let inner = self.args.inner_dst.map_or(one(Ipv4Addr::new(198, 19, 0, 2)), both);
-        [Some(outer), is_tunnel.then_some(inner)].into_iter().flatten().collect()
+    /// Numbers that its frames carry: one, or that of each of its flows.
+    pub(crate) fn number_count(&self) -> u32 {
+        self.args.flows.unwrap_or(1)
     }
+}
+
+/// The addresses that frames are sent to, those in tunnels included.
+pub(crate) fn destinations(args: &send::Args) -> Vec<(IpAddr, IpAddr)> {
+    let both = |addresses: Addresses| match addresses {
+        Addresses::V4(v4) => (v4.first.into(), v4.last.into()),
+        Addresses::V6(v6) => (v6.first.into(), v6.last.into()),
+    };
+    let one = |address: Ipv4Addr| (IpAddr::from(address), IpAddr::from(address));
+    let outer = args.dst.map_or(one(Ipv4Addr::new(198, 18, 0, 1)), both);
+    let is_tunnel = args.vxlan.is_some() || args.gre;
+    let inner = args.inner_dst.map_or(one(Ipv4Addr::new(198, 19, 0, 2)), both);
+    [Some(outer), is_tunnel.then_some(inner)].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -140,8 +145,8 @@ mod tests {
             parsed("--dst 198.18.0.2-198.18.0.9 --pps 2M --size 64 --count 10 -l 80 --vxlan 7").unwrap();
         assert_eq!((flow.count(), flow.args.device.as_str()), (Some(10), "eth1"));
         let address = |last: u8| IpAddr::from([198, 18, 0, last]);
-        assert_eq!(flow.destinations()[0], (address(2), address(9)));
-        assert_eq!(flow.destinations()[1].0, IpAddr::from([198, 19, 0, 2]));
+        assert_eq!(destinations(&flow.args)[0], (address(2), address(9)));
+        assert_eq!(destinations(&flow.args)[1].0, IpAddr::from([198, 19, 0, 2]));
         assert!(parsed("").unwrap().count().is_none());
     }
 

@@ -195,6 +195,11 @@ impl Packets {
         lens().sum::<usize>() / lens().count().max(1)
     }
 
+    /// Longest frame, in bytes without FCS.
+    pub fn len_max(&self) -> usize {
+        self.lengths.iter().flatten().map(|spec| spec.template.len()).max().unwrap_or(0)
+    }
+
     /// The packets that thread `index` of a run sends; `None` if `cpu()` leaves it none.
     pub fn of_thread(&self, index: u32) -> Option<GeneralPlan> {
         let is_its_own = |spec: &&FrameSpec| spec.cpus.as_ref().is_none_or(|cpus| cpus.contains(&index));

@@ -59,10 +59,15 @@ pub fn prepare(
     seed: u64,
     measured: Option<u16>,
 ) -> Result<Vec<Stream>, Failure> {
+    if let Some(entry) = entries.iter().find(|entry| measured.is_some() && entry.args.flows.is_some()) {
+        let act = format!("measure stream {}", entry.name);
+        return Err(Failure::usage(act, "each stream is one flow, and it has flows of its own"));
+    }
     prepare_numbered((0..).zip(entries).collect(), run, facts, seed, measured)
 }
 
-/// Like [`prepare`], for streams with these numbers.
+/// Like [`prepare`], for streams with these numbers. A measured stream with flows of its own
+/// (`--flows`) has as many numbers, from its own on.
 ///
 /// # Errors
 /// Those of [`prepare`].
@@ -172,9 +177,6 @@ fn sign(entry: &mut StreamEntry, is_own: bool, run: u16) -> Result<(), Failure> 
     if entry.args.clone_skb.is_some_and(|copies| copies > 1) {
         return Err(Failure::usage(act(), "its frames are repeated, and copies are duplicates"));
     }
-    if entry.args.flows.is_some() {
-        return Err(Failure::usage(act(), "each stream is one flow, and it has flows of its own"));
-    }
     if is_own {
         (entry.args.signature, entry.args.run) = (Some(SignatureName::Mark), Some(run));
     }
@@ -281,6 +283,7 @@ impl Stream {
         if self.is_measured {
             // Missing numbers count from 0 on, as in longer signatures and marks.
             request.cursor.seq_num = 0;
+            request.plan.signature.flow_first = self.index;
         }
         // Streams keep their offsets to each other.
         request.limits.starts_with_first_frame = false;

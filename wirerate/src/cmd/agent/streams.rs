@@ -1,0 +1,57 @@
+//! The flows of a port as streams of `send`.
+
+use super::config::AgentPort;
+use super::limits;
+use crate::cmd::fleet::words;
+use crate::cmd::send::args::Args;
+use crate::cmd::send::streams::{self, Stream, StreamEntry};
+use crate::outcome::Failure;
+use crate::units::Nanos;
+use fleet::{FlowOrder, Prepare};
+use packet::DeviceFacts;
+
+/// Prepares the flows that a port sends, for a device with these `facts`.
+///
+/// # Errors
+/// The words or the limits of the port refuse a flow.
+pub(super) fn sent(
+    port: &AgentPort,
+    orders: &[&FlowOrder],
+    prepare: &Prepare,
+    facts: &DeviceFacts,
+) -> Result<Vec<Stream>, Failure> {
+    let streams = planned(port, orders, prepare, facts)?;
+    limits::check(port, &streams)
+        .map_err(|why| Failure::usage(format!("send on port {}", port.name), why))?;
+    Ok(streams)
+}
+
+/// Prepares flows that another port may send.
+///
+/// # Errors
+/// The words refuse a flow.
+pub(super) fn planned(
+    port: &AgentPort,
+    orders: &[&FlowOrder],
+    prepare: &Prepare,
+    facts: &DeviceFacts,
+) -> Result<Vec<Stream>, Failure> {
+    let usage = |why: String| Failure::usage(format!("use port {}", port.name), why);
+    let arguments = |words: &[String]| -> Result<Args, Failure> {
+        let flow = words::parse(words, port.device(), Nanos(prepare.duration_ns)).map_err(usage)?;
+        Ok(Args { netns: port.netns.clone(), ..flow.args })
+    };
+    let entry = |order: &&FlowOrder| -> Result<(u32, StreamEntry), Failure> {
+        let entry = StreamEntry {
+            name: order.id.to_string(),
+            args: arguments(&order.send)?,
+            frame: None,
+            start_ns: 0,
+            weight: None,
+            burst: None,
+        };
+        Ok((order.number, entry))
+    };
+    let entries = orders.iter().map(entry).collect::<Result<_, _>>()?;
+    streams::prepare_numbered(entries, &arguments(&[])?, facts, prepare.seed, Some(prepare.mark))
+}
