@@ -147,6 +147,8 @@ pub struct PortStatus {
     pub state: String,
     /// It carries the default route, so nothing is sent on it.
     pub is_default_route: bool,
+    /// The engine that sends plain frames on it; `None` if none can, or it was not up yet.
+    pub engine: Option<String>,
     /// The run that has it.
     pub run: Option<FleetName>,
 }
@@ -164,6 +166,10 @@ pub struct HostStatus {
     pub time_ns: u64,
     /// Its clock.
     pub clock: HostClock,
+    /// The program that synchronizes its clock, if a known one runs.
+    pub clock_daemon: Option<String>,
+    /// Seconds by which its TAI is ahead of UTC; 0 if no program has set it.
+    pub tai_offset_s: i32,
     /// Its ports.
     pub ports: Vec<PortStatus>,
 }

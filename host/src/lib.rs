@@ -69,5 +69,5 @@ pub use route::NextHop;
 pub use rtnl_write::VethEnd;
 pub use stack::{LinkId, Stack};
 pub use stamp_config::StampConfig;
-pub use start_time::{ClockQuality, StartTime};
+pub use start_time::{ClockQuality, StartTime, clock_daemon};
 pub use xdp::XdpFeatures;

@@ -3,6 +3,8 @@
 
 use crate::clock::{ClockOffset, realtime_ns};
 use crate::sys;
+use std::collections::BTreeSet;
+use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -53,21 +55,53 @@ pub struct ClockQuality {
     pub is_synchronized: bool,
     /// Maximum error against UTC. Without synchronization the kernel counts up to 16 s.
     pub bound_ns: u64,
+    /// How much `CLOCK_TAI` is ahead of `CLOCK_REALTIME`; 0 if no daemon has set it.
+    pub tai_offset_s: i32,
 }
 
 impl ClockQuality {
     /// Queries it now. A kernel that refuses has no synchronized clock.
     pub fn now() -> Self {
-        let (state, status, maxerror_us) = sys::clock_state();
+        let sys::ClockState { state, status, max_error_us, tai_offset_s } = sys::clock_state();
         let is_synchronized = state >= 0 && state != libc::TIME_ERROR && status & libc::STA_UNSYNC == 0;
-        Self { is_synchronized, bound_ns: maxerror_us.saturating_mul(1000) }
+        Self { is_synchronized, bound_ns: max_error_us.saturating_mul(1000), tai_offset_s }
     }
+}
+
+/// Programs that synchronize the clock, PTP first, by their names in `/proc/PID/comm`, which has 15
+/// bytes.
+const CLOCK_DAEMONS: [(&str, &str); 6] = [
+    ("phc2sys", "phc2sys"),
+    ("ptp4l", "ptp4l"),
+    ("chronyd", "chronyd"),
+    ("ntpd", "ntpd"),
+    ("systemd-timesyn", "systemd-timesyncd"),
+    ("timemaster", "timemaster"),
+];
+
+/// The program that synchronizes the clock of this host, if a known one runs here.
+pub fn clock_daemon() -> Option<&'static str> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let names = processes.filter_map(|process| fs::read_to_string(process.path().join("comm")).ok());
+    first_daemon(&names.map(|name| name.trim_end().to_owned()).collect())
+}
+
+fn first_daemon(running: &BTreeSet<String>) -> Option<&'static str> {
+    CLOCK_DAEMONS.iter().find(|(comm, _)| running.contains(*comm)).map(|(_, name)| *name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::monotonic_ns;
+
+    #[test]
+    fn the_daemon_with_the_best_clock_is_named() {
+        let daemon = |names: &[&str]| first_daemon(&names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(daemon(&["sh", "ptp4l", "chronyd", "phc2sys"]), Some("phc2sys"));
+        assert_eq!(daemon(&["systemd-timesyn"]), Some("systemd-timesyncd"));
+        assert_eq!(daemon(&["sh"]), None);
+    }
 
     #[test]
     fn a_time_is_the_same_instant_on_both_clocks() {

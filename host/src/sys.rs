@@ -26,15 +26,28 @@ pub(crate) fn knows_sockets(family: i32) -> bool {
     true
 }
 
-/// State, status and maximum error in microseconds of `CLOCK_REALTIME` (adjtimex(2)); the state is
-/// -1 if the kernel refuses.
-pub(crate) fn clock_state() -> (i32, i32, u64) {
+/// What the kernel says about `CLOCK_REALTIME` (adjtimex(2)).
+pub(crate) struct ClockState {
+    /// -1 if the kernel refuses.
+    pub(crate) state: i32,
+    pub(crate) status: i32,
+    pub(crate) max_error_us: u64,
+    /// How much `CLOCK_TAI` is ahead.
+    pub(crate) tai_offset_s: i32,
+}
+
+pub(crate) fn clock_state() -> ClockState {
     // SAFETY: `struct timex` is plain integers, for which zeros are valid.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: with `modes` 0 the call changes nothing; it writes one `struct timex`, which `timex`
     // is; it is ours alone and outlives the call.
     let state = unsafe { libc::adjtimex(&raw mut timex) };
-    (state, timex.status, u64::try_from(timex.maxerror).unwrap_or(0))
+    ClockState {
+        state,
+        status: timex.status,
+        max_error_us: u64::try_from(timex.maxerror).unwrap_or(0),
+        tai_offset_s: timex.tai,
+    }
 }
 
 /// `struct ethtool_drvinfo`.

@@ -45,7 +45,7 @@ pub struct StartReport {
 
 /// The clock of this host, as its kernel describes it.
 pub fn host_clock() -> HostClock {
-    let ClockQuality { is_synchronized, bound_ns } = ClockQuality::now();
+    let ClockQuality { is_synchronized, bound_ns, .. } = ClockQuality::now();
     HostClock { is_synchronized, bound_ns }
 }
 

@@ -5,7 +5,7 @@
 
 use super::config::AgentFile;
 use super::host_run::{AgentClock, AgentOrder, HostRun};
-use super::status::{boot_id, status};
+use super::status::{KeptFacts, boot_id, status};
 use crate::cmd::fleet::unusable_hub;
 use crate::outcome::{Failure, Outcome};
 use crate::start_at::host_clock;
@@ -73,6 +73,7 @@ struct Agent {
     aborted: VecDeque<FleetName>,
     /// Counts that are not delivered yet, one task per run.
     deliveries: tokio::task::JoinSet<()>,
+    facts: KeptFacts,
 }
 
 pub(super) async fn serve(
@@ -99,6 +100,7 @@ pub(super) async fn serve(
         waiting: Vec::new(),
         aborted: VecDeque::new(),
         deliveries: tokio::task::JoinSet::new(),
+        facts: KeptFacts::default(),
     };
     let mut announcements = interval(ANNOUNCE_INTERVAL);
     let mut polls = interval(POLL_INTERVAL);
@@ -141,7 +143,7 @@ impl Agent {
             active.ports.iter().map(|port| (port.clone(), run.clone())).collect()
         };
         let busy: BTreeMap<FleetName, FleetName> = self.runs.iter().flat_map(busy).collect();
-        let status = status(&self.file, self.clock, &busy);
+        let status = status(&self.file, self.clock, &busy, &mut self.facts);
         // The next one follows.
         let _ = self.hub.announce(&status).await;
         Ok(())

@@ -2,17 +2,53 @@
 
 use super::config::{AgentFile, AgentPort};
 use super::host_run::AgentClock;
+use crate::cmd::doctor;
 use crate::cmd::send::device::TxDevice;
 use crate::start_at::host_clock;
 use fleet::{FleetName, HostStatus, PortStatus};
+use host::ClockQuality;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// Identifies the running kernel.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// A daemon for the clock may start later than the agent.
+const DAEMON_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// The number of this boot; empty if the kernel does not tell it.
 pub(super) fn boot_id() -> String {
     std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned()
+}
+
+/// Facts that take long to find out, so they are kept from one announcement to the next.
+#[derive(Debug, Default)]
+pub(super) struct KeptFacts {
+    /// The device of each port by its number, and the engine for it.
+    engines: BTreeMap<FleetName, (u32, Option<String>)>,
+    clock_daemon: Option<String>,
+    looked: Option<Instant>,
+}
+
+impl KeptFacts {
+    /// The program that synchronizes the clock.
+    fn clock_daemon(&mut self) -> Option<String> {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= DAEMON_AGE_MAX) {
+            self.looked = Some(Instant::now());
+            self.clock_daemon = host::clock_daemon().map(str::to_owned);
+        }
+        self.clock_daemon.clone()
+    }
+
+    /// The engine for a port. It is probed once, while there is no run (`may_probe`): probing takes
+    /// some of what a run needs.
+    fn engine(&mut self, port: &AgentPort, device: &TxDevice, may_probe: bool) -> Option<String> {
+        let known = self.engines.get(&port.name).filter(|(index, _)| *index == device.link.index);
+        if known.is_none() && may_probe && device.link.has_carrier() {
+            let engine = doctor::engine_of(device).ok().flatten().map(str::to_owned);
+            self.engines.insert(port.name.clone(), (device.link.index, engine));
+        }
+        self.engines.get(&port.name).and_then(|(_, engine)| engine.clone())
+    }
 }
 
 /// The host now; `busy` has the ports that a run has.
@@ -20,18 +56,29 @@ pub(super) fn status(
     file: &AgentFile,
     clock: AgentClock,
     busy: &BTreeMap<FleetName, FleetName>,
+    facts: &mut KeptFacts,
 ) -> HostStatus {
+    let may_probe = busy.is_empty();
+    let mut port = |port: &AgentPort| port_status(port, busy.get(&port.name), facts, may_probe);
+    let ports = file.ports.iter().map(&mut port).collect();
     HostStatus {
         host: file.host.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         boot_id: boot_id(),
         time_ns: clock.now_ns(),
         clock: host_clock(),
-        ports: file.ports.iter().map(|port| port_status(port, busy.get(&port.name))).collect(),
+        clock_daemon: facts.clock_daemon(),
+        tai_offset_s: ClockQuality::now().tai_offset_s,
+        ports,
     }
 }
 
-fn port_status(port: &AgentPort, run: Option<&FleetName>) -> PortStatus {
+fn port_status(
+    port: &AgentPort,
+    run: Option<&FleetName>,
+    facts: &mut KeptFacts,
+    may_probe: bool,
+) -> PortStatus {
     let status = PortStatus {
         name: port.name.clone(),
         device: port.device().to_owned(),
@@ -42,6 +89,7 @@ fn port_status(port: &AgentPort, run: Option<&FleetName>) -> PortStatus {
         speed_bps: None,
         state: if port.dry { "dry" } else { "missing" }.to_owned(),
         is_default_route: false,
+        engine: None,
         run: run.cloned(),
     };
     if port.dry {
@@ -66,6 +114,7 @@ fn port_status(port: &AgentPort, run: Option<&FleetName>) -> PortStatus {
         speed_bps: device.stack.speed_bps(device.link.index).ok().flatten(),
         state: state.to_owned(),
         is_default_route: device.stack.carries_default_route(&device.link).unwrap_or(false),
+        engine: facts.engine(port, &device, may_probe),
         ..status
     }
 }

@@ -157,6 +157,15 @@ fn listed(netns: &Netns, stack: &Stack, link: &Link) -> Result<DeviceRow, Failur
     })
 }
 
+/// The engine that `send` takes for plain frames on a device, if one can be used.
+///
+/// # Errors
+/// Refused by the host.
+pub(crate) fn engine_of(device: &TxDevice) -> Result<Option<&'static str>, Failure> {
+    let statuses = probe(device, nearest_cpus(device, None, 1)?[0])?;
+    Ok(engines::engine_choice(&statuses).name)
+}
+
 /// Probes all engines with plain frames from one CPU.
 fn probe(device: &TxDevice, cpu: u32) -> Result<Vec<EngineStatus>, Failure> {
     let mut config = Config { dst_mac: NOWHERE, dst_min: Some(NOWHERE_V4), ..Config::default() };

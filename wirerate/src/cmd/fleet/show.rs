@@ -32,17 +32,26 @@ pub(super) fn hosts(hosts: &[HostStatus], json: bool) -> Result<Outcome, Failure
     }
     let mut text = String::new();
     for host in hosts {
-        let clock = match host.clock.is_synchronized {
-            true => format!("clock synchronized within {}", human_duration(host.clock.bound_ns)),
-            false => "clock not synchronized".to_owned(),
-        };
-        text += &format!("{}: wirerate {}, {clock}\n", host.host, host.version);
+        text += &format!("{}: wirerate {}, {}\n", host.host, host.version, clock_text(host));
         for port in &host.ports {
             text += &format!("  {}\n", port_line(port));
         }
     }
     out::text(&text)?;
     Ok(Outcome::Done)
+}
+
+fn clock_text(host: &HostStatus) -> String {
+    let by = host.clock_daemon.as_ref().map(|daemon| format!(" by {daemon}")).unwrap_or_default();
+    let clock = match host.clock.is_synchronized {
+        true => format!("clock synchronized{by} within {}", human_duration(host.clock.bound_ns)),
+        false if by.is_empty() => "clock not synchronized".to_owned(),
+        false => format!("clock not synchronized{by} yet"),
+    };
+    match host.tai_offset_s {
+        0 => clock,
+        seconds => format!("{clock}, TAI {seconds} s ahead"),
+    }
 }
 
 fn port_line(port: &PortStatus) -> String {
@@ -54,7 +63,9 @@ fn port_line(port: &PortStatus) -> String {
     let speed = port.speed_bps.map(|bps| human_bps(bps as f64));
     let run = port.run.as_ref().map(|run| format!("in use by run {run}"));
     let route = port.is_default_route.then(|| "default route, so nothing is sent on it".to_owned());
-    let parts = [netns, port.driver.clone(), speed, port.mac.clone(), port.address.clone(), route, run];
+    let engine = port.engine.as_ref().map(|engine| format!("sends by {engine}"));
+    let (mac, address) = (port.mac.clone(), port.address.clone());
+    let parts = [netns, port.driver.clone(), speed, mac, address, engine, route, run];
     parts.into_iter().flatten().for_each(|part| line += &format!(", {part}"));
     line
 }
