@@ -3,11 +3,13 @@
 //! account.
 
 use crate::last_words::LastWords;
-use crate::message::{CountedFlow, HostOrder, ReceiverFigures, RunEnd, RunPlan, Stat};
+use crate::message::{CountedFlow, HostOrder, PlannedFlow, ReceiverFigures, RunEnd, RunPlan, Stat};
 use crate::name::{FleetName, PortPlace};
+use crate::seconds::SecondAccount;
 use measure::{HistogramLog, PERCENTILES};
 use report::human::{human_count, human_duration};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Flows in the text; the others are in JSON.
@@ -157,6 +159,8 @@ pub struct RunAccount {
     pub received: CountBounds,
     /// Sum of all flows.
     pub lost: CountBounds,
+    /// The frames of each second since the start, of all flows. After an hour there are no more.
+    pub seconds: Vec<SecondAccount>,
     /// The flows.
     pub flows: Vec<FlowAccount>,
     /// The hosts.
@@ -213,6 +217,7 @@ impl RunAccount {
             sent: sum(|flow| flow.sent_bounds),
             received: sum(|flow| flow.received_bounds),
             lost: sum(|flow| flow.lost_bounds),
+            seconds: seconds(plan, words),
             flows,
             hosts,
             latency,
@@ -238,7 +243,11 @@ fn host(order: &HostOrder, words: &LastWords) -> HostAccount {
                 let why = order.why.as_deref().unwrap_or("for an unknown reason");
                 Some(why.to_owned())
             }
-            stat => stat.and_then(|stat| stat.why.clone()),
+            stat => {
+                let unreadable = words.why_unreadable(&order.host);
+                let why = unreadable.map(|why| format!("its newest counts cannot be read: {why}"));
+                why.or_else(|| stat.and_then(|stat| stat.why.clone()))
+            }
         },
         last_number: stat.map_or(0, |stat| stat.number),
         last_time_ns: stat.map(|stat| stat.time_ns),
@@ -334,6 +343,17 @@ fn start(plan: &RunPlan, hosts: &[HostAccount]) -> StartAccount {
     StartAccount { start_at_ns: plan.start_at_ns, spread_ns: late.max(), clocks_ns }
 }
 
+fn seconds(plan: &RunPlan, words: &LastWords) -> Vec<SecondAccount> {
+    let armed = plan.hosts.iter().filter(|host| host.is_armed).map(|host| &host.host);
+    let armed: BTreeSet<&FleetName> = armed.collect();
+    let hosts = |of: fn(&PlannedFlow) -> &PortPlace| -> Vec<&FleetName> {
+        let hosts: BTreeSet<&FleetName> = plan.flows.iter().map(|flow| &of(flow).host).collect();
+        hosts.intersection(&armed).copied().collect()
+    };
+    let (senders, receivers) = (hosts(|flow| &flow.from), hosts(|flow| &flow.to));
+    words.ticks.seconds(plan.start_at_ns, plan.duration_ns, &senders, &receivers)
+}
+
 fn stats<'a>(plan: &'a RunPlan, words: &'a LastWords) -> impl Iterator<Item = &'a Stat> {
     plan.hosts.iter().filter_map(|host| words.of(&host.host))
 }
@@ -416,6 +436,9 @@ impl fmt::Display for RunAccount {
             row("latency", &text)?;
         }
         row("start", &self.start)?;
+        if let Some(text) = per_second(&self.seconds) {
+            row("per second", &text)?;
+        }
         for flow in self.flows.iter().take(FLOWS_SHOWN) {
             let FlowAccount { name, from, to, sent_bounds, received_bounds, lost_bounds, .. } = flow;
             let text = format!(
@@ -431,6 +454,25 @@ impl fmt::Display for RunAccount {
         }
         self.notes.iter().try_for_each(|note| row("note", note))
     }
+}
+
+/// The slowest and the fastest second. The last one is left out: it may be a part of a second.
+fn per_second(seconds: &[SecondAccount]) -> Option<String> {
+    let whole = seconds.split_last()?.1;
+    let range = |of: fn(&SecondAccount) -> Option<u64>| {
+        let known: Vec<u64> = whole.iter().filter_map(of).collect();
+        let Some((min, max)) = known.iter().min().zip(known.iter().max()) else {
+            return "unknown".to_owned();
+        };
+        let range = format!("{} to {}", human_count(*min), human_count(*max));
+        match whole.len() - known.len() {
+            0 => range,
+            unknown => format!("{range} ({unknown} of {} seconds unknown)", whole.len()),
+        }
+    };
+    (whole.len() > 1).then(|| {
+        format!("sent {}, received {}", range(|second| second.sent), range(|second| second.received))
+    })
 }
 
 impl fmt::Display for StartAccount {
@@ -570,6 +612,49 @@ mod tests {
         let text = account.to_string();
         assert!(text.contains("h1: lost; last report 2, 3.200 s after the start"), "{text}");
         assert!(text.contains("sent 60 to 100, received 60, lost 0 to 40"), "{text}");
+    }
+
+    #[test]
+    fn a_host_whose_counts_cannot_be_read_is_partial_and_the_others_are_exact() {
+        let mut words = LastWords::default();
+        words.hear(stat("h1", 4, sent(100), DONE));
+        words.cannot_read(name("h2"), "not JSON".to_owned());
+        words.cannot_read(name("h1"), "the last one is here".to_owned());
+        let account = RunAccount::of(&plan(), &words);
+        assert_eq!((account.verdict, account.flows[0].sent), (RunVerdict::Partial, Some(100)));
+        assert_eq!((account.flows[0].lost, account.hosts[0].is_whole), (None, true));
+        assert_eq!(account.hosts[1].why.as_deref(), Some("its newest counts cannot be read: not JSON"));
+        let text = account.to_string();
+        assert!(text.contains("host       h2: its newest counts cannot be read: not JSON\n"), "{text}");
+        // The stream has what the controller has not heard, or the other way round.
+        let mut heard = LastWords::default();
+        heard.hear(stat("h2", 3, received(60), None));
+        heard.merge(words);
+        let text = RunAccount::of(&plan(), &heard).to_string();
+        let expected = "h2: lost, its newest counts cannot be read: not JSON; last report 3, 3.200 s after";
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn the_slowest_and_the_fastest_second_are_shown() {
+        let mut words = LastWords::default();
+        for (number, count) in [(1, 30), (2, 70), (3, 100)] {
+            let at = |host, counts, end| {
+                let time_ns = (5 + u64::from(number)) * 1_000_000_000 - if number == 3 { 1 } else { 0 };
+                Stat { time_ns, ..stat(host, number, counts, end) }
+            };
+            let end = DONE.filter(|_| number == 3);
+            words.hear(at("h1", sent(count), end));
+            words.hear(at("h2", received(count), end));
+        }
+        let account = RunAccount::of(&RunPlan { duration_ns: 3_000_000_000, ..plan() }, &words);
+        let sent: Vec<_> = account.seconds.iter().map(|second| second.sent).collect();
+        assert_eq!(sent, [Some(30), Some(40), Some(30)]);
+        let text = account.to_string();
+        assert!(text.contains("  per second sent 30 to 40, received 30 to 40\n"), "{text}");
+        let seconds = [Some(7), Some(9), None, None].map(|sent| SecondAccount { sent, received: None });
+        let text = "sent 7 to 9 (1 of 3 seconds unknown), received unknown";
+        assert_eq!(per_second(&seconds).as_deref(), Some(text));
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod last_words;
 mod message;
 mod name;
 mod readiness;
+mod seconds;
 pub mod subject;
 mod watching;
 

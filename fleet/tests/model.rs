@@ -3,7 +3,7 @@
 
 use fleet::{
     AgentRun, AgentState, CountedFlow, FleetName, FlowOrder, FlowRole, Go, HostOrder, LastWords, PlannedFlow,
-    Prepare, RunAccount, RunEnd, RunPlan, RunStep, RunVerdict, Stat, decode, encode,
+    Prepare, RunAccount, RunEnd, RunPlan, RunStep, RunVerdict, SecondAccount, Stat, decode, encode,
 };
 use packet::Rng;
 
@@ -204,6 +204,9 @@ fn an_account_never_claims_more_than_it_knows() {
     });
 }
 
+const SENT: fn(&SecondAccount) -> Option<u64> = |second| second.sent;
+const RECEIVED: fn(&SecondAccount) -> Option<u64> = |second| second.received;
+
 fn check(account: &RunAccount, plan: &RunPlan, words: &LastWords, truth: &[Truth]) {
     let has_all = plan.hosts.iter().all(|host| words.has_last(&host.host));
     assert!(account.verdict != RunVerdict::Whole || has_all, "whole without all last words: {account:?}");
@@ -211,6 +214,10 @@ fn check(account: &RunAccount, plan: &RunPlan, words: &LastWords, truth: &[Truth
     let (sent, received) = (sum(|truth| truth.sent), sum(|truth| truth.received));
     assert!(account.sent.min <= sent && account.received.min <= received, "sums above the truth");
     assert!(account.sent.max.is_none_or(|max| max >= sent), "{account:?}");
+    for (of, truth) in [(SENT, sent), (RECEIVED, received)] {
+        let known: u64 = account.seconds.iter().filter_map(of).sum();
+        assert!(known <= truth && (!has_all || known == truth), "{known} of {truth} by second: {account:?}");
+    }
     for (flow, truth) in account.flows.iter().zip(truth) {
         let lost = truth.sent - truth.received;
         let exact = [(flow.sent, truth.sent), (flow.received, truth.received)];

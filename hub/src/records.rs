@@ -4,14 +4,18 @@ use crate::connection::Hub;
 use crate::error::HubError;
 use crate::requests::OrderKind;
 use async_nats::Subscriber;
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{self, LastRawMessageErrorKind, StorageType};
+use bytes::Bytes;
 use fleet::subject::{self, HOSTS_BUCKET, KEPT, RUNS_STREAM};
 use fleet::{
-    AbortRequest, AgentAnswer, FleetName, HostStatus, LastWords, Message, RunPlan, Stat, decode, encode,
+    AbortRequest, AgentAnswer, FleetName, HostStatus, LastWords, Message, RunPlan, SECONDS_MAX, Stat, decode,
+    encode,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// A host that has announced nothing for this time is forgotten.
 const HOST_AGE_MAX: Duration = Duration::from_secs(6);
@@ -19,6 +23,8 @@ const HOST_AGE_MAX: Duration = Duration::from_secs(6);
 const RUN_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Bytes of all runs; the oldest are forgotten beyond.
 const RUNS_BYTES_MAX: i64 = 1 << 28;
+/// The next message of those that the hub has is here within this time.
+const NEXT_MAX: Duration = Duration::from_secs(5);
 /// Counts that are delivered again within this time are kept once.
 const DUPLICATES: Duration = Duration::from_secs(600);
 
@@ -150,23 +156,60 @@ impl Hub {
     /// # Errors
     /// There is none, or no connection.
     pub async fn plan(&self, run: &FleetName) -> Result<RunPlan, HubError> {
-        match self.newest::<RunPlan>(&subject::plan(run)).await? {
-            Some(plan) => Ok(plan),
-            None => Err(HubError::NoRun(run.to_string())),
-        }
+        let bytes = self.newest(&subject::plan(run)).await?;
+        let bytes = bytes.ok_or_else(|| HubError::NoRun(run.to_string()))?;
+        decode(&bytes).map_err(HubError::at("read the plan of the run"))
     }
 
-    /// The newest counts of all hosts of a plan.
+    /// The newest counts of all hosts of a plan, and those of each second. Newest counts that cannot
+    /// be read are noted.
     ///
     /// # Errors
-    /// No connection, or counts that cannot be read.
+    /// No connection.
     pub async fn last_words(&self, plan: &RunPlan) -> Result<LastWords, HubError> {
-        let subjects = plan.hosts.iter().map(|host| subject::stat(&plan.run, &host.host));
-        let newest: FuturesUnordered<_> =
-            subjects.map(|subject| async move { (self.newest::<Stat>(&subject).await, subject) }).collect();
+        let newest = |host: &FleetName| {
+            let (host, subject) = (host.clone(), subject::stat(&plan.run, host));
+            async move { (self.newest(&subject).await, host, subject) }
+        };
+        let newest: FuturesUnordered<_> = plan.hosts.iter().map(|host| newest(&host.host)).collect();
+        let mut words = self.seconds(plan).await?;
+        for (bytes, host, subject) in newest.collect::<Vec<_>>().await {
+            let Some(bytes) = bytes? else { continue };
+            match decode(&bytes) {
+                Ok(stat) if is_of(&stat, &subject) => drop(words.hear(stat)),
+                Ok(stat) => {
+                    words.cannot_read(
+                        host,
+                        format!("they say that they are of {} in {}", stat.host, stat.run),
+                    );
+                }
+                Err(why) => words.cannot_read(host, why.to_string()),
+            }
+        }
+        Ok(words)
+    }
+
+    /// The counts of the first hour of a plan.
+    async fn seconds(&self, plan: &RunPlan) -> Result<LastWords, HubError> {
+        let at = "read the counts of each second";
+        let stream = self.jetstream.get_stream_no_info(RUNS_STREAM).await.map_err(HubError::at(at))?;
+        let config = pull::OrderedConfig {
+            filter_subject: subject::stats(&plan.run),
+            deliver_policy: DeliverPolicy::All,
+            ..pull::OrderedConfig::default()
+        };
+        let mut consumer = stream.create_consumer(config).await.map_err(HubError::at(at))?;
+        let pending = consumer.info().await.map_err(HubError::at(at))?.num_pending;
+        let count_max = plan.hosts.len() as u64 * u64::from(SECONDS_MAX);
+        let mut messages = consumer.messages().await.map_err(HubError::at(at))?;
         let mut words = LastWords::default();
-        for (stat, subject) in newest.collect::<Vec<_>>().await {
-            if let Some(stat) = stat?.filter(|stat| is_of(stat, &subject)) {
+        for _ in 0..pending.min(count_max) {
+            let message = timeout(NEXT_MAX, messages.next()).await.map_err(HubError::at(at))?;
+            let Some(message) = message else { break };
+            let message = message.map_err(HubError::at(at))?;
+            if let Ok(stat) = decode(&message.payload)
+                && is_of(&stat, &message.subject)
+            {
                 words.hear(stat);
             }
         }
@@ -194,11 +237,12 @@ impl Hub {
         Ok(plans)
     }
 
-    async fn newest<M: Message>(&self, subject: &str) -> Result<Option<M>, HubError> {
+    /// The newest message that the stream keeps for a subject.
+    async fn newest(&self, subject: &str) -> Result<Option<Bytes>, HubError> {
         let at = "read from the stream of runs";
         let stream = self.jetstream.get_stream_no_info(RUNS_STREAM).await.map_err(HubError::at(at))?;
         match stream.get_last_raw_message_by_subject(subject).await {
-            Ok(message) => decode(&message.payload).map(Some).map_err(HubError::at(at)),
+            Ok(message) => Ok(Some(message.payload)),
             Err(why) if why.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
             Err(why) => Err(HubError::at(at)(why)),
         }

@@ -6,7 +6,7 @@ use super::{HubArgs, show, unusable_hub};
 use crate::outcome::{Failure, Outcome};
 use crate::start_at::host_clock;
 use crate::stop::Stop;
-use crate::units::{human_duration, utc_time};
+use crate::units::{human_duration, quantity_of, utc_time};
 use fleet::{
     AgentAnswer, AnswerState, Answered, FleetName, Go, LastWords, Notice, Objection, Prepare, Readiness,
     RunAccount, RunPlan, Watching, subject,
@@ -16,7 +16,7 @@ use host::{monotonic_ns, realtime_ns};
 use hub::{CountStream, Hub, OrderKind};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::interval;
 
 /// All hosts must have agreed this long before the start.
@@ -47,7 +47,10 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
     plan.fill_in(&hub.hosts().await.map_err(unusable_hub)?);
     let orders = plan.orders(&test);
     eprintln!("wirerate: run {}: preparing {} hosts", plan.run, orders.len());
+    let asked = Instant::now();
     let readiness = prepare(&hub, &orders, &test, &plan.run).await;
+    let (ready, after) = (readiness.armed().count() as u64, asked.elapsed().as_nanos() as u64);
+    eprintln!("wirerate: {} ready after {}", quantity_of(ready, "host"), human_duration(after));
     show_objections(readiness.objections());
     for objection in readiness.objections() {
         // It may have armed, or still do so: its ports are free for others then.
@@ -74,6 +77,7 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
         abort(&hub, &run.run).await;
         return Err(unusable_hub(why));
     }
+    let asked = Instant::now();
     let refusals = go(&hub, &run).await;
     if !refusals.is_empty() {
         // A host that gets this after its start ends, which an abort does not do.
@@ -95,10 +99,18 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
         }
         return show::account(&RunAccount::of(&run, &LastWords::default()), args.hub.json);
     }
+    let after = human_duration(asked.elapsed().as_nanos() as u64);
+    eprintln!("wirerate: all have agreed after {after}");
     eprintln!("wirerate: starting at {}", utc_time(run.start_at_ns));
-    let words = watch(&hub, counts, &run, test.settle_ms(), stop).await;
+    let mut words = watch(&hub, counts, &run, test.settle_ms(), stop).await;
     // The stream may know more than what arrived here.
-    let words = hub.last_words(&run).await.unwrap_or(words);
+    match hub.last_words(&run).await {
+        Ok(kept) => words.merge(kept),
+        Err(why) => {
+            eprintln!("wirerate: the account has only what arrived here: {why}");
+            eprintln!("  try: wirerate fleet report {}", run.run);
+        }
+    }
     show::account(&RunAccount::of(&run, &words), args.hub.json)
 }
 
