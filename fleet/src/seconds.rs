@@ -1,8 +1,8 @@
 //! Frames of each second of a run, over all hosts.
 //!
 //! Hosts count at about the same times after the start, not exactly: a count at a full second is on
-//! the line between the two counts beside it. Lost messages make this line longer. A count after the
-//! planned end is one at the end: no more is sent then.
+//! the line between the two counts beside it. Lost messages make this line longer. A count after
+//! the planned end is one at the end: no more is sent then.
 
 use crate::message::Stat;
 use crate::name::FleetName;

@@ -161,8 +161,8 @@ impl Hub {
         decode(&bytes).map_err(HubError::at("read the plan of the run"))
     }
 
-    /// The newest counts of all hosts of a plan, and those of each second. Newest counts that cannot
-    /// be read are noted.
+    /// The newest counts of all hosts of a plan, and those of each second. Newest counts that
+    /// cannot be read are noted.
     ///
     /// # Errors
     /// No connection.
