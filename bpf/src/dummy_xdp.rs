@@ -8,13 +8,13 @@
 use crate::xdp::{self, AttachedProgram, XdpMode};
 use crate::{BpfError, sys};
 use libbpf_sys::bpf_insn;
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 const NAME: &str = "wr_pass";
-const C_NAME: &std::ffi::CStr = c"wr_pass";
-/// `r0 = XDP_PASS; exit`.
-const INSTRUCTIONS: [(u8, i32); 2] = [(0xb7, 2), (0x95, 0)];
+const C_NAME: &CStr = c"wr_pass";
+const XDP_PASS: i32 = 2;
 /// Attempts if other processes attach and detach it meanwhile.
 const ATTEMPTS: u32 = 20;
 
@@ -84,9 +84,15 @@ fn attach(ifindex: u32, ifname: &str) -> Result<DummyXdp, BpfError> {
 }
 
 fn load(frags: bool) -> Result<OwnedFd, BpfError> {
-    let instructions = INSTRUCTIONS.map(|(code, imm)| bpf_insn { code, imm, ..bpf_insn::default() });
+    load_constant(C_NAME, XDP_PASS, frags)
+}
+
+/// Loads `r0 = verdict; exit`.
+pub(crate) fn load_constant(name: &CStr, verdict: i32, frags: bool) -> Result<OwnedFd, BpfError> {
+    let instructions = [(0xb7, verdict), (0x95, 0)];
+    let instructions = instructions.map(|(code, imm)| bpf_insn { code, imm, ..bpf_insn::default() });
     let mut log = vec![0; 4096];
-    sys::load_xdp(C_NAME, &instructions, frags, 0, &mut log).map_err(|source| BpfError::Load {
+    sys::load_xdp(name, &instructions, frags, 0, &mut log).map_err(|source| BpfError::Load {
         object: "dummy_xdp",
         reason: source.to_string(),
         log: String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned(),

@@ -15,6 +15,7 @@ mod error;
 mod fault_box;
 mod filter;
 mod general;
+mod live_frames;
 pub mod log;
 mod prebuilt;
 mod receive;
@@ -40,6 +41,7 @@ pub use error::BpfError;
 #[cfg(feature = "fault")]
 pub use fault_box::FaultBox;
 pub use general::GeneralProgram;
+pub use live_frames::live_frame_len_max;
 pub use prebuilt::{PrebuiltResult, PrebuiltSender};
 pub use receive::{Receiver, ReceiverParams};
 pub use reflect_stats::ReflectStats;

@@ -52,9 +52,9 @@ pub use probe::{Probed, probe};
 pub use progress::{GAP_ERROR_OCTAVES, Progress};
 pub use ramp::Ramp;
 pub use replay::{
-    LATE_OCTAVES, OtherDevice, REPLAY_CPUS_MAX, REPLAY_SKB_LEN_MAX, REPLAY_XDP_LEN_MAX, ReplayChange,
-    ReplayControl, ReplayFrame, ReplayProgress, ReplayRequest, ReplayResult, ReplaySource, ReplayStep,
-    SPEED_ONE, replay,
+    LATE_OCTAVES, OtherDevice, REPLAY_CPUS_MAX, REPLAY_SKB_LEN_MAX, ReplayChange, ReplayControl, ReplayFrame,
+    ReplayProgress, ReplayRequest, ReplayResult, ReplaySource, ReplayStep, SPEED_ONE, replay,
+    replay_xdp_len_max,
 };
 pub use requirements::TxOptions;
 pub use run::{End, Limits, Run, RunReport, Step};

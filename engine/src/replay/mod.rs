@@ -263,10 +263,15 @@ impl ReplayResult {
 
 /// Most sending threads.
 pub const REPLAY_CPUS_MAX: usize = 64;
-/// Longest frame of the xdp engine.
-pub const REPLAY_XDP_LEN_MAX: u32 = crate::xdp::FRAME_LEN_MAX;
 /// Longest frame of the skb engine.
 pub const REPLAY_SKB_LEN_MAX: u32 = skb::REPLAY_LEN_MAX;
+
+/// Bytes of the longest frame that the xdp engine sends on this kernel, at most `wanted`. Without
+/// the capabilities to ask the kernel it is the most of any kernel; the engine then reports why.
+pub fn replay_xdp_len_max(wanted: u32) -> u32 {
+    let wanted = wanted.min(crate::xdp::FRAME_LEN_MAX);
+    bpf::live_frame_len_max(wanted).unwrap_or(wanted)
+}
 
 /// Sends all frames of `source` in the namespace `netns`, until `stop` is set.
 ///

@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     case("replay::gaps_of_the_file_are_kept_by_both_engines", &[], gaps_are_kept),
     case("replay::loops_count_and_duration_end_the_run", &[], loops_and_limits),
     case("replay::frames_over_the_mtu_are_refused_with_their_count", &[], over_the_mtu),
+    case("replay::an_mtu_beyond_the_longest_live_frame_hinders_no_other_frame", &[], longest_live_frame),
     case("replay::two_devices_get_their_shares", &[], two_devices),
     case("replay::devices_in_two_namespaces_send_in_the_order_of_the_file", &[], two_namespaces),
     case("replay::ten_files_arrive_byte_for_byte", &[], ten_files),
@@ -222,6 +223,27 @@ fn over_the_mtu() -> TestResult {
     let rows: Vec<String> =
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert!(rows.contains(&row.split_whitespace().collect::<Vec<_>>().join(" ")), "{row:?} in {text}");
+    Ok(())
+}
+
+/// 3,520 bytes are accepted by no kernel or by older ones; it depends on its version.
+fn longest_live_frame() -> TestResult {
+    let lab = Lab::new(Peer::Sink);
+    for (netns, device) in [(&lab.tx_netns, TX_DEV), (&lab.rx_netns, RX_DEV)] {
+        run(&["ip", "-n", netns, "link", "set", "dev", device, "mtu", "3506"]);
+    }
+    let padded = |number: u64| {
+        let mut frame = frame(number);
+        frame.resize([60, 3300, 3520][number as usize % 3], 0);
+        frame
+    };
+    let path = file_of(&lab, 30, 1000, padded);
+    let outcome = wirerate_run(&command(&lab, &path, "--engine xdp"));
+    let report = report(&outcome);
+    let (sent, too_long) = (number(&report, "sent"), number(&report, "too_long"));
+    assert!((sent, too_long) == (30, 0) || (sent, too_long) == (20, 10), "{report}");
+    let has_note = report["notes"].to_string().contains("bytes: --engine af_packet sends more");
+    assert_eq!((has_note, outcome.code), (too_long > 0, Some(i32::from(too_long > 0))), "{report}");
     Ok(())
 }
 

@@ -97,7 +97,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         _ if kind != TargetKind::Ethernet => FRAME_LEN_MAX,
         Some(EngineKind::AfPacket) => FRAME_LEN_MAX,
         Some(EngineKind::Skb) => engine::REPLAY_SKB_LEN_MAX,
-        _ => engine::REPLAY_XDP_LEN_MAX,
+        _ => engine::replay_xdp_len_max(device.link.mtu + HEADER_LEN),
     };
     let mut facts = target::facts_of(&device, len_max)?;
     if let Some(other) = &other {
