@@ -9,7 +9,7 @@ use crate::engine::{Burst, Engine, Errors};
 use crate::inter_packet_gaps::InterPacketGaps;
 use crate::pacer::{CatchUp, Lateness, Pace, Pacer};
 use crate::progress::Progress;
-use crate::timed_calls::{LEAD_FIRST_NS, LEAD_NS, WAIT_NS_MAX};
+use crate::timed_calls::{CALL_NS_MAX, LEAD_FIRST_NS, LEAD_NS};
 use crate::{EngineError, EngineKind};
 use packet::Cursor;
 use std::num::NonZeroU32;
@@ -410,11 +410,11 @@ impl Run {
             count => count - self.total.sent,
         };
         let most = if is_first { 1 } else { left.min(engine.call_frames_max() as u64) };
-        let wait_end_ns = now_ns.max(next_ns).saturating_add(WAIT_NS_MAX);
+        let call_end_ns = now_ns.max(next_ns).saturating_add(CALL_NS_MAX);
         let frame_len = engine.frame_len().unwrap_or(0);
         self.call_due_ns.clear();
         self.call_sent_ns.clear();
-        self.pacer.upcoming(most as usize, wait_end_ns.min(end_ns), frame_len, &mut self.call_due_ns);
+        self.pacer.upcoming(most as usize, call_end_ns.min(end_ns), frame_len, &mut self.call_due_ns);
         if self.call_due_ns.is_empty() {
             return Err(end_ns);
         }
@@ -777,10 +777,10 @@ mod tests {
             let (report, times, longest_ns) = finish_waiting(limits, Some(60));
             assert_eq!((report.total.sent, times.len()), (20_000, 20_000));
             // A call begins with up to 64 frames that are late, and the first one early.
-            assert!(longest_ns <= LEAD_FIRST_NS + WAIT_NS_MAX, "{rate_pps}: {longest_ns}");
+            assert!(longest_ns <= LEAD_FIRST_NS + CALL_NS_MAX, "{rate_pps}: {longest_ns}");
             assert!(times.iter().all(|(due_ns, sent_ns)| sent_ns >= due_ns), "{rate_pps}");
             let exact = times.iter().filter(|(due_ns, sent_ns)| sent_ns == due_ns).count();
-            // 49 calls of 100 µs are on time, then the frames of 3 ms are late.
+            // 49 calls of 1 ms are on time, then the frames of 3 ms are late.
             assert!(exact * 2 > times.len(), "{rate_pps}: {exact} of {} on time", times.len());
             let due_ns = |number: u64| 2_000_000 + (number * 1_000_000_000).div_ceil(rate_pps);
             assert_eq!(times.last().map(|(_, sent_ns)| *sent_ns), Some(due_ns(19_999)), "no drift");

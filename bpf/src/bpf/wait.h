@@ -2,7 +2,7 @@
  *
  * The program is run with one live frame per batch, so the kernel passes each frame to the driver
  * as soon as the program returns. BPF_PROG_RUN holds off softirqs of the CPU while a program waits:
- * the worker makes calls that wait 100 µs at most.
+ * the worker makes calls whose frames are 100 µs apart at most. They run after each frame.
  */
 #ifndef WR_WAIT_H
 #define WR_WAIT_H

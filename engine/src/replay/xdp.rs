@@ -10,13 +10,14 @@ use crate::clock::{Clock, HybridClock};
 use crate::device::OutputDevice;
 use crate::engine::Burst;
 use crate::select::ThreadShared;
-use crate::timed_calls::{LEAD_FIRST_NS, LEAD_NS, OVERDUE_BATCH_MIN, WAIT_NS_MAX};
+use crate::timed_calls::{CALL_NS_MAX, LEAD_FIRST_NS, LEAD_NS, OVERDUE_BATCH_MIN, WAIT_NS_MAX};
 use crate::xdp::{BATCH_DEFAULT, DispatcherSlot, FRAME_LEN_MAX, MemIdThrottle, sorted};
 use crate::{EngineError, EngineKind, SystemClock};
 use bpf::{REPLAY_RECORDS, ReplayRing, ReplaySender, ReplayTimes};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 /// Frames of one call at top speed: more gain nothing, and a stop waits for a call.
@@ -53,6 +54,8 @@ struct SharedRun<'a> {
     stop: &'a AtomicBool,
     /// A thread has failed: the others end as well.
     has_failed: AtomicBool,
+    /// Threads that can send their first frame at once.
+    ready: AtomicUsize,
 }
 
 /// What one thread has sent.
@@ -156,10 +159,11 @@ impl XdpReplay {
             filler: FillerState::default(),
             stop,
             has_failed: AtomicBool::new(false),
+            ready: AtomicUsize::new(0),
         };
         let ifname = devices[0].name();
         let failed = |source| EngineError::Syscall { call: "clone", ifname: ifname.clone(), source };
-        let queue = |number: usize| shared.queue(number, &senders[number], &states[number], &due[number]);
+        let queue = |number: usize| shared.queue(number, &senders[number], &states, &due[number]);
         let queue = &queue;
         let (made, ended) = std::thread::scope(|scope| {
             let (run, filled) = (&shared, &mut *source);
@@ -178,9 +182,7 @@ impl XdpReplay {
                 shared.fail();
                 shared.filler.close();
             })?;
-            let started = shared.start(&states).inspect_err(|_| shared.fail());
             let mut ended = vec![queue(0)];
-            ended[0].error = ended[0].error.take().or(started.err());
             ended.extend(others.into_iter().map(|other| other.join().expect("a sender does not panic")));
             shared.filler.close();
             let made = filler.join().expect("the source does not panic");
@@ -228,13 +230,14 @@ fn joined(
 }
 
 impl SharedRun<'_> {
-    /// Sets the start once the first frames are there.
+    /// Sets the start once the first frames are there and all threads can send.
     ///
     /// # Errors
     /// The requested time has passed.
     fn start(&self, states: &[RingState]) -> Result<(), EngineError> {
         let is_empty = |state: &RingState| state.head() == (0, false);
-        while states.iter().all(is_empty) && !self.is_over() {
+        let waits = || states.iter().all(is_empty) || self.ready.load(Acquire) < states.len();
+        while waits() && !self.is_over() {
             std::thread::sleep(PAUSE);
         }
         if let Some(start_ns) = self.request.start_ns(&SystemClock, self.stop)? {
@@ -251,15 +254,15 @@ impl SharedRun<'_> {
         is_stopped(self.stop) || self.has_failed.load(Relaxed)
     }
 
-    /// Sends the frames of one ring on the calling thread.
+    /// Sends the frames of one ring on the calling thread. The first thread starts the run.
     fn queue(
         &self,
         number: usize,
         sender: &ReplaySender,
-        state: &RingState,
+        states: &[RingState],
         due: &[AtomicU64],
     ) -> QueueResult {
-        self.try_queue(number, sender, state, due).unwrap_or_else(|error| {
+        self.try_queue(number, sender, states, due).unwrap_or_else(|error| {
             self.fail();
             QueueResult { error: Some(error), offered: sender.handled(), ..QueueResult::default() }
         })
@@ -269,11 +272,16 @@ impl SharedRun<'_> {
         &self,
         number: usize,
         sender: &ReplaySender,
-        state: &RingState,
+        states: &[RingState],
         due: &[AtomicU64],
     ) -> Result<QueueResult, EngineError> {
         host::pin_thread(self.request.cpus[number])?;
         let tx_slot = ThreadShared::default().claim()?;
+        let devices = self.request.devices()?;
+        self.ready.fetch_add(1, Release);
+        if number == 0 {
+            self.start(states)?;
+        }
         while !self.timeline.is_started() && !self.is_over() {
             std::thread::sleep(PAUSE);
         }
@@ -286,9 +294,9 @@ impl SharedRun<'_> {
         let mut run = QueueRun {
             shared: self,
             number,
-            devices: self.request.devices()?,
+            devices,
             sender,
-            state,
+            state: &states[number],
             due,
             timeline,
             mem_ids: MemIdThrottle::new(self.is_prompt),
@@ -330,6 +338,7 @@ impl QueueRun<'_> {
         let clock = HybridClock::default();
         let request = self.shared.request;
         let start_ns = self.timeline.now(clock.now_ns()).clock_ns(0);
+        self.check_ns = start_ns.saturating_add(CHECK_NS);
         let waits = request.start_at.is_some() && !request.is_timed;
         if waits && !wait_until(&clock, start_ns, self.shared.stop) {
             return Ok(true);
@@ -460,8 +469,15 @@ impl QueueRun<'_> {
         if overdue >= OVERDUE_BATCH_MIN {
             return Some((overdue, BATCH_DEFAULT));
         }
-        let end_ns = now_ns.max(first_ns) + WAIT_NS_MAX;
-        let near = frames.take_while(|number| due_ns(*number) <= end_ns).count() as u64;
+        let mut before_ns = now_ns.max(first_ns);
+        let end_ns = before_ns + CALL_NS_MAX;
+        let is_near = |number: &u64| {
+            let wait_end_ns = end_ns.min(before_ns + WAIT_NS_MAX);
+            let due_ns = due_ns(*number);
+            before_ns = before_ns.max(due_ns);
+            due_ns <= wait_end_ns
+        };
+        let near = frames.take_while(is_near).count() as u64;
         Some((near.max(1), 1))
     }
 }
