@@ -14,6 +14,10 @@ pub(crate) const RAW: &str = "raw";
 /// Columns whose values grow from row to row, mostly.
 const GROWING: [&str; 4] = ["time_ns", "wr_seq", "wr_sent_ns", "ip_id"];
 
+/// Dictionaries of more bytes are given up within a row group. Looking values up in a large one
+/// takes most of the time, and saves no space.
+const DICTIONARY_LEN_MAX: usize = 16 << 10;
+
 /// The schema of files with or without the captured bytes.
 pub(crate) fn packets(has_bytes: bool) -> SchemaDescPtr {
     let raw = has_bytes.then_some((RAW, Physical::BYTE_ARRAY, true));
@@ -44,6 +48,7 @@ pub(crate) fn properties() -> WriterPropertiesPtr {
     let mut properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(Compression::ZSTD(level))
+        .set_dictionary_page_size_limit(DICTIONARY_LEN_MAX)
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_column_statistics_enabled(ColumnPath::from(RAW), EnabledStatistics::None)
         .set_column_dictionary_enabled(ColumnPath::from(RAW), false)
