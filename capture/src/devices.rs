@@ -24,6 +24,8 @@ const LOOK_MS: u64 = 100;
 /// What the first interface of a device with several tells for all of them. Neither the program in
 /// the kernel nor the device counts them one by one.
 const ALL_BUT_DELIVERED: &str = "of all interfaces of this device together, except isb_usrdeliv";
+/// What statistics begin with in a file that has the frames of one ring; the number of it follows.
+const OF_RING: &str = "of one ring alone, number ";
 
 /// One device of a capture.
 #[derive(Clone, Debug)]
@@ -222,6 +224,12 @@ impl CaptureState {
     }
 }
 
+/// The ring that the statistics with this comment are of; `None` if they are of all rings.
+pub fn ring_of_statistics(comment: &str) -> Option<u32> {
+    let number = comment.strip_prefix(OF_RING)?.split(';').next()?;
+    number.parse().ok()
+}
+
 /// The statistics of the interfaces of one device that has these counts.
 fn of_interfaces(
     numbers: std::ops::Range<u32>,
@@ -230,12 +238,14 @@ fn of_interfaces(
     file: &FileCounts,
 ) -> Vec<Statistics> {
     let (first, is_only) = (numbers.start, numbers.len() == 1);
+    let ring = file.ring.map(|ring| format!("{OF_RING}{ring}"));
     let of_interface = |interface| {
         if is_only {
-            return Statistics { interface, ..statistics(counts, lost_nic) };
+            return Statistics { interface, comment: ring.clone(), ..statistics(counts, lost_nic) };
         }
         let delivered = file.written(interface);
-        let comment = Some(ALL_BUT_DELIVERED.to_owned());
+        let shared = ring.clone().into_iter().chain([ALL_BUT_DELIVERED.to_owned()]);
+        let comment = Some(shared.collect::<Vec<_>>().join("; "));
         match interface == first {
             true => Statistics { interface, delivered, comment, ..statistics(counts, lost_nic) },
             false => Statistics { interface, delivered, ..Statistics::default() },
@@ -348,6 +358,10 @@ mod tests {
             [(2, Some(107), Some(2), Some(1)), (3, None, None, Some(2)), (4, None, None, Some(0))]
         );
         assert!(told[0].comment.is_some() && told[1].comment.is_none());
+        assert_eq!(told[0].comment.as_deref().and_then(ring_of_statistics), None);
+        file.ring = Some(1023);
+        let told = of_interfaces(2..5, &counts, Some(7), &file);
+        assert_eq!(told[0].comment.as_deref().and_then(ring_of_statistics), Some(1023));
         let mut block = Vec::new();
         Statistics { start_time_ns: Some(1), end_time_ns: Some(2), ..told[0].clone() }.emit(&mut block);
         assert!(block.len() <= STATISTICS_LEN_MAX);

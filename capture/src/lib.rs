@@ -37,7 +37,7 @@ mod writer;
 pub use backend::{SourceFacts, TpacketFacts, XdpFacts};
 pub use bpf::xdp::{XdpMode, XdpModeChoice};
 pub use count::{CountObserver, CountOptions, CountResult, Counting, CpuCount};
-pub use devices::CapturedDevice;
+pub use devices::{CapturedDevice, ring_of_statistics};
 pub use error::CaptureError;
 pub use file_filter::FileFilter;
 pub use options::{

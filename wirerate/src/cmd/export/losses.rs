@@ -2,7 +2,8 @@
 //!
 //! A packet may say how many were lost before it (`epb_dropcount`), and the statistics of an
 //! interface how many were lost in all. Files of one capture repeat the statistics since its start,
-//! so for each capture the largest number counts.
+//! so for each capture the largest number counts. With a file per CPU, that is so for the files of
+//! each CPU, which are added up.
 
 use columns::LossRow;
 use pcapng::Statistics;
@@ -24,8 +25,9 @@ struct DeviceLosses {
     /// Sum of the drop counts.
     dropped: u64,
     rows: Vec<LossRow>,
-    /// By the start of the capture: its end, and frames lost by the device and behind it.
-    captures: BTreeMap<u64, CaptureLosses>,
+    /// By the start of the capture, and the ring if its files are of one: its end, and frames lost
+    /// by the device and behind it.
+    captures: BTreeMap<(u64, Option<u32>), CaptureLosses>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -69,7 +71,8 @@ impl Losses {
     pub(super) fn statistics(&mut self, device: &str, statistics: &Statistics) {
         let losses = self.devices.entry(device.to_owned()).or_default();
         let start_ns = statistics.start_time_ns.or(losses.first_ns).unwrap_or(0);
-        let capture = losses.captures.entry(start_ns).or_default();
+        let ring = statistics.comment.as_deref().and_then(capture::ring_of_statistics);
+        let capture = losses.captures.entry((start_ns, ring)).or_default();
         capture.end_ns = capture.end_ns.max(statistics.end_time_ns.unwrap_or(statistics.time_ns));
         capture.nic = capture.nic.max(statistics.dropped_by_interface);
         capture.os = capture.os.max(statistics.dropped_by_os);
@@ -86,10 +89,10 @@ impl DeviceLosses {
     fn into_rows(mut self, device: &str) -> Vec<LossRow> {
         if self.captures.is_empty() {
             let capture = CaptureLosses { end_ns: self.last_ns, ..CaptureLosses::default() };
-            self.captures.insert(self.first_ns.unwrap_or(0), capture);
+            self.captures.insert((self.first_ns.unwrap_or(0), None), capture);
         }
         let mut told = self.dropped;
-        for (from_ns, capture) in self.captures {
+        for ((from_ns, _), capture) in self.captures {
             let others = capture.os.map(|os| os.saturating_sub(told));
             told = told.saturating_sub(capture.os.unwrap_or(0));
             self.rows.push(LossRow {
@@ -138,5 +141,24 @@ mod tests {
                 (90, 2_000_000_000, Some(2), Some(3))
             ]
         );
+    }
+
+    /// Only the ring with the most losses counted.
+    #[test]
+    fn losses_of_one_file_per_cpu_are_added_up() {
+        let mut losses = Losses::default();
+        losses.packet("eth0", 300, 4);
+        // The files of ring 1 are of two times.
+        for (ring, lost) in [(0, 7), (1, 2), (1, 5)] {
+            let statistics = Statistics {
+                start_time_ns: Some(90),
+                dropped_by_os: Some(lost),
+                comment: Some(format!("of one ring alone, number {ring}")),
+                ..Statistics::default()
+            };
+            losses.statistics("eth0", &statistics);
+        }
+        let rows = losses.rows().remove("eth0").unwrap();
+        assert_eq!(rows.iter().filter_map(|row| row.lost_ring).sum::<u64>(), 12);
     }
 }
