@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make` needs and this machine does not have yet (Debian 12 and its kin).
 #
-#   tools/install.sh build|package|package-test|netns|vm|vm-arm64|vm-systemd|test|lint|docs|bench
+#   tools/install.sh build|package|package-test|netns|vm|vm-arm64|vm-systemd|test|lint|docs|bench|spark
 #
 # What is there already costs nothing: no network, no privilege, no output. Exit 3 when something is
 # missing and cannot be installed, with the line to type.
@@ -90,8 +90,9 @@ packages_for() {
 		shellcheck       shellcheck
 	END
 	docs) packages_for build && echo "perl perl" ;;
+	spark) echo "default-jre-headless java" ;;
 	*)
-		echo "tools/install.sh: \"$1\" is not a set (build, package, package-test, netns, vm, vm-arm64, vm-systemd, test, lint, docs, bench)" >&2
+		echo "tools/install.sh: \"$1\" is not a set (build, package, package-test, netns, vm, vm-arm64, vm-systemd, test, lint, docs, bench, spark)" >&2
 		exit 2
 		;;
 	esac
@@ -176,23 +177,20 @@ install_targets() {
 	done
 }
 
-# Python packages that tests compare with or use as clients, in an environment of its own. Without
-# them these tests say that they are skipped, or fail with CI=true.
-install_python_packages() {
-	local venv=/var/cache/wirerate/python
-	"$venv/bin/python" -c 'import duckdb, MLRsearch, snappi' 2>/dev/null && return
+# Python packages into an environment of its own: its name, what it can import then, the packages.
+# Without them, tests print that they are skipped, or fail with CI=true.
+install_venv() {
+	local venv=/var/cache/wirerate/$1 imports=$2
+	shift 2
+	"$venv/bin/python" -c "import $imports" 2>/dev/null && return
 	python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
-	echo "installing the Python packages duckdb, MLRsearch and snappi into $venv" >&2
-	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'duckdb==2.0.0' 'MLRsearch==1.2.1' 'snappi==1.62.0'
+	echo "installing the Python packages $* into $venv" >&2
+	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet "$@"
 }
 
-# The version of snappi that public test suites pin, beside the newer one.
-install_older_snappi() {
-	local venv=/var/cache/wirerate/python-snappi-1.58
-	"$venv/bin/python" -c 'import snappi' 2>/dev/null && return
-	python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
-	echo "installing the Python package snappi 1.58 into $venv" >&2
-	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'snappi==1.58.0'
+# What tests compare with or use as clients.
+install_python_packages() {
+	install_venv python 'duckdb, MLRsearch, snappi' 'duckdb==2.0.0' 'MLRsearch==1.2.1' 'snappi==1.62.0'
 }
 
 # A Go of 1.25 or later into GO: that of PATH, else one that Debian's older Go fetches as a module.
@@ -248,7 +246,7 @@ install_prometheus() {
 	done
 }
 
-set_name=${1:?"which set: build, package, package-test, netns, vm, vm-arm64, vm-systemd, test, lint, docs or bench"}
+set_name=${1:?"which set: build, package, package-test, netns, vm, vm-arm64, vm-systemd, test, lint, docs, bench or spark"}
 wanted=$(packages_for "$set_name")
 mapfile -t missing < <(missing_packages <<<"$wanted" | sort --unique)
 if [ "${#missing[@]}" -gt 0 ]; then
@@ -269,7 +267,10 @@ vm-systemd)
 test)
 	"$(dirname "$0")/vm-cache.sh" || true
 	install_python_packages || true
-	install_older_snappi || true
+	# The version of snappi that public test suites pin, beside the newer one.
+	install_venv python-snappi-1.58 snappi 'snappi==1.58.0' || true
+	# An S3 server for the tests of `wirerate export`.
+	install_venv python-moto moto.server 'moto[s3]==5.2.5' 'flask==3.1.3' 'flask-cors==6.0.5' || true
 	install_go_client || true
 	install_nats_server || true
 	install_prometheus || true
@@ -277,6 +278,7 @@ test)
 netns) install_nats_server || true ;;
 bench) install_python_packages || true ;;
 docs) install_mdbook ;;
+spark) install_venv python-spark 'duckdb, pyspark' 'pyspark==4.3.0' 'duckdb==2.0.0' ;;
 package | package-test) install_targets x86_64-unknown-linux-musl aarch64-unknown-linux-musl ;;
 esac
 if [ "$set_name" = lint ]; then

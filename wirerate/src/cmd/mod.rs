@@ -99,6 +99,7 @@ The docs explain each column and have queries for DuckDB and Spark (docs/parquet
 Examples:\n  \
 wirerate export capture.pcapng.zst -o packets\n  \
 wirerate export day/*.pcapng -o packets --run monday --no-bytes\n  \
+wirerate export capture.pcapng.zst -o s3://captures/lab\n  \
 wirerate export packets/run=monday --to pcapng -o monday.pcapng";
 
 const BENCH_HELP: &str = "\

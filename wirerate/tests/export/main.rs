@@ -1,7 +1,9 @@
 //! `wirerate export` on files that are made here: packets come back bit for bit, fields agree with
 //! tshark, and the queries of docs/parquet.md give what the packets are.
 
+mod bucket;
 mod frames;
+mod memory;
 
 use frames::random_frame;
 use packet::Rng;
@@ -16,19 +18,26 @@ use testkit::Folder;
 const START_NS: u64 = 1_795_367_298_000_000_000;
 const PYTHON: &str = "/var/cache/wirerate/python/bin/python";
 
-fn export(folder: &Path, args: &str) -> Output {
-    let args = args.split_whitespace();
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_wirerate")).arg("export").args(args).current_dir(folder).output();
-    output.expect("the program runs")
+fn export_command(folder: &Path, args: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wirerate"));
+    command.arg("export").args(args.split_whitespace()).current_dir(folder);
+    command
 }
 
-/// The report of an export that ends with this exit code.
-fn report(folder: &Path, args: &str, code: i32) -> Value {
-    let output = export(folder, &format!("{args} --json"));
-    let stderr = String::from_utf8_lossy(&output.stderr);
+fn export(folder: &Path, args: &str) -> Output {
+    export_command(folder, args).output().expect("the program runs")
+}
+
+/// The report of an export that ends with this exit code, and what it prints to standard error.
+fn report_of(command: &mut Command, code: i32) -> (Value, String) {
+    let output = command.output().expect("the program runs");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{stderr}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {stderr}"))
+    (serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {stderr}")), stderr)
+}
+
+fn report(folder: &Path, args: &str, code: i32) -> Value {
+    report_of(&mut export_command(folder, &format!("{args} --json")), code).0
 }
 
 /// A file of two interfaces.

@@ -18,7 +18,8 @@ pub struct Args {
     /// folders of them
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Folder of the data set; with --to pcapng the file, - for standard output
+    /// Folder of the data set, or s3://BUCKET/PREFIX with the variables of AWS in the environment;
+    /// with --to pcapng the file, - for standard output
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
     /// What to write

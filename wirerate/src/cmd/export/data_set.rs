@@ -11,6 +11,8 @@ const PART_LEN_MAX: u64 = 256_000_000;
 const PART_NS_MAX: u64 = 60_000_000_000;
 /// Packets of all devices that wait for the end of their row groups take at most this much memory.
 const PENDING_LEN_MAX: u64 = 128 << 20;
+/// Devices whose parts are written at the same time: each takes 2 MB of tables, and an open file.
+const OPEN_PARTS_MAX: usize = 128;
 /// Packets between two looks at that memory.
 const LOOK_EVERY: u64 = 1024;
 
@@ -33,6 +35,8 @@ pub(super) struct DataSet {
     has_bytes: bool,
     devices: Vec<DeviceParts>,
     by_name: BTreeMap<String, usize>,
+    /// Parts that are being written.
+    open_parts: usize,
     /// Parts so far.
     parts: u64,
     pushed: u64,
@@ -46,7 +50,8 @@ pub(super) struct DataSet {
 struct DeviceParts {
     device: String,
     folder: String,
-    part: PartFile,
+    /// `None` until it has a packet.
+    part: Option<PartFile>,
     file: Option<StoredFile>,
     name: String,
     packets: u64,
@@ -73,6 +78,7 @@ impl DataSet {
             has_bytes,
             devices: Vec::new(),
             by_name: BTreeMap::new(),
+            open_parts: 0,
             parts: 0,
             pushed: 0,
             stored: Stored::default(),
@@ -105,7 +111,7 @@ impl DataSet {
             return *number;
         }
         let folder = columns::device_folder(&self.run, &self.host, device);
-        self.devices.push(DeviceParts::new(device, folder, self.has_bytes));
+        self.devices.push(DeviceParts::new(device, folder));
         self.by_name.insert(device.to_owned(), self.devices.len() - 1);
         self.devices.len() - 1
     }
@@ -116,7 +122,12 @@ impl DataSet {
         if self.devices[device].packets > 0 && row.time_ns >= end_ns {
             self.end_part(device)?;
         }
+        if self.devices[device].part.is_none() {
+            self.limit_parts()?;
+            self.open_parts += 1;
+        }
         let parts = &mut self.devices[device];
+        let part = parts.part.get_or_insert_with(|| PartFile::new(self.has_bytes));
         if parts.packets == 0 {
             parts.first_ns = row.time_ns;
             parts.name = format!("{}/{}", parts.folder, columns::part_name(row.time_ns, self.parts));
@@ -125,9 +136,9 @@ impl DataSet {
         if parts.sources.last() != Some(&self.source) {
             parts.sources.push(self.source.clone());
         }
-        parts.part.push(row);
+        part.push(row);
         parts.packets += 1;
-        if parts.part.rows() >= ROWS_MAX || parts.part.pending_len() >= PENDING_LEN_MAX {
+        if part.rows() >= ROWS_MAX || part.pending_len() >= PENDING_LEN_MAX {
             self.end_group(device)?;
         }
         self.pushed += 1;
@@ -162,14 +173,25 @@ impl DataSet {
         Ok(())
     }
 
-    /// Writes the row group with the most memory if all take too much.
+    /// Writes what has the most memory if all take too much.
     fn limit_memory(&mut self) -> Result<(), StoreError> {
-        let pending = |parts: &DeviceParts| parts.part.pending_len();
-        if self.devices.iter().map(pending).sum::<u64>() < PENDING_LEN_MAX {
+        let is_too_much = |devices: &[DeviceParts]| {
+            devices.iter().map(DeviceParts::pending_len).sum::<u64>() >= PENDING_LEN_MAX
+        };
+        let largest = (0..self.devices.len()).max_by_key(|number| self.devices[*number].pending_len());
+        let Some(largest) = largest.filter(|_| is_too_much(&self.devices)) else { return Ok(()) };
+        self.end_group(largest)?;
+        // What waits for the next request of an upload is sent at the end of the part.
+        if is_too_much(&self.devices) { self.end_part(largest) } else { Ok(()) }
+    }
+
+    /// Ends the part with the most packets if there are too many.
+    fn limit_parts(&mut self) -> Result<(), StoreError> {
+        if self.open_parts < OPEN_PARTS_MAX {
             return Ok(());
         }
-        let largest = (0..self.devices.len()).max_by_key(|number| pending(&self.devices[*number]));
-        largest.map_or(Ok(()), |largest| self.end_group(largest))
+        let longest = (0..self.devices.len()).max_by_key(|number| self.devices[*number].packets);
+        longest.map_or(Ok(()), |longest| self.end_part(longest))
     }
 
     fn end_group(&mut self, device: usize) -> Result<(), StoreError> {
@@ -184,6 +206,7 @@ impl DataSet {
         }
         let written = self.devices[device].finish(&self.store);
         let len = written.map_err(|source| self.failed(&self.devices[device].name, source))?;
+        self.open_parts -= 1;
         self.stored.packets += std::mem::take(&mut self.devices[device].packets);
         self.stored.files += 1;
         self.stored.bytes += len;
@@ -196,11 +219,11 @@ impl DataSet {
 }
 
 impl DeviceParts {
-    fn new(device: &str, folder: String, has_bytes: bool) -> Self {
+    fn new(device: &str, folder: String) -> Self {
         Self {
             device: device.to_owned(),
             folder,
-            part: PartFile::new(has_bytes),
+            part: None,
             file: None,
             name: String::new(),
             packets: 0,
@@ -211,9 +234,16 @@ impl DeviceParts {
         }
     }
 
+    /// Bytes in memory that wait to be written.
+    fn pending_len(&self) -> u64 {
+        let part = self.part.as_ref().map_or(0, PartFile::pending_len);
+        part + self.file.as_ref().map_or(0, StoredFile::waiting_len)
+    }
+
     /// Writes the row group at hand. True if another one would make the part too long.
     fn write_group(&mut self, store: &Store) -> io::Result<bool> {
-        let Some(group) = self.part.end_row_group() else { return Ok(false) };
+        let Some(part) = &mut self.part else { return Ok(false) };
+        let Some(group) = part.end_row_group() else { return Ok(false) };
         if self.file.is_none() {
             let mut file = store.create(&self.name)?;
             file.write(PartFile::header())?;
@@ -221,8 +251,8 @@ impl DeviceParts {
         }
         self.file.as_mut().expect("it was created").write(group.bytes())?;
         self.last_group_len = group.bytes().len() as u64;
-        self.part.keep(group);
-        Ok(self.part.len() + self.last_group_len > PART_LEN_MAX)
+        part.keep(group);
+        Ok(part.len() + self.last_group_len > PART_LEN_MAX)
     }
 
     /// Completes the part; returns its length.
@@ -230,8 +260,9 @@ impl DeviceParts {
         self.write_group(store)?;
         let interfaces: Vec<_> = self.interfaces.values().cloned().collect();
         let keys = [Key::source(&std::mem::take(&mut self.sources)), Key::interfaces(&interfaces)];
-        let len = self.part.len();
-        let footer = self.part.footer(&keys);
+        let mut part = self.part.take().expect("a part with packets");
+        let len = part.len();
+        let footer = part.footer(&keys);
         let mut file = self.file.take().expect("a part with packets has a row group");
         file.write(&footer)?;
         file.finish()?;

@@ -1,6 +1,7 @@
 //! `wirerate export FILE...`: capture files to a Parquet data set, and back.
 
 mod args;
+mod bucket;
 mod data_set;
 mod losses;
 mod report;
@@ -13,12 +14,22 @@ pub use args::Args;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use args::ExportFormat;
+use std::path::PathBuf;
 
 /// Exports the files and prints the report.
 ///
 /// # Errors
 /// Files that cannot be read, or an output that cannot be begun.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    let bucket = |path: &PathBuf| bucket::url_of(path).is_some();
+    if let Some(url) = args.files.iter().find(|path| bucket(path)) {
+        return Err(Failure::usage(format!("read {}", url.display()), "only local files are read")
+            .try_this("copy the objects to a folder first"));
+    }
+    if args.to == ExportFormat::Pcapng && bucket(&args.output) {
+        let act = format!("write {}", args.output.display());
+        return Err(Failure::usage(act, "only data sets are uploaded").try_this("-o FILE, then upload it"));
+    }
     let report = match args.to {
         ExportFormat::Parquet => to_parquet::run(args, stop)?,
         ExportFormat::Pcapng => to_pcapng::run(args, stop)?,

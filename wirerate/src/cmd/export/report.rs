@@ -22,6 +22,8 @@ pub(super) struct Report {
     pub(super) lost: u64,
     /// Why the output did not take more.
     pub(super) failure: Option<anyhow::Error>,
+    /// What to try then.
+    pub(super) advice: &'static str,
     /// What is wrong with the files that were read.
     pub(super) damages: Vec<String>,
 }
@@ -57,7 +59,7 @@ impl Report {
         if let Some(why) = &failure {
             let lost = quantity_of(not_stored, "packet");
             eprintln!("wirerate: {lost} not stored: cannot write {why}");
-            eprintln!("  try: free space or another -o, then export again under another --run");
+            eprintln!("  try: {}", self.advice);
         }
         let is_pipe = self.to == ExportFormat::Pcapng && is_stdin(&args.output);
         if args.json {

@@ -1,5 +1,6 @@
 //! Where the files of a data set go.
 
+use super::bucket::{self, Bucket, ObjectUpload};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,53 +8,103 @@ use std::path::{Path, PathBuf};
 /// A file that is being written has its name and this.
 const PART_SUFFIX: &str = ".part";
 
-/// A folder that takes files.
-pub(super) struct Store {
-    folder: PathBuf,
+/// A folder or a bucket.
+pub(super) enum Store {
+    Folder(PathBuf),
+    Bucket(Bucket),
 }
 
 impl Store {
-    pub(super) fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned() }
+    /// At a path, or at a URL of S3.
+    pub(super) fn open(place: &Path) -> anyhow::Result<Self> {
+        match bucket::url_of(place) {
+            Some(url) => Bucket::open(url).map(Self::Bucket),
+            None => Ok(Self::Folder(place.to_owned())),
+        }
     }
 
-    /// Whether there is anything at this place.
-    pub(super) fn has(&self, name: &str) -> io::Result<bool> {
-        self.folder.join(name).try_exists()
+    /// Whether there is anything in a folder of this place.
+    pub(super) fn has(&self, folder: &str) -> io::Result<bool> {
+        match self {
+            Self::Folder(root) => root.join(folder).try_exists(),
+            Self::Bucket(bucket) => bucket.has(folder),
+        }
     }
 
     /// Begins a file. It gets its name when it is complete.
     pub(super) fn create(&self, name: &str) -> io::Result<StoredFile> {
-        let path = self.folder.join(name);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+        match self {
+            Self::Folder(root) => NamedLast::create(root.join(name)).map(StoredFile::File),
+            Self::Bucket(bucket) => bucket.create(name).map(StoredFile::Object),
         }
-        let part = PathBuf::from(format!("{}{PART_SUFFIX}", path.display()));
-        let file = File::create(&part)?;
-        Ok(StoredFile { file, part: Some(part), path })
     }
 
     /// For messages.
     pub(super) fn place(&self, name: &str) -> String {
-        self.folder.join(name).display().to_string()
+        match self {
+            Self::Folder(root) => root.join(name).display().to_string(),
+            Self::Bucket(bucket) => bucket.place(name),
+        }
+    }
+
+    /// What to try when this place does not take a file.
+    pub(super) fn advice(&self) -> &'static str {
+        match self {
+            Self::Folder(_) => "free space or another -o, then export again under another --run",
+            Self::Bucket(_) => bucket::ADVICE,
+        }
     }
 }
 
-/// A file that is being written; removed unless it is finished.
-pub(super) struct StoredFile {
+/// A file that is being written; nothing is left of it unless it is finished.
+pub(super) enum StoredFile {
+    File(NamedLast),
+    Object(ObjectUpload),
+}
+
+impl StoredFile {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.file.write_all(bytes),
+            Self::Object(object) => object.write(bytes),
+        }
+    }
+
+    /// Bytes in memory that wait for others to be sent with them.
+    pub(super) fn waiting_len(&self) -> u64 {
+        match self {
+            Self::File(_) => 0,
+            Self::Object(object) => object.waiting_len(),
+        }
+    }
+
+    /// Gives the complete file its name.
+    pub(super) fn finish(self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.finish(),
+            Self::Object(object) => object.finish(),
+        }
+    }
+}
+
+/// A file of a folder, which gets its name when it is complete.
+pub(super) struct NamedLast {
     file: File,
     path: PathBuf,
     /// Its name until it is complete.
     part: Option<PathBuf>,
 }
 
-impl StoredFile {
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)
+impl NamedLast {
+    fn create(path: PathBuf) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let part = PathBuf::from(format!("{}{PART_SUFFIX}", path.display()));
+        Ok(Self { file: File::create(&part)?, part: Some(part), path })
     }
 
-    /// Gives the complete file its name.
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    fn finish(mut self) -> io::Result<()> {
         if let Some(part) = &self.part {
             fs::rename(part, &self.path)?;
         }
@@ -62,7 +113,7 @@ impl StoredFile {
     }
 }
 
-impl Drop for StoredFile {
+impl Drop for NamedLast {
     fn drop(&mut self) {
         // An unfinished file is of no use; should it stay, its name says so.
         self.part.take().map(fs::remove_file);

@@ -35,10 +35,11 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
     }
     let run = args.run.clone().unwrap_or_else(|| run_name(&args.files[0]));
     let host = args.host.clone().unwrap_or_else(host::machine_name);
-    let store = Store::new(&args.output);
     let folder = columns::run_folder(&run);
+    let store = Store::open(&args.output).refused(format!("write {}", args.output.display()))?;
     let act = || format!("write {}", store.place(&folder));
-    if store.has(&folder).refused(act())? {
+    let advice = store.advice();
+    if store.has(&folder).map_err(|why| Failure::refused(act(), why).try_this(advice))? {
         return Err(Failure::refused(act(), anyhow::anyhow!("it is there already"))
             .try_this("another --run, or another -o"));
     }
@@ -79,6 +80,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
         stored: export.data_set.stored,
         lost,
         failure: export.failure.map(anyhow::Error::from),
+        advice,
         damages: export.damages,
     })
 }

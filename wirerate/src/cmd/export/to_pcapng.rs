@@ -69,7 +69,16 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
         merge.damages.push("stopped before the end of the data set".to_owned());
     }
     let output = args.output.display().to_string();
-    Ok(Report { to: args.to, output, packets, stored, lost: 0, failure, damages: merge.damages })
+    Ok(Report {
+        to: args.to,
+        output,
+        packets,
+        stored,
+        lost: 0,
+        failure,
+        advice: "free space or another -o, then export again",
+        damages: merge.damages,
+    })
 }
 
 /// By folder, then by the time and number in their names.
