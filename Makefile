@@ -1,7 +1,7 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install uninstall package package-test reproducible demo check test netns fleet vm vm-arm64 vm-systemd bench lint fmt docs clean
+.PHONY: help build install uninstall package package-test reproducible demo check test netns fleet vm vm-arm64 vm-systemd spark bench lint fmt docs clean
 
 WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
 export WIRERATE
@@ -100,6 +100,10 @@ vm-arm64: ## built for arm64: pure tests, then demo, send, capture and measure i
 vm-systemd: ## the services of the Debian package, started by systemd in virtual machines
 	@tools/install.sh vm-systemd
 	tools/systemd.sh $(VM)
+
+spark: build ## Spark with three workers, one of them killed, answers docs/parquet.md as DuckDB does
+	@tools/install.sh spark
+	/var/cache/wirerate/python-spark/bin/python tools/spark-test.py $(WIRERATE)
 
 # BENCH holds arguments: make bench BENCH="--size full --only capture". Without, the page of results is made anew.
 bench: build ## against trafgen, tcpreplay, tcpdump and others, in five minutes (as root)
