@@ -170,6 +170,7 @@ check_deb() {
 	inside apt-get --quiet=2 -o Dpkg::Use-Pty=0 purge --yes wirerate >/dev/null
 	left=$(diff <(echo "$before") <(files) || true)
 	[ -z "$left" ] || fail "purging left or removed: $left"
+	[ ! -e "$root/run/wirerate" ] || fail "purging left /run/wirerate"
 
 	# The same package with a lower version stands for the version before.
 	dpkg-deb --raw-extract "$package" "$older"
@@ -179,7 +180,7 @@ check_deb() {
 	isolated "$root" bash /tmp/upgrade.sh /tmp/wirerate.deb "$version" || fail "the upgrade"
 	left=$(diff <(echo "$before") <(files) || true)
 	[ -z "$left" ] || fail "after an upgrade, purging left or removed: $left"
-	[ ! -e "$root/run/wirerate" ] || fail "purging left /run/wirerate"
+	[ ! -e "$root/run/wirerate" ] || fail "after an upgrade, purging left /run/wirerate"
 	passed "the Debian package was installed, used, upgraded and purged"
 }
 

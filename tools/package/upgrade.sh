@@ -21,7 +21,8 @@ dpkg --install "$1" >/tmp/dpkg 2>&1 || fail "the upgrade failed: $(cat /tmp/dpkg
 [ "$(wirerate --version | head -n 1)" = "wirerate $2" ] || fail "the new program is not there"
 kill -0 "$serve" || fail "the upgrade ended serve"
 echo reset >/run/wirerate/pktgen/pgctrl || fail "the running serve does not answer"
-kill -INT "$serve"
+# A shell without job control starts it with Ctrl-C ignored.
+kill -TERM "$serve"
 wait "$serve" || fail "serve ended with an error: $(cat /tmp/serve)"
 
 # A script of the kernel's packet generator, as it would be for pktgen.
