@@ -18,6 +18,7 @@ use object_store::client::{
 };
 use object_store::path::Path as ObjectPath;
 use object_store::{BackoffConfig, MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig};
+use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -77,13 +78,14 @@ impl Bucket {
     /// Whether there is an object in a folder.
     pub(super) fn has(&self, folder: &str) -> io::Result<bool> {
         let path = self.path(folder)?;
-        let found = self.runtime.block_on(self.store.list_with_delimiter(Some(&path)))?;
+        let found = self.runtime.block_on(self.store.list_with_delimiter(Some(&path))).map_err(root_cause)?;
         Ok(!found.objects.is_empty() || !found.common_prefixes.is_empty())
     }
 
     /// Begins an object.
     pub(super) fn create(&self, name: &str) -> io::Result<ObjectUpload> {
-        let upload = self.runtime.block_on(self.store.put_multipart(&self.path(name)?))?;
+        let path = self.path(name)?;
+        let upload = self.runtime.block_on(self.store.put_multipart(&path)).map_err(root_cause)?;
         Ok(ObjectUpload { upload: Some(upload), chunk: Vec::new(), runtime: Arc::clone(&self.runtime) })
     }
 
@@ -127,7 +129,7 @@ impl ObjectUpload {
             self.send()?;
         }
         let upload = self.upload.as_mut().expect("only this ends it");
-        self.runtime.block_on(upload.complete())?;
+        self.runtime.block_on(upload.complete()).map_err(root_cause)?;
         self.upload = None;
         Ok(())
     }
@@ -136,7 +138,7 @@ impl ObjectUpload {
     fn send(&mut self) -> io::Result<()> {
         let chunk = PutPayload::from(std::mem::take(&mut self.chunk));
         let upload = self.upload.as_mut().expect("it is not finished yet");
-        Ok(self.runtime.block_on(upload.put_part(chunk))?)
+        self.runtime.block_on(upload.put_part(chunk)).map_err(root_cause)
     }
 }
 
@@ -147,6 +149,15 @@ impl Drop for ObjectUpload {
             let _ = self.runtime.block_on(upload.abort());
         }
     }
+}
+
+/// The last of the causes. The others repeat it, with the request.
+fn root_cause(error: object_store::Error) -> io::Error {
+    let mut cause: &dyn Error = &error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    io::Error::other(cause.to_string())
 }
 
 /// Connects by hyper, with the certificates that this machine trusts.
