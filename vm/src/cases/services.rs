@@ -195,8 +195,8 @@ END"#)?;
     start(unit)?;
     until("cd /root/fleet; wirerate fleet hosts | grep h1")
         .or_else(|why| Err(why.context(journal(unit)?)))?;
-    // On a loaded host the machine may stand still for longer than a fleet waits for a host. The hub
-    // has all counts later.
+    // On a loaded host the machine may stand still for longer than a fleet waits for a host. The
+    // hub has all counts later.
     sh("cd /root/fleet; wirerate fleet run test.toml --json >account || [ $? = 1 ]")?;
     let report = r#"cd /root/fleet
         wirerate fleet report $(sed 's/.*"run":"\([^"]*\)".*/\1/' account) --json"#;
