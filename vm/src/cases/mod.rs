@@ -58,7 +58,8 @@ pub enum MachineType {
     Tests,
     /// Two processors.
     Common,
-    /// Two processors, and a Debian system that systemd starts; only if the Debian package is named.
+    /// Two processors, and a Debian system that systemd starts; only if the Debian package is
+    /// named.
     Systemd,
 }
 
