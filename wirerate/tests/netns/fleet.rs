@@ -184,7 +184,7 @@ fn started(running: &Running) -> String {
 
 /// Random arming delays of up to 400 ms; the first frames still leave together.
 fn whole() -> TestResult {
-    let delays = ["--test-arm-delay 10ms", "--test-arm-delay 400ms", "--test-arm-delay 150ms"];
+    let delays = ["--test-arm-delay 10ms", "--test-arm-delay 2s", "--test-arm-delay 150ms"];
     let fleet = Fleet::new(4, |host| delays[usize::from(host.as_bytes()[1]) % 3]);
     let test = fleet.test(60.0, "", "--count 100k --pps 25k --flows 8 --size 80");
     let told = fleet.start(&test).wait(TIME_LIMIT).expect_code(0);
@@ -206,8 +206,8 @@ fn whole() -> TestResult {
     println!(
         "first frames of four hosts: reported within {spread_ns} ns, received within {measured_ns:?} ns"
     );
-    // On a loaded machine some are late; they were ready up to 390 ms apart.
-    assert!(first.len() == 4 && measured_ns < Some(200_000_000), "{measured_ns:?}");
+    // On a loaded machine some are late; they were ready up to 2 s apart.
+    assert!(first.len() == 4 && measured_ns < Some(1_000_000_000), "{measured_ns:?}");
     // The kernel of a loaded machine may deliver a frame some milliseconds after it was sent.
     assert!(measured_ns <= Some(spread_ns + 50_000_000), "{measured_ns:?}, reported {spread_ns} ns");
     let sum = |of: &str| -> Option<u64> {
