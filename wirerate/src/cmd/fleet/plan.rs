@@ -6,7 +6,7 @@ use crate::cmd::send::fresh_seed;
 use crate::outcome::Failure;
 use crate::units::Nanos;
 use fleet::{FleetName, FlowOrder, FlowRole, HostStatus, NUMBERS_MAX, PlannedFlow, PortPlace, Prepare};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs have numbers of 12 bits in their frames.
 const MARK_MASK: u64 = 0xfff;
@@ -78,18 +78,20 @@ impl TestPlan {
         self.flows.iter().flat_map(|flow| [&flow.from, &flow.to])
     }
 
-    /// Gives flows without a destination that of the port that receives them.
-    pub(super) fn fill_in(&mut self, known: &[HostStatus]) {
+    /// Gives flows without a destination that of the port that receives them. Returns the receiving
+    /// hosts of such flows that are not among the known ones.
+    pub(super) fn fill_in(&mut self, known: &[HostStatus]) -> BTreeSet<FleetName> {
+        let mut unknown = BTreeSet::new();
         for flow in &mut self.flows {
             let parsed = words::parse(&flow.send, flow.from.port.as_str(), Nanos(1));
             if parsed.is_ok_and(|flow| flow.has_destination()) {
                 continue;
             }
-            let host = known.iter().find(|host| host.host == flow.to.host);
-            let Some(port) = host.and_then(|host| host.ports.iter().find(|port| port.name == flow.to.port))
-            else {
+            let Some(host) = known.iter().find(|host| host.host == flow.to.host) else {
+                unknown.insert(flow.to.host.clone());
                 continue;
             };
+            let Some(port) = host.ports.iter().find(|port| port.name == flow.to.port) else { continue };
             let is_v6 = flow.send.iter().any(|word| word.contains("::"));
             match (&port.address, &port.mac) {
                 (Some(address), _) if !is_v6 => flow.send.extend(["--dst".to_owned(), address.clone()]),
@@ -97,6 +99,7 @@ impl TestPlan {
                 (_, None) => {}
             }
         }
+        unknown
     }
 
     /// The order to each host.

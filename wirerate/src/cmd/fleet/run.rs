@@ -23,6 +23,10 @@ use tokio::time::interval;
 const AGREED_BEFORE: Duration = Duration::from_millis(100);
 /// Time from one sign of life to the next.
 const LEASE_INTERVAL: Duration = Duration::from_millis(500);
+/// A host announces itself at most this long after the connection of its agent.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(4);
+/// Interval of looks at what is announced.
+const ANNOUNCED_POLL: Duration = Duration::from_millis(200);
 /// A signal wakes no task, and hosts that end are noticed, at this interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -39,12 +43,29 @@ pub(super) struct FleetRunArgs {
     hub: HubArgs,
 }
 
+/// Fills in the destinations. A host that has just connected announces itself a moment later.
+async fn fill_in(plan: &mut TestPlan, hub: &Hub, stop: &Stop) -> Result<(), Failure> {
+    let asked = Instant::now();
+    loop {
+        let unknown = plan.fill_in(&hub.hosts().await.map_err(unusable_hub)?);
+        if unknown.is_empty() || stop.is_set() {
+            return Ok(());
+        }
+        if asked.elapsed() >= ANNOUNCED_WITHIN {
+            let names: Vec<&str> = unknown.iter().map(FleetName::as_str).collect();
+            eprintln!("wirerate: not announced, so flows to it have no address: {}", names.join(", "));
+            return Ok(());
+        }
+        tokio::time::sleep(ANNOUNCED_POLL).await;
+    }
+}
+
 /// Runs a test.
 pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Failure> {
     let test = TestFile::read(&args.test)?;
     let mut plan = TestPlan::of(&test, realtime_ns())?;
     let hub = args.hub.connect().await?;
-    plan.fill_in(&hub.hosts().await.map_err(unusable_hub)?);
+    fill_in(&mut plan, &hub, stop).await?;
     let orders = plan.orders(&test);
     eprintln!("wirerate: run {}: preparing {} hosts", plan.run, orders.len());
     let asked = Instant::now();
