@@ -56,13 +56,13 @@ fn receipt() -> Result<Value> {
     Ok(receipt)
 }
 
-/// No frame is missing, twice or out of order.
-fn check(receipt: &Value, flows: u64) -> Result<()> {
-    let wanted = [("unique", FRAMES), ("duplicate", 0), ("too_old", 0), ("flows", flows)];
+/// No frame is missing but `dropped`, twice or out of order.
+fn check(receipt: &Value, flows: u64, dropped: u64) -> Result<()> {
+    let wanted = [("unique", FRAMES - dropped), ("duplicate", 0), ("too_old", 0), ("flows", flows)];
     for (name, count) in wanted {
         ensure!(receipt[name] == count, "{name} is not {count}: {receipt}");
     }
-    ensure!(receipt["loss"]["lost_max"] == 0, "{receipt}");
+    ensure!(receipt["loss"]["lost_max"] == dropped, "{dropped} dropped: {receipt}");
     Ok(())
 }
 
@@ -79,7 +79,7 @@ fn measure_pktgen(finding: &mut CaseReport) -> Result<()> {
     ))?;
     let receipt = receipt()?;
     unload("pktgen")?;
-    check(&receipt, 1)?;
+    check(&receipt, 1, 0)?;
     ensure!(receipt["latency"]["stamped"] == FRAMES, "{receipt}");
     finding.note("pktgen", "measured");
     Ok(())
@@ -121,7 +121,11 @@ fn measure_signatures(finding: &mut CaseReport) -> Result<()> {
             start_receiver(&format!("--duration 100s{options}"))?;
             let ports = "--dst 198.18.0.2 --udp-dst 1000-1006 --udp-checksum --size 74";
             send(&format!("{ports} --signature {level} --count {FRAMES} --engine {engine}"))?;
-            check(&receipt()?, flows).with_context(|| format!("{engine}, {level}"))?;
+            // A host that stops the receiving processor lets the queue of the device overflow. The
+            // device counts those frames, and the sender does not know it.
+            let dropped = sh("ip netns exec tx cat /sys/class/net/tx0/statistics/tx_dropped")?;
+            let dropped = dropped.trim().parse().context("dropped frames")?;
+            check(&receipt()?, flows, dropped).with_context(|| format!("{engine}, {level}"))?;
         }
         finding.note(engine, "short, full");
     }
