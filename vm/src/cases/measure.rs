@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "measure_signatures",
-        what: "each level of the signature by each engine is measured: none lost, the end is announced",
+        what: "each level of the signature by each engine is measured: none lost but those that the device counts as dropped, the end is announced",
         modules: &[],
         devices: "",
         machine: MachineType::Common,
