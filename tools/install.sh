@@ -78,11 +78,13 @@ packages_for() {
 	package-test) packages_for package && cat <<-END ;;
 		binutils         readelf
 		buildah          buildah
+		busybox-static   busybox
 		lintian          lintian
 		mmdebstrap       mmdebstrap
 		qemu-user-static qemu-aarch64-static
 		rpmlint          rpmlint
 		systemd          systemd-analyze
+		systemd-container systemd-nspawn
 		tcpdump          tcpdump
 	END
 	lint) packages_for build && cat <<-END ;;

@@ -78,11 +78,17 @@ check_rpm() {
 	grep --quiet ' checked[;.]' <<<"$output" || fail "rpmlint checks nothing: $output"
 	complaints=$(grep ': E: ' <<<"$output" || true)
 	[ -z "$complaints" ] || fail "rpmlint: $complaints"
-	rpm --root "$root" --nodeps --noscripts --install "$package" || fail "the RPM does not install"
+	# Its scripts need a shell, rmdir and /dev/null.
+	install -D "$(command -v busybox)" "$root/bin/sh" && ln "$root/bin/sh" "$root/bin/rmdir"
+	mkdir -p "$root/dev" && mknod --mode=666 "$root/dev/null" c 1 3
+	rpm --root "$root" --nodeps --install "$package" || fail "the RPM does not install"
 	rpm --root "$root" --nodeps --verify wirerate || fail "files of the RPM differ"
 	isolated "$root" /usr/bin/wirerate --version >/dev/null || fail "the program of the RPM does not run"
-	rpm --root "$root" --nodeps --noscripts --erase wirerate || fail "the RPM does not go"
+	# What a capture leaves.
+	mkdir -p "$root/run/wirerate/capture"
+	rpm --root "$root" --nodeps --erase wirerate || fail "the RPM does not go"
 	[ -z "$(find "$root/usr" -type f -o -type l)" ] || fail "the RPM leaves files"
+	[ ! -e "$root/run/wirerate" ] || fail "erasing the RPM left /run/wirerate"
 	for other in "$work"/one/*.rpm; do
 		diff <(rpm --query --package --list "$package" 2>/dev/null) <(rpm --query --package --list "$other" 2>/dev/null) ||
 			fail "$other has other files"
@@ -91,19 +97,23 @@ check_rpm() {
 }
 
 check_image() {
-	local cpu name said store=(--root "$work/store" --runroot "$work/runroot") architecture
+	local cpu name said store=(--root "$work/store" --runroot "$work/runroot") architecture printed=$work/printed
 	for cpu in "${cpus[@]}"; do
 		architecture=amd64
 		[ "$cpu" = x86_64 ] || architecture=arm64
-		name=$(buildah "${store[@]}" from --quiet --arch "$architecture" "oci-archive:$work/one/wirerate-$version-oci-$cpu.tar") ||
-			fail "buildah does not read the image for $cpu"
-		[ "$(buildah "${store[@]}" inspect --format '{{.OCIv1.Architecture}}' "$name")" = "$architecture" ] ||
-			fail "the image for $cpu has another architecture"
+		name=$(buildah "${store[@]}" from --quiet --arch "$architecture" \
+			"oci-archive:$work/one/wirerate-$version-oci-$cpu.tar" 2>"$printed") ||
+			fail "buildah does not read the image for $cpu: $(cat "$printed"; df --human-readable "$work")"
+		said=$(buildah "${store[@]}" inspect --format '{{.OCIv1.Architecture}}' "$name" 2>"$printed") ||
+			fail "buildah does not show the container \"$name\" for $cpu: $(cat "$printed")"
+		[ "$said" = "$architecture" ] || fail "the image for $cpu has the architecture \"$said\": $(cat "$printed")"
 		if [ "$cpu" = "$(uname -m)" ]; then
-			said=$(buildah "${store[@]}" run "$name" -- /usr/bin/wirerate --version 2>&1) || fail "the image does not run: $said"
-			[ "$said" = "wirerate $version" ] || fail "the program of the image prints \"$said\""
+			# Warnings of buildah are no part of what the program prints.
+			said=$(buildah "${store[@]}" run "$name" -- /usr/bin/wirerate --version 2>"$printed") ||
+				fail "the image does not run, status $?: $said $(cat "$printed")"
+			[ "$said" = "wirerate $version" ] || fail "the program of the image prints \"$said\": $(cat "$printed")"
 		fi
-		buildah "${store[@]}" rm "$name" >/dev/null
+		buildah "${store[@]}" rm "$name" >"$printed" 2>&1 || fail "buildah does not remove \"$name\": $(cat "$printed")"
 	done
 	passed "the images run"
 }
@@ -120,6 +130,45 @@ check_units() {
 		[ ! -e "$root/etc/systemd/system/multi-user.target.wants/$unit.service" ] || fail "$unit is enabled"
 	done
 	passed "the units are valid, confined and not enabled"
+}
+
+# Cgroups that systemd-nspawn leaves below that of this process, in either hierarchy.
+remove_cgroups() {
+	local controllers path root
+	while IFS=: read -r _ controllers path; do
+		case "$controllers" in
+		name=systemd) root=/sys/fs/cgroup/systemd ;;
+		"") root=$(findmnt --noheadings --first-only --types cgroup2 --output TARGET) ;;
+		*) continue ;;
+		esac
+		rmdir "$root$path"/payload/init.scope "$root$path"/payload "$root$path"/supervisor 2>/dev/null || true
+	done </proc/self/cgroup
+}
+
+# systemd starts the services in a container. What it writes to its root is lost.
+check_services() {
+	local shared=$work/services ended=0
+	mkdir "$shared"
+	cp tools/package/services.sh "$shared"
+	cat >"$shared/unit" <<-END
+		[Unit]
+		After=basic.target
+		SuccessAction=exit
+		FailureAction=exit
+		[Service]
+		Type=oneshot
+		ExecStart=/bin/bash /srv/services.sh
+		StandardOutput=file:/srv/said
+		StandardError=inherit
+	END
+	timeout 120 systemd-nspawn --quiet --register=no --keep-unit --private-network --console=pipe \
+		--capability=all --system-call-filter='bpf perf_event_open' --volatile=overlay \
+		--bind=/dev/fuse --bind="$shared:/srv" --bind-ro="$shared/unit:/etc/systemd/system/package-test.service" \
+		--directory="$1" --boot systemd.unit=package-test.service </dev/null >"$shared/console" 2>&1 || ended=$?
+	remove_cgroups
+	[ "$ended" = 0 ] || fail "the services, status $ended: $(tail --quiet --lines=30 "$shared/console" "$shared/said" 2>&1)"
+	cat "$shared/said"
+	passed "systemd started, used and stopped the services"
 }
 
 # A root of this machine's release, by its mirror, with what the tutorial needs.
@@ -166,6 +215,7 @@ check_deb() {
 	done
 	inside dpkg --verify wirerate || fail "installed files differ from the package"
 	check_units "$root"
+	check_services "$root"
 	isolated "$root" bash /tmp/tutorial.sh /usr/share/doc/wirerate/docs/tutorial.md || fail "the tutorial"
 	inside apt-get --quiet=2 -o Dpkg::Use-Pty=0 purge --yes wirerate >/dev/null
 	left=$(diff <(echo "$before") <(files) || true)
