@@ -202,7 +202,8 @@ find_go() {
 		return
 	fi
 	GO=$folder/go-$version/bin/go
-	[ ! -x "$GO" ] || return 0
+	# A copy that is not whole is made again.
+	! { "$GO" list std && "$GO" tool compile -V; } >/dev/null 2>&1 || return 0
 	command -v go >/dev/null || install_packages golang-go
 	local module
 	module=golang.org/toolchain@v0.0.1-go$version.linux-$(dpkg --print-architecture)
