@@ -472,8 +472,11 @@ impl QueueRun<'_> {
         let mut before_ns = now_ns.max(first_ns);
         let end_ns = before_ns + CALL_NS_MAX;
         let is_near = |number: &u64| {
-            let wait_end_ns = end_ns.min(before_ns + WAIT_NS_MAX);
             let due_ns = due_ns(*number);
+            // A frame that follows at once would be late behind a call that ends and one that
+            // begins. So a call lasts longer, until there is a gap, but not without end.
+            let extra_ns = if due_ns < before_ns + LEAD_NS { CALL_NS_MAX } else { 0 };
+            let wait_end_ns = (end_ns + extra_ns).min(before_ns + WAIT_NS_MAX);
             before_ns = before_ns.max(due_ns);
             due_ns <= wait_end_ns
         };
