@@ -273,7 +273,7 @@ impl SenderComparison<'_> {
     fn measure<'a>(&'a self, entrant: &'a Entrant) -> Result<RunRow<'a>> {
         let bed = self.rig.bed;
         let before = bed.settled()?;
-        let running = self.start(entrant, entrant.contender.tool.plenty)?;
+        let mut running = self.start(entrant, entrant.contender.tool.plenty)?;
         running.until_frames_come(bed, before)?;
         bed.stop.sleep(self.rig.plan.times.settle())?;
         let (ticks, from) = (Ticks::read()?, bed.sample()?);

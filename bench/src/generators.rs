@@ -171,6 +171,17 @@ pub(crate) fn stream_file(job: &SendJob<'_>) -> String {
     format!("[{}]", vec![stream; STREAM_COUNT as usize].join(",\n"))
 }
 
+/// What watches a generator while it sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Viewer {
+    /// Nothing: its output goes into pipes.
+    None,
+    /// A terminal, for `--tui`.
+    Terminal,
+    /// An open page, for `--web`: the stream of events that a browser reads.
+    Page,
+}
+
 /// A generator. It is ready when the first frame arrives, and sends exactly the frames it is asked
 /// for.
 #[derive(Debug)]
@@ -188,6 +199,8 @@ pub(crate) struct Generator {
     pub(crate) is_single: bool,
     /// Its exit status when it is interrupted, unless it dies of that.
     pub(crate) status_interrupted: i32,
+    /// What watches it.
+    pub(crate) viewer: Viewer,
     /// It keeps a pace.
     is_paced: bool,
     can: fn(Work) -> bool,
@@ -255,6 +268,7 @@ const fn wirerate(
         plenty: 4_000_000_000,
         is_single: false,
         status_interrupted: 0,
+        viewer: Viewer::None,
         is_paced: true,
         can,
         words,
@@ -269,6 +283,7 @@ const fn peer(name: &'static str, title: &'static str, program: &'static str) ->
         plenty: 60_000_000,
         is_single: true,
         status_interrupted: 0,
+        viewer: Viewer::None,
         is_paced: true,
         can: |work| matches!(work, Work::Plain),
         words: |_| Vec::new(),
@@ -295,6 +310,16 @@ pub(crate) const GENERATORS: &[Generator] = &[
         can: |work| work == Work::Plain,
         is_paced: false,
         ..wirerate(STREAMS, "xdp, 64 streams", streams)
+    },
+    Generator {
+        viewer: Viewer::Terminal,
+        ..wirerate("xdp-tui", "xdp with --tui", |job| [send("xdp", job), owned(&["--tui"])].concat())
+    },
+    Generator {
+        viewer: Viewer::Page,
+        ..wirerate("xdp-web", "xdp with --web, one page", |job| {
+            [send("xdp", job), owned(&["--web", "0"])].concat()
+        })
     },
     Generator {
         program: ToolProgram::Against,
@@ -507,7 +532,7 @@ mod tests {
         let taking_part = GENERATORS.iter().filter(|tool| tool.takes_part(&programs)).map(|tool| tool.name);
         assert_eq!(
             taking_part.collect::<Vec<_>>(),
-            ["xdp", "skb", "af_packet", "af_xdp", "files", "replay", "streams"]
+            ["xdp", "skb", "af_packet", "af_xdp", "files", "replay", "streams", "xdp-tui", "xdp-web"]
         );
     }
 }

@@ -106,7 +106,7 @@ impl GrowthTrials<'_> {
         let before = bed.settled()?;
         let job =
             SendJob { instances, count: contender.tool.plenty, ..SendJob::plain(bed.tx(), cpus, FRAME_LEN) };
-        let running = Running::start(&self.wirerate, &contender, &job)?;
+        let mut running = Running::start(&self.wirerate, &contender, &job)?;
         running.until_frames_come(bed, before)?;
         let window = self.times.window().min(time);
         bed.stop.sleep(self.times.settle() + time.saturating_sub(window))?;

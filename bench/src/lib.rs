@@ -28,6 +28,7 @@ mod measure;
 mod memory_limit;
 pub mod own;
 mod pacing;
+mod page;
 mod priority;
 mod process;
 #[cfg(feature = "page")]

@@ -127,7 +127,7 @@ impl PacingTrials<'_> {
         let (cpus, work) = ([bed.generator_cpu], entrant.contender.work);
         let job = SendJob { work, frames: &frames, ..SendJob::plain(bed.tx(), &cpus, FRAME_LEN) };
         let job = SendJob { count: entrant.contender.tool.plenty, pace_pps: Some(asked_pps), ..job };
-        let running = Running::start(&entrant.program, &entrant.contender, &job)?;
+        let mut running = Running::start(&entrant.program, &entrant.contender, &job)?;
         running.until_frames_come(bed, before)?;
         bed.stop.sleep(self.times.settle())?;
         let (ticks, from, from_ns) = (Ticks::read()?, bed.sample()?, host::realtime_ns());

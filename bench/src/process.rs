@@ -8,13 +8,14 @@ use crate::stop::StopFlag;
 use crate::sys;
 use anyhow::{Context, Result, bail};
 use host::Netns;
+use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::time::TimeVal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ const MORE_PATH: &str = "/usr/sbin:/sbin";
 /// How long a tool may take to end after it was asked to.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The terminal of a tool.
+const TERMINAL: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 /// How long the words of a tool that has ended may take to arrive.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -96,28 +99,48 @@ impl Tool {
         netns: &Netns,
         cpu: Option<u32>,
     ) -> Result<Self> {
-        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut command = Command::new(program);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut tool = Self::spawn(command, netns, cpu)?;
+        let (stdout, stderr) = (tool.child.stdout.take(), tool.child.stderr.take());
+        tool.readers = vec![
+            reader(stdout.expect("it is piped"), &tool.said),
+            reader(stderr.expect("it is piped"), &tool.said),
+        ];
+        Ok(tool)
+    }
+
+    /// Starts it as [`Tool::start`] does, on a terminal whose screen is what it says.
+    pub(crate) fn start_on_terminal(
+        program: &Path,
+        words: &[String],
+        netns: &Netns,
+        cpu: u32,
+    ) -> Result<Self> {
+        let OpenptyResult { master, slave } =
+            openpty(Some(&TERMINAL), None).context("cannot open a pseudo terminal")?;
+        let mut command = Command::new(program);
+        let [stdin, stdout] = [slave.try_clone()?, slave.try_clone()?];
+        command.args(words).stdin(stdin).stdout(stdout).stderr(slave);
+        let mut tool = Self::spawn(command, netns, Some(cpu))?;
+        tool.readers.push(reader(File::from(master), &tool.said));
+        Ok(tool)
+    }
+
+    /// Starts a command, whose output the caller reads.
+    fn spawn(mut command: Command, netns: &Netns, cpu: Option<u32>) -> Result<Self> {
+        let program = PathBuf::from(command.get_program());
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         // A group of its own: it is stopped as a whole, and Ctrl-C at the terminal is for us alone.
-        command
-            .args(words)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
+        command.process_group(0);
         let prepared = sys::prepare_child(&mut command, netns, cpu);
         let spawned = prepared.and_then(|()| command.spawn());
-        let mut child = spawned.with_context(|| format!("cannot start {} in {netns}", program.display()))?;
-        let said = Arc::default();
-        let readers = vec![
-            reader(child.stdout.take().expect("it is piped"), &said),
-            reader(child.stderr.take().expect("it is piped"), &said),
-        ];
-        Ok(Self { name, child, is_reaped: false, said, readers })
+        let child = spawned.with_context(|| format!("cannot start {} in {netns}", program.display()))?;
+        Ok(Self { name, child, is_reaped: false, said: Arc::default(), readers: Vec::new() })
     }
 
     /// What it has said so far.
-    fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 

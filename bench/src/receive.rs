@@ -216,7 +216,7 @@ impl ReceiveTrials<'_> {
             work: self.sender.work,
             ..SendJob::plain(bed.tx(), &self.cpus, FRAME_LEN)
         };
-        let running = Running::start(&self.wirerate, &self.sender, &job)?;
+        let mut running = Running::start(&self.wirerate, &self.sender, &job)?;
         running.until_frames_come(bed, before)?;
         bed.stop.sleep(self.times.settle())?;
         let from = bed.sample()?;

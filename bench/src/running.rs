@@ -1,6 +1,7 @@
 //! A running generator: one process, or one per CPU if the tool uses only one CPU.
 
-use crate::generators::{Contender, SendJob};
+use crate::generators::{Contender, SendJob, Viewer};
+use crate::page::OpenPage;
 use crate::process::{Tool, ToolEnd};
 use crate::samples::CounterSample;
 use crate::stop::StopFlag;
@@ -18,28 +19,38 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 pub(crate) struct Running {
     contender: Contender,
     tools: Vec<Tool>,
+    pages: Vec<OpenPage>,
 }
 
 impl Running {
     /// Starts `program` as `contender`. Where it takes several processes, they share the count.
     pub(crate) fn start(program: &Path, contender: &Contender, job: &SendJob<'_>) -> Result<Self> {
         let jobs = if contender.tool.is_single { split(job) } else { vec![*job] };
+        let start_tool = match contender.tool.viewer {
+            Viewer::Terminal => Tool::start_on_terminal,
+            Viewer::None | Viewer::Page => Tool::start,
+        };
         let start = |job: &SendJob<'_>| {
             let cpu = *job.cpus.first().context("a generator without a CPU")?;
-            Tool::start(program, &(contender.tool.words)(job), job.end.netns(), cpu)
+            start_tool(program, &(contender.tool.words)(job), job.end.netns(), cpu)
         };
         let tools = jobs.iter().map(start).collect::<Result<_>>()?;
-        Ok(Self { contender: contender.clone(), tools })
+        Ok(Self { contender: contender.clone(), tools, pages: Vec::new() })
     }
 
-    /// Waits for the first frame after `before`.
-    pub(crate) fn until_frames_come(&self, bed: &Testbed, before: CounterSample) -> Result<()> {
+    /// Waits for the first frame after `before`, and opens the page of what has one.
+    pub(crate) fn until_frames_come(&mut self, bed: &Testbed, before: CounterSample) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         while bed.sample()?.frames == before.frames {
             if self.has_ended()? || Instant::now() >= deadline {
                 bail!("no frame of it arrived; it said: {}", self.last_words());
             }
             bed.stop.sleep(LOOK_EVERY)?;
+        }
+        if self.contender.tool.viewer == Viewer::Page {
+            for tool in &self.tools {
+                self.pages.push(OpenPage::of(tool, bed)?);
+            }
         }
         Ok(())
     }
@@ -93,6 +104,7 @@ impl Running {
                 },
             });
         }
+        self.pages.into_iter().try_for_each(OpenPage::close)?;
         whole.context("a generator without a process")
     }
 

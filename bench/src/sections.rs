@@ -20,6 +20,7 @@ pub(crate) fn write(known: &Known, text: &mut String) -> Result<Vec<Figure>> {
     figures.extend(plain(known, text)?);
     work(known, text)?;
     packets(known, text)?;
+    watched(known, text)?;
     figures.extend(pace(known, text)?);
     prompt(known, text)?;
     throughput(known, text)?;
@@ -181,6 +182,24 @@ fn packets(known: &Known, text: &mut String) -> Result<()> {
         }
         text.push('\n');
     }
+    Ok(())
+}
+
+fn watched(known: &Known, text: &mut String) -> Result<()> {
+    let cells = known.cells_of(|case| case == "watched");
+    if cells.is_empty() {
+        return Ok(());
+    }
+    *text += "## Generators: watched\n\n`xdp-tui`: `--tui` on a terminal. `xdp-web`: `--web` with one open page. Both have the CPU of the\n\
+              sender only.\n\n| tool | Mpps | CPU ns per frame | of xdp |\n|---|---|---|---|\n";
+    for (_, entries) in cells {
+        for (name, entry) in sorted(entries) {
+            let ratio = text_of(entry.ratios.get("xdp").copied(), 1.0);
+            let (rate, cost) = (text_of(entry.rate, 1e6), text_of(entry.cost, 1.0));
+            writeln!(text, "| {name} | {rate} | {cost} | {ratio} |")?;
+        }
+    }
+    text.push('\n');
     Ok(())
 }
 
