@@ -154,6 +154,12 @@ impl CaptureError {
             Self::Create { name, source } if source.kind() == io::ErrorKind::WouldBlock => {
                 Some(format!("`fuser -v {name}` to see which program writes to it, or another name"))
             }
+            Self::Create { name, source } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some(format!("another directory: `ls -ld $(dirname {name})` shows who may write there"))
+            }
+            Self::Write { name, source, .. } if source.kind() == io::ErrorKind::StorageFull => Some(format!(
+                "`df -h {name}` for the space there; --rotate-size 100MB --files 10 keeps the newest files only"
+            )),
             Self::TimeOfDay { .. } => Some("`date -s`, or a time server, to set the clock".to_owned()),
             Self::RunAs { .. } => Some("run it as root (CAP_SETUID and CAP_SETGID)".to_owned()),
             Self::FilterTakesLong { .. } => Some(

@@ -13,6 +13,8 @@ use capture::CaptureError;
 use engine::EngineError;
 use host::CommandPlace;
 use std::fmt;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// A subcommand that ran to its end.
@@ -67,6 +69,25 @@ impl Failure {
         }
     }
 
+    /// A file cannot be read. If it is missing or may not be read, the advice is a command that
+    /// shows why.
+    pub fn read(path: &Path, why: impl Into<anyhow::Error>) -> Self {
+        let why = why.into();
+        let kind = why.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+        let failure = Self::refused(format!("read {}", path.display()), why);
+        match kind {
+            Some(io::ErrorKind::NotFound) => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let folder = folder.unwrap_or(Path::new(".")).display();
+                failure.try_this(format!("`ls {folder}` for the files there"))
+            }
+            Some(io::ErrorKind::PermissionDenied) => {
+                failure.try_this(format!("`ls -l {}` to see who may read it", path.display()))
+            }
+            _ => failure,
+        }
+    }
+
     /// The time to start was `late_ns` ago. `act` is what cannot be done ("send on eth0").
     pub fn too_late(act: impl fmt::Display, late_ns: u64) -> Self {
         let late = human_duration(late_ns);
@@ -115,6 +136,11 @@ impl Failure {
     pub fn try_this(mut self, what: impl fmt::Display) -> Self {
         self.tries.push(what.to_string());
         self
+    }
+
+    /// True if it says what to try.
+    pub fn has_advice(&self) -> bool {
+        !self.tries.is_empty()
     }
 
     /// The message, its first line in colour where standard error is a terminal.
@@ -202,7 +228,6 @@ fn code(ended: &Result<Outcome, Failure>) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
 
     #[test]
     fn exit_codes_are_those_of_the_style_page() {
@@ -230,6 +255,16 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("doctor"), "{text}");
+    }
+
+    #[test]
+    fn the_advice_about_a_file_is_about_what_is_wrong() {
+        let text = |path: &str, kind| Failure::read(Path::new(path), io::Error::from(kind)).to_string();
+        assert!(text("a/b.pcap", io::ErrorKind::NotFound).ends_with("\n  try: `ls a` for the files there\n"));
+        assert!(text("b.pcap", io::ErrorKind::NotFound).ends_with("\n  try: `ls .` for the files there\n"));
+        let denied = text("a/b.pcap", io::ErrorKind::PermissionDenied);
+        assert!(denied.ends_with("\n  try: `ls -l a/b.pcap` to see who may read it\n"), "{denied}");
+        assert_eq!(text("b", io::ErrorKind::InvalidData).lines().count(), 1);
     }
 
     #[test]

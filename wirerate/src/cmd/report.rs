@@ -39,7 +39,7 @@ fn read(path: &Path) -> Result<ResultFile, Failure> {
     } else {
         std::fs::read_to_string(path)
     };
-    let text = result.map_err(|error| Failure::refused(format!("read {}", path.display()), error))?;
+    let text = result.map_err(|error| Failure::read(path, error))?;
     let name = path.display().to_string();
     let name = if name == "-" { "standard input".to_owned() } else { name };
     Ok(ResultFile { name, text })

@@ -27,7 +27,7 @@ const READ_LEN: usize = 1 << 20;
 /// Reads all files, also after the output failed: the report says how many packets are not stored.
 pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
     for file in args.files.iter().filter(|file| !is_stdin(file)) {
-        let facts = std::fs::metadata(file).refused(format!("read {}", file.display()))?;
+        let facts = std::fs::metadata(file).map_err(|why| Failure::read(file, why))?;
         // A file of another kind is refused before anything is written.
         if facts.is_file() {
             open_records(file, COMMAND)?;

@@ -23,7 +23,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
     let mut folders = BTreeMap::new();
     for path in &args.files {
         let before: usize = folders.values().map(BTreeMap::len).sum();
-        find(path, &mut folders).refused(format!("read {}", path.display()))?;
+        find(path, &mut folders).map_err(|why| Failure::read(path, why))?;
         if folders.values().map(BTreeMap::len).sum::<usize>() == before {
             let why = anyhow::anyhow!("there are no files part-TIME-N.parquet");
             return Err(Failure::refused(format!("read {}", path.display()), why).try_this(

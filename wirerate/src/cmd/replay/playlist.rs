@@ -2,7 +2,7 @@
 
 use super::input::{file_len, is_stdin};
 use super::records::{Advance, FileRecords};
-use crate::outcome::{Failure, Refused};
+use crate::outcome::Failure;
 use replay::Record;
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,7 @@ impl Playlist {
         }
         // A file that is missing is reported before the first frame is sent, not after hours.
         for file in files.iter().filter(|file| !is_stdin(file)) {
-            std::fs::metadata(file).refused(format!("read {}", file.display()))?;
+            std::fs::metadata(file).map_err(|why| Failure::read(file, why))?;
         }
         let file_lens = files.iter().map(|file| file_len(file)).collect();
         let mut playlist = Self {
@@ -261,10 +261,12 @@ pub fn open_records(path: &Path, command: &str) -> Result<FileRecords, Failure> 
 /// A capture file cannot be read; the advice names the command that reads it.
 pub fn unreadable(path: &Path, why: anyhow::Error, command: &str) -> Failure {
     let is_bzip2 = why.to_string().contains("compressed by bzip2");
-    let failure = Failure::refused(format!("read {}", path.display()), why);
+    let failure = Failure::read(path, why);
     let path = path.display();
-    failure.try_this(match is_bzip2 {
-        true => format!("bzip2 -dc {path} | wirerate {command} -"),
-        false => format!("pcap and pcapng files, also compressed; `file {path}` shows what it is"),
-    })
+    match is_bzip2 {
+        true => failure.try_this(format!("bzip2 -dc {path} | wirerate {command} -")),
+        false if failure.has_advice() => failure,
+        false => failure
+            .try_this(format!("pcap and pcapng files, also compressed; `file {path}` shows what it is")),
+    }
 }

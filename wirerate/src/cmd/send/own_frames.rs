@@ -14,7 +14,7 @@ use super::report::Report;
 use super::run::{self, Job};
 use super::watch::View;
 use super::{config, fresh_seed, shown};
-use crate::outcome::{Failure, Outcome, Refused};
+use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::time_of_day_ns;
 use engine::{EngineError, EngineKind};
@@ -139,7 +139,7 @@ fn packets(args: &Args, dst_mac: MacAddr, facts: &DeviceFacts, seed: u64) -> Res
         (Some(text), _) => Packets::parse(text, "--frame", (facts, seed), &sizes)?,
         (None, Some(path)) => {
             let name = path.display().to_string();
-            let text = fs::read_to_string(path).refused(format!("read {name}"))?;
+            let text = fs::read_to_string(path).map_err(|why| Failure::read(path, why))?;
             Packets::parse(&text, &name, (facts, seed), &sizes)?
         }
         (None, None) => return packet_options::packets(args, dst_mac, facts, seed),

@@ -6,7 +6,7 @@ use super::args::{Args, IcmpKind, PayloadText, RandomField};
 use super::config;
 use super::packet_sizes::PacketSizes;
 use super::packets::Packets;
-use crate::outcome::{Failure, Refused};
+use crate::outcome::Failure;
 use crate::units::{Addresses, Interval};
 use packet::{DeviceFacts, MacAddr};
 use std::fmt::Write;
@@ -356,7 +356,7 @@ fn payload(args: &Args) -> Result<Option<String>, Failure> {
         }
         Some(PayloadText::Text(text)) => hex(text.as_bytes()),
         Some(PayloadText::Bytes(bytes)) => hex(bytes),
-        Some(PayloadText::File(path)) => hex(&fs::read(path).refused(format!("read {}", path.display()))?),
+        Some(PayloadText::File(path)) => hex(&fs::read(path).map_err(|why| Failure::read(path, why))?),
     })
 }
 
