@@ -98,7 +98,9 @@ function drawGraph(graph, index) {
     ((count - values.length + index) * WIDTH) / Math.max(count - 1, 1),
     HEIGHT - 1 - ((HEIGHT - 3) * point[0]) / top,
   ];
-  caption.textContent = graph.title;
+  // Lines break between the parts only, not between a number and its unit.
+  const parts = graph.title.split(/( {2})/);
+  caption.replaceChildren(...parts.map((part, index) => (index % 2 ? part : made("span", part))));
   svg.replaceChildren();
   // A line for each part without a gap.
   let part = [];
