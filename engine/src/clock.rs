@@ -38,6 +38,14 @@ const MARGIN_MIN_NS: u64 = 100_000;
 const MARGIN_MAX_NS: u64 = 4_000_000;
 /// The margin before the first sleep.
 const MARGIN_FIRST_NS: u64 = 2_000_000;
+/// The margin before a start that was measured for: processors take up to this long to leave a deep
+/// sleep.
+const MARGIN_MEASURED_MIN_NS: u64 = 300_000;
+/// Sleeps of such a measurement, and the length of each.
+const MEASURED_SLEEPS: usize = 8;
+const MEASURED_SLEEP_NS: u64 = 100_000;
+/// No sleep of it begins later than this before the start.
+const MEASURED_BEFORE_NS: u64 = 2_500_000;
 /// The margin decays by this fraction with each wait.
 const DECAY: u64 = 8_192;
 /// Longest sleep, so that a stop takes effect within 10 ms.
@@ -67,6 +75,22 @@ pub(crate) struct HybridClock {
     margin: Cell<SpinMargin>,
 }
 
+impl HybridClock {
+    /// Sets the margin before a start at `start_ns`, some milliseconds away, by the lateness that
+    /// most sleeps have now. A thread that spins for longer keeps threads of its CPU, which start
+    /// at the same time, from sending.
+    pub(crate) fn measure_before(&self, start_ns: u64) {
+        let mut lates_ns = [0; MEASURED_SLEEPS];
+        for late_ns in &mut lates_ns {
+            if SystemClock.now_ns() + MEASURED_BEFORE_NS > start_ns {
+                return;
+            }
+            *late_ns = sleep(MEASURED_SLEEP_NS);
+        }
+        self.margin.set(SpinMargin::measured(lates_ns));
+    }
+}
+
 impl Clock for HybridClock {
     fn now_ns(&self) -> u64 {
         SystemClock.now_ns()
@@ -93,14 +117,19 @@ fn wait(deadline_ns: u64, margin_ns: u64) -> u64 {
     let now_ns = SystemClock.now_ns();
     let left_ns = deadline_ns.saturating_sub(now_ns);
     if left_ns > margin_ns {
-        let sleep_ns = (left_ns - margin_ns).min(SLEEP_MAX_NS);
-        std::thread::sleep(Duration::from_nanos(sleep_ns));
-        return SystemClock.now_ns() - (now_ns + sleep_ns);
+        return sleep((left_ns - margin_ns).min(SLEEP_MAX_NS));
     }
     while SystemClock.now_ns() < deadline_ns {
         std::hint::spin_loop();
     }
     0
+}
+
+/// Sleeps; returns how late the sleep ended.
+fn sleep(sleep_ns: u64) -> u64 {
+    let end_ns = SystemClock.now_ns() + sleep_ns;
+    std::thread::sleep(Duration::from_nanos(sleep_ns));
+    SystemClock.now_ns() - end_ns
 }
 
 /// How long before a deadline a thread wakes up, in nanoseconds: the lateness of its sleeps.
@@ -114,6 +143,12 @@ impl Default for SpinMargin {
 }
 
 impl SpinMargin {
+    /// The margin after sleeps that ended late by this: twice their median.
+    fn measured(mut lates_ns: [u64; MEASURED_SLEEPS]) -> Self {
+        lates_ns.sort_unstable();
+        Self((2 * lates_ns[MEASURED_SLEEPS / 2]).clamp(MARGIN_MEASURED_MIN_NS, MARGIN_MAX_NS))
+    }
+
     /// The margin after a sleep that ended `late_ns` late.
     fn after(self, late_ns: u64) -> Self {
         let kept_ns = self.0 - self.0 / DECAY;
@@ -152,6 +187,23 @@ mod tests {
         assert!(margin.0 > 1_700_000, "{margin:?}");
         (0..25_000).for_each(|_| margin = margin.after(50_000));
         assert_eq!(margin, SpinMargin(MARGIN_MIN_NS));
+    }
+
+    #[test]
+    fn a_start_that_is_near_has_the_margin_that_sleeps_need_now() {
+        let measured =
+            |late_ns| SpinMargin::measured([0, late_ns, 0, late_ns, late_ns, 0, u64::MAX, late_ns]);
+        assert_eq!(measured(60_000), SpinMargin(MARGIN_MEASURED_MIN_NS));
+        assert_eq!(measured(400_000), SpinMargin(800_000));
+        assert_eq!(measured(9_000_000), SpinMargin(MARGIN_MAX_NS));
+        let clock = HybridClock::default();
+        let from_ns = clock.now_ns();
+        clock.measure_before(from_ns + MEASURED_BEFORE_NS - 1);
+        assert_eq!(clock.margin.get(), SpinMargin::default(), "there is no time to measure");
+        clock.measure_before(from_ns + 60_000_000_000);
+        assert!(clock.now_ns() >= from_ns + MEASURED_SLEEPS as u64 * MEASURED_SLEEP_NS);
+        let measured = clock.margin.get().0;
+        assert!((MARGIN_MEASURED_MIN_NS..=MARGIN_MAX_NS).contains(&measured), "{measured}");
     }
 
     #[test]

@@ -562,6 +562,9 @@ impl Scheduler {
                 None => return,
             },
         };
+        if let (GroupStart::At(_), Ok(start_ns), true) = (start, start_ns, self.active.is_empty()) {
+            self.clock.measure_before(start_ns);
+        }
         for (waiting, built) in self.orders.pop_front().into_iter().flat_map(|order| order.built) {
             match start_ns {
                 Ok(start_ns) => self.begin(waiting, built, start_ns),

@@ -182,7 +182,14 @@ fn started(running: &Running) -> String {
     rest.split(':').next().expect("a name").to_owned()
 }
 
-/// Random arming delays of up to 400 ms; the first frames still leave together.
+/// When the first frame of each flow arrived, within this.
+fn received_within_ns(account: &Value) -> u64 {
+    let flows = account["flows"].as_array().expect("there are flows");
+    let first: Vec<u64> = flows.iter().map(|flow| flow["first_ns"].as_u64().expect("it arrived")).collect();
+    first.iter().max().zip(first.iter().min()).map_or(0, |(last, first)| last - first)
+}
+
+/// The hosts are ready up to 2 s apart; the first frames still leave together.
 fn whole() -> TestResult {
     let delays = ["--test-arm-delay 10ms", "--test-arm-delay 2s", "--test-arm-delay 150ms"];
     let fleet = Fleet::new(4, |host| delays[usize::from(host.as_bytes()[1]) % 3]);
@@ -200,16 +207,10 @@ fn whole() -> TestResult {
     assert_eq!(account["latency"]["stamped"], 400_000, "{account}");
     assert_eq!(account["start"]["clocks_ns"], 0, "one kernel");
     let spread_ns = account["start"]["spread_ns"].as_u64().expect("senders have reported");
-    let flows = account["flows"].as_array().expect("there are four");
-    let first: Vec<u64> = flows.iter().filter_map(|flow| flow["first_ns"].as_u64()).collect();
-    let measured_ns = first.iter().max().zip(first.iter().min()).map(|(last, first)| last - first);
-    println!(
-        "first frames of four hosts: reported within {spread_ns} ns, received within {measured_ns:?} ns"
-    );
-    // On a loaded machine some are late; they were ready up to 2 s apart.
-    assert!(first.len() == 4 && measured_ns < Some(1_000_000_000), "{measured_ns:?}");
+    let measured_ns = received_within_ns(&account);
+    println!("first frames of four hosts: reported within {spread_ns} ns, received within {measured_ns} ns");
     // The kernel of a loaded machine may deliver a frame some milliseconds after it was sent.
-    assert!(measured_ns <= Some(spread_ns + 50_000_000), "{measured_ns:?}, reported {spread_ns} ns");
+    assert!(measured_ns <= spread_ns + 50_000_000, "{measured_ns}, reported {spread_ns} ns");
     let sum = |of: &str| -> Option<u64> {
         account["seconds"].as_array()?.iter().map(|second| second[of].as_u64()).sum()
     };
@@ -220,6 +221,17 @@ fn whole() -> TestResult {
     assert_eq!(again.stdout, told.stdout, "the report prints the same bytes");
     let list = wirerate_run(&format!("fleet list --hub {}", fleet.hub.url())).expect_code(0);
     assert!(list.stdout.starts_with(&run_name(&account)), "{}", list.stdout);
+    // Senders that share a CPU and never sleep would hold each other up. On a loaded machine some
+    // frames are late, but not in each of many runs.
+    let test = fleet.test(60.0, "", "--count 20 --pps 100 --size 80");
+    let within_ns = (0..10).map(|_| {
+        let account = json(&fleet.start(&test).wait(TIME_LIMIT).expect_code(0));
+        received_within_ns(&account)
+    });
+    let mut all_ns = Vec::new();
+    let is_together = within_ns.inspect(|ns| all_ns.push(*ns)).any(|ns| ns < 1_000_000);
+    println!("first frames of four hosts at 100 frames per second: received within {all_ns:?} ns");
+    assert!(is_together, "{all_ns:?}");
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::stop::Stop;
 use crate::units::{time_of_day_ns, utc_time};
 use engine::{End, EngineError, RunHandle, StartGate};
 use fleet::{CountedFlow, FlowOrder, Prepare};
-use host::{CpuList, StartTime};
+use host::{CpuList, StartTime, node_of_cpu};
 use serde_json::Value;
 use std::slice;
 use std::sync::Arc;
@@ -23,6 +23,16 @@ use std::time::{Duration, Instant};
 const ARM_MAX: Duration = Duration::from_secs(60);
 /// Interval at which failures are looked for while engines are built.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The CPUs of a port whose first flow has this number, best first. Those of the node of the device
+/// begin with another one for each flow of the run: ports and agents of one machine, which do not
+/// know each other, send from different CPUs then.
+fn spread(mut cpus: Vec<u32>, flow: u32) -> Vec<u32> {
+    let node = cpus.first().map(|cpu| node_of_cpu(*cpu));
+    let near = cpus.iter().take_while(|cpu| Some(node_of_cpu(**cpu)) == node).count();
+    cpus[..near].rotate_left(flow as usize % near.max(1));
+    cpus
+}
 
 /// The senders of a port.
 #[derive(Debug)]
@@ -73,7 +83,7 @@ impl PortSender {
         device.check_state(true)?;
         let streams = flow_streams::sent(port, orders, prepare, &device.facts)?;
         let allowed = CpuList::allowed().map_err(|why| Failure::host(act(), why))?.iter().count();
-        let near = nearest_cpus(&device, None, allowed.min(streams.len()))?;
+        let near = spread(nearest_cpus(&device, None, allowed)?, orders.first().map_or(0, |order| order.id));
         let mut requests = Vec::new();
         for (stream, cpu) in streams.iter().zip(near.iter().cycle()) {
             let args = &stream.entry.args;
@@ -210,5 +220,20 @@ impl Drop for PortSender {
     fn drop(&mut self) {
         self.stop();
         self.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flow_of_a_run_begins_with_another_cpu() {
+        // CPUs that no machine has are of one node.
+        let cpus = vec![70_003, 70_002, 70_001];
+        assert_eq!(spread(cpus.clone(), 0), cpus);
+        assert_eq!(spread(cpus.clone(), 1), [70_002, 70_001, 70_003]);
+        assert_eq!(spread(cpus.clone(), 5), [70_001, 70_003, 70_002]);
+        assert_eq!(spread(Vec::new(), 5), [0; 0]);
     }
 }
