@@ -103,7 +103,16 @@ mod tests {
             seed: 0,
         };
         let orders: Vec<&FlowOrder> = prepare.flows.iter().collect();
-        check(&port, &streams::planned(&port, &orders, &prepare, &DeviceFacts::default()).unwrap())
+        let streams = streams::planned(&port, &orders, &prepare, &DeviceFacts::default());
+        check(&port, &streams.map_err(|refusal| refusal.to_string())?)
+    }
+
+    #[test]
+    fn frames_that_are_too_short_to_be_counted_need_a_size() {
+        for (frames, advice) in [("--size 58", "try: --size 60"), ("--tcp --size 60", "try: --size 72")] {
+            let refusal = checked("", &[frames]).unwrap_err();
+            assert!(refusal.contains(advice), "{frames}: {refusal}");
+        }
     }
 
     #[test]

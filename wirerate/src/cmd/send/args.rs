@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use engine::{CatchUp, Ramp};
 use host::StartTime;
 use packet::MacAddr;
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -411,6 +412,9 @@ pub struct Args {
     /// True for a sender of `measure`, whose receivers have the rows.
     #[arg(skip)]
     pub is_measured: bool,
+    /// True for the options of a stream in a file of `--streams`.
+    #[arg(skip)]
+    pub is_of_file: bool,
     /// Print the report, and rows of --every-second, as lines of JSON (docs/json.md)
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
@@ -429,6 +433,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// A size of frames, as the user would write it.
+    pub fn size_advice(&self, frame_len: impl fmt::Display) -> String {
+        if self.is_of_file { format!("\"size\": {frame_len}") } else { format!("--size {frame_len}") }
+    }
+
     /// True if frames are to carry a signature that only pktgen's frames have.
     pub fn has_front_signature(&self) -> bool {
         self.signature

@@ -123,7 +123,7 @@ fn cannot_mark(args: &Args, number: usize, why: Unmarked, stream: Option<(u16, &
     let failure = Failure::usage(act, why);
     match why {
         Unmarked::Short { needed, .. } if args.has_packet_options() => {
-            failure.try_this(stream.map_or(format!("--size {needed}"), |_| format!("\"size\": {needed}")))
+            failure.try_this(args.size_advice(needed))
         }
         Unmarked::Short { needed, free } => {
             failure.try_this(format!("fill(0, {}) at its end, for {needed} bytes", MARK_LEN - free))

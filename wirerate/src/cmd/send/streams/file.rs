@@ -163,6 +163,7 @@ fn args(object: &Map<String, Value>, run: &Args) -> Result<Args, String> {
         netns: run.netns.clone(),
         xmit_mode: run.xmit_mode,
         skb_priority: run.skb_priority,
+        is_of_file: true,
         ..args
     })
 }

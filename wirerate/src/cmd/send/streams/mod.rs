@@ -202,16 +202,17 @@ impl Stream {
         config::sign(&mut self.config, SignatureLevel::Full);
         self.config.signature.run = run;
         let act = || format!("measure stream {}", self.entry.name);
+        let size = |frame_len| self.entry.args.size_advice(frame_len);
         match self.config.signature.level {
             SignatureLevel::Full => Ok(()),
             SignatureLevel::Short if self.index < STREAMS => Ok(()),
             SignatureLevel::Short => {
                 let why = format!("frames as short as these name one of {STREAMS} streams");
-                Err(Failure::usage(act(), why).try_this("\"size\": 74, or 94 for IPv6"))
+                Err(Failure::usage(act(), why).try_this(size("74, or 94 for IPv6")))
             }
             SignatureLevel::Pktgen | SignatureLevel::None => {
                 let why = "frames as short as these do not name their stream";
-                Err(Failure::usage(act(), why).try_this("\"size\": 60, or 80 for IPv6"))
+                Err(Failure::usage(act(), why).try_this(size("60, or 80 for IPv6")))
             }
         }
     }
