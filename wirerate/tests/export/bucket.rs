@@ -8,8 +8,9 @@ use std::io::{self, BufRead, BufReader, Lines, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 use testkit::Folder;
 
 /// The Python environment that has moto.
@@ -65,36 +66,38 @@ impl Drop for S3Server {
     }
 }
 
-/// A relay to a server, through which clients send this many bytes. It returns its URL.
-fn relay(server: &str, bytes_max: i64) -> String {
+/// A relay to a server. It returns its URL. Each connection goes on while `may_pass` returns true,
+/// which gets the number of bytes that the client sent on it before, and that of the next ones.
+fn relay(server: &str, may_pass: impl Fn(usize, usize) -> bool + Send + Sync + 'static) -> String {
     let server = server.strip_prefix("http://").expect("a server without TLS").to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let url = format!("http://{}", listener.local_addr().expect("it has an address"));
-    let bytes_left = Arc::new(AtomicI64::new(bytes_max));
+    let may_pass = Arc::new(may_pass);
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            let (server, bytes_left) = (server.clone(), Arc::clone(&bytes_left));
-            std::thread::spawn(move || forward(&client, &server, &bytes_left));
+            let (server, may_pass) = (server.clone(), Arc::clone(&may_pass));
+            std::thread::spawn(move || forward(&client, &server, &*may_pass));
         }
     });
     url
 }
 
-/// Forwards one connection until the bytes are used up.
-fn forward(mut client: &TcpStream, server: &str, bytes_left: &AtomicI64) -> io::Result<()> {
+/// Forwards one connection.
+fn forward(mut client: &TcpStream, server: &str, may_pass: &impl Fn(usize, usize) -> bool) -> io::Result<()> {
     let mut server = TcpStream::connect(server)?;
     let (mut answers, mut to_client) = (server.try_clone()?, client.try_clone()?);
     std::thread::spawn(move || {
         let _ = io::copy(&mut answers, &mut to_client);
         to_client.shutdown(Shutdown::Both)
     });
-    let mut buffer = vec![0; 1 << 16];
+    let (mut buffer, mut passed) = (vec![0; 1 << 16], 0);
     loop {
         let read = client.read(&mut buffer)?;
-        if read == 0 || bytes_left.fetch_sub(read as i64, Ordering::Relaxed) < read as i64 {
+        if read == 0 || !may_pass(passed, read) {
             return server.shutdown(Shutdown::Both);
         }
         server.write_all(&buffer[..read])?;
+        passed += read;
     }
 }
 
@@ -164,6 +167,30 @@ fn packets_come_back_from_a_bucket() {
     assert_eq!(server.ask("names")[0], names);
 }
 
+/// The relay holds a chunk until the next one is on its way, too.
+#[test]
+fn chunks_do_not_wait_for_the_answers_to_others() {
+    const BEGUN: usize = 500_000;
+    let folder = Folder::new("export-bucket-at-once");
+    let Some(mut server) = S3Server::start() else { return };
+    let original = capture_file(&folder);
+    let (begun, both) = (Mutex::new(0), Condvar::new());
+    let url = relay(&server.url, move |passed, read| {
+        if passed < BEGUN && passed + read >= BEGUN {
+            let mut begun = begun.lock().unwrap();
+            *begun += 1;
+            both.notify_all();
+            let (_begun, waited) =
+                both.wait_timeout_while(begun, Duration::from_secs(20), |begun| *begun < 2).unwrap();
+            return !waited.timed_out();
+        }
+        true
+    });
+    let (done, stderr) = upload(&folder, &url, "frames.pcapng -o s3://bucket", 0);
+    assert_eq!(done["stored"], 9000, "{stderr}");
+    assert!(from_bucket(&folder, &mut server) == kept(&original));
+}
+
 #[test]
 fn an_upload_that_is_cut_off_leaves_no_object_and_is_repeated() {
     let folder = Folder::new("export-bucket-cut");
@@ -171,7 +198,10 @@ fn an_upload_that_is_cut_off_leaves_no_object_and_is_repeated() {
     let original = capture_file(&folder);
     // In the first request of the part, then in its second one.
     for bytes_max in [1 << 20, (8 << 20) + 500_000] {
-        let url = relay(&server.url, bytes_max);
+        let bytes_left = AtomicI64::new(bytes_max);
+        let url = relay(&server.url, move |_, read| {
+            bytes_left.fetch_sub(read as i64, Ordering::Relaxed) >= read as i64
+        });
         let (cut, stderr) = upload(&folder, &url, "frames.pcapng -o s3://bucket", 1);
         assert_eq!(
             (&cut["packets"], &cut["not_stored"], &cut["files"]),

@@ -1,8 +1,8 @@
 //! Files of a data set as objects of S3, or of a server with the same protocol.
 //!
 //! The variables of AWS apply: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION` and, for
-//! another server, `AWS_ENDPOINT_URL`. An object is uploaded in chunks (a multipart upload) and
-//! becomes visible when the last request completes it.
+//! another server, `AWS_ENDPOINT_URL`. An object is uploaded in chunks (a multipart upload), some
+//! at a time. It becomes visible when the last request completes it.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -24,12 +24,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinSet};
 
 /// What names of buckets begin with.
 const SCHEME: &str = "s3://";
 /// Bytes of one request. S3 takes at most 10,000 requests for one object, and at least 5 MiB in
 /// each but the last.
 const CHUNK_LEN: usize = 8 << 20;
+/// Chunks of all objects that are on their way at a time: more memory than this is not taken.
+const CHUNKS_MAX: usize = 4;
 /// A request that fails is repeated within this time.
 const RETRY_TIME: Duration = Duration::from_secs(10);
 /// One attempt of a request takes at most this time, with its answer.
@@ -44,7 +48,15 @@ pub(super) struct Bucket {
     store: Arc<AmazonS3>,
     prefix: String,
     url: String,
+    uploader: Uploader,
+}
+
+/// What all uploads share.
+#[derive(Clone)]
+struct Uploader {
     runtime: Arc<Runtime>,
+    /// One for each chunk on its way.
+    permits: Arc<Semaphore>,
 }
 
 /// The URL, if the path is one of S3.
@@ -65,9 +77,11 @@ impl Bucket {
             .with_retry(retry)
             .with_http_connector(HyperConnector)
             .build()?;
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).thread_name("upload").enable_all().build()?;
+        let uploader = Uploader { runtime: Arc::new(runtime), permits: Arc::new(Semaphore::new(CHUNKS_MAX)) };
         let url = url.trim_end_matches('/').to_owned();
-        Ok(Self { store: Arc::new(store), prefix: prefix.to_owned(), url, runtime: Arc::new(runtime) })
+        Ok(Self { store: Arc::new(store), prefix: prefix.to_owned(), url, uploader })
     }
 
     /// For messages.
@@ -78,15 +92,20 @@ impl Bucket {
     /// Whether there is an object in a folder.
     pub(super) fn has(&self, folder: &str) -> io::Result<bool> {
         let path = self.path(folder)?;
-        let found = self.runtime.block_on(self.store.list_with_delimiter(Some(&path))).map_err(root_cause)?;
+        let found = self
+            .uploader
+            .runtime
+            .block_on(self.store.list_with_delimiter(Some(&path)))
+            .map_err(root_cause)?;
         Ok(!found.objects.is_empty() || !found.common_prefixes.is_empty())
     }
 
     /// Begins an object.
     pub(super) fn create(&self, name: &str) -> io::Result<ObjectUpload> {
         let path = self.path(name)?;
-        let upload = self.runtime.block_on(self.store.put_multipart(&path)).map_err(root_cause)?;
-        Ok(ObjectUpload { upload: Some(upload), chunk: Vec::new(), runtime: Arc::clone(&self.runtime) })
+        let upload = self.uploader.runtime.block_on(self.store.put_multipart(&path)).map_err(root_cause)?;
+        let uploader = self.uploader.clone();
+        Ok(ObjectUpload { upload: Some(upload), chunk: Vec::new(), requests: JoinSet::new(), uploader })
     }
 
     /// The name of an object. Special characters in `name` are escaped already.
@@ -102,7 +121,9 @@ pub(super) struct ObjectUpload {
     upload: Option<Box<dyn MultipartUpload>>,
     /// Bytes of the next request.
     chunk: Vec<u8>,
-    runtime: Arc<Runtime>,
+    /// Those on their way.
+    requests: JoinSet<io::Result<()>>,
+    uploader: Uploader,
 }
 
 impl ObjectUpload {
@@ -128,25 +149,46 @@ impl ObjectUpload {
         if !self.chunk.is_empty() {
             self.send()?;
         }
+        let runtime = &self.uploader.runtime;
+        while let Some(answer) = runtime.block_on(self.requests.join_next()) {
+            accepted(answer)?;
+        }
         let upload = self.upload.as_mut().expect("only this ends it");
-        self.runtime.block_on(upload.complete()).map_err(root_cause)?;
+        runtime.block_on(upload.complete()).map_err(root_cause)?;
         self.upload = None;
         Ok(())
     }
 
-    /// Sends the chunk.
+    /// Begins to send the chunk, once few enough others are on their way. An error is that of an
+    /// earlier one.
     fn send(&mut self) -> io::Result<()> {
+        let permits = Arc::clone(&self.uploader.permits);
+        let permit = self.uploader.runtime.block_on(permits.acquire_owned()).expect("it is not closed");
+        while let Some(answer) = self.requests.try_join_next() {
+            accepted(answer)?;
+        }
         let chunk = PutPayload::from(std::mem::take(&mut self.chunk));
-        let upload = self.upload.as_mut().expect("it is not finished yet");
-        self.runtime.block_on(upload.put_part(chunk)).map_err(root_cause)
+        let request = self.upload.as_mut().expect("it is not finished yet").put_part(chunk);
+        let answered = async move {
+            let _permit = permit;
+            request.await.map_err(root_cause)
+        };
+        self.requests.spawn_on(answered, self.uploader.runtime.handle());
+        Ok(())
     }
+}
+
+/// The answer to one request.
+fn accepted(answer: Result<io::Result<()>, JoinError>) -> io::Result<()> {
+    answer.unwrap_or_else(|panic| Err(io::Error::other(panic)))
 }
 
 impl Drop for ObjectUpload {
     fn drop(&mut self) {
         if let Some(mut upload) = self.upload.take() {
+            self.uploader.runtime.block_on(self.requests.shutdown());
             // Should this fail, the chunks stay invisible until a rule of the bucket removes them.
-            let _ = self.runtime.block_on(upload.abort());
+            let _ = self.uploader.runtime.block_on(upload.abort());
         }
     }
 }
