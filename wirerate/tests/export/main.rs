@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use testkit::Folder;
 
 const START_NS: u64 = 1_795_367_298_000_000_000;
@@ -184,6 +185,90 @@ fn packets_that_do_not_fit_the_disk_are_counted() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("20,000 packets not stored: cannot write packets/run=frames/"), "{stderr}");
     assert!(parts(&folder.join("packets")).is_empty(), "an unfinished file is of no use");
+}
+
+/// An export is killed while it writes the fourth file.
+#[test]
+fn killed_it_leaves_whole_files_and_is_repeated() {
+    const LONG: u64 = 92_000;
+    let folder = Folder::new("export-killed");
+    // Three minutes of 100 packets, and later one whose first row group is written before its end.
+    let minutes = (0..300).map(|number| (number / 100, number, 60));
+    let packets: Vec<PacketBuf> = minutes
+        .chain((0..LONG).map(|number| (4, number, 1500)))
+        .map(|(minute, number, len)| {
+            let time_ns = START_NS + minute * 60_000_000_000 + number;
+            let data = vec![number as u8; len];
+            PacketBuf { time_ns, frame_len: len as u32, data, ..PacketBuf::default() }
+        })
+        .collect();
+    let bytes = file_of(&packets);
+    fs::write(folder.join("frames.pcapng"), &bytes).unwrap();
+    let mut killed =
+        export_command(&folder, "- -o packets --run killed").stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = killed.stdin.take().unwrap();
+    input.write_all(&bytes).unwrap();
+    input.flush().unwrap();
+    // The pipe stays open, so the file does not end.
+    let unfinished = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "part");
+    let run = folder.join("packets/run=killed");
+    let is_writing = || {
+        let files = if run.exists() { parts(&run) } else { Vec::new() };
+        files.iter().any(|path| unfinished(path) && fs::metadata(path).is_ok_and(|file| file.len() > 1000))
+    };
+    let since = Instant::now();
+    while !is_writing() {
+        assert!(killed.try_wait().unwrap().is_none() && since.elapsed() < Duration::from_secs(120));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_eq!(parts(&run).iter().filter(|path| unfinished(path)).count(), 1);
+    assert_eq!(parts(&run).len(), 4);
+    let refused = export(&folder, "frames.pcapng -o packets --run killed");
+    assert_eq!(refused.status.code(), Some(3));
+    let done = report(&folder, "frames.pcapng -o packets --run again", 0);
+    assert_eq!((&done["stored"], &done["not_stored"]), (&json!(300 + LONG), &json!(0)));
+    let query = "select run, count(*), count(distinct time_ns) from packets group by run order by run";
+    let Some(answers) = answers(&folder, &[query.to_owned()]) else { return };
+    assert_eq!(answers[0], json!([["again", 300 + LONG, 300 + LONG], ["killed", 300, 300]]));
+}
+
+/// Few flows of IMIX, then a flow for each packet, with 96 bytes of each.
+#[test]
+fn a_data_set_takes_a_tenth_of_the_file_and_with_bytes_a_quarter() {
+    let folder = Folder::new("export-size");
+    let mut packets: Vec<PacketBuf> = Vec::new();
+    for (words, count) in [
+        ("--dst 198.18.0.0/15 --flows 72 --flow-len 8 --imix 64:7,594:4,1514:1", 36_000),
+        (
+            "--dst 198.18.0.0/15 --src 10.0.0.0/8 --udp-src 1024-65534 --udp-dst 1-9999 --vlan 42 --size 66-1514 \
+             --random dst,src,udp-src,udp-dst,size",
+            84_000,
+        ),
+    ] {
+        let words =
+            format!("send lo {words} --count {count} --seed 5 --dry-run={count} --write frames.pcapng");
+        let mut send = Command::new(env!("CARGO_BIN_EXE_wirerate"));
+        let output = send.args(words.split_whitespace()).current_dir(&*folder).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let sent = kept(&fs::read(folder.join("frames.pcapng")).unwrap());
+        assert_eq!(sent.len(), count);
+        for (mut packet, _) in sent {
+            packet.data.truncate(96);
+            packet.time_ns = START_NS + packets.len() as u64 * 2_500;
+            packets.push(packet);
+        }
+    }
+    let file = file_of(&packets);
+    fs::write(folder.join("frames.pcapng"), &file).unwrap();
+    for (words, percent_max) in [("--run fields --no-bytes", 10), ("--run bytes", 25)] {
+        let done = report(&folder, &format!("frames.pcapng -o packets {words}"), 0);
+        let (stored, bytes) = (&done["stored"], done["bytes"].as_u64().unwrap());
+        assert_eq!(*stored, packets.len());
+        println!("{words}: {:.1} % of {} bytes", 100.0 * bytes as f64 / file.len() as f64, file.len());
+        assert!(bytes * 100 <= file.len() as u64 * percent_max, "{words}: {bytes} of {}", file.len());
+    }
 }
 
 /// A file that cannot be read ended the export after the ones before it were stored, without a
