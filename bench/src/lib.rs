@@ -11,6 +11,8 @@
 
 mod capture;
 mod capturers;
+#[cfg(feature = "page")]
+mod export;
 mod facts;
 #[cfg(feature = "page")]
 mod figures;

@@ -11,9 +11,9 @@ use crate::settings::{BenchSettings, Deadline, FULL, QUICK, TINY};
 use crate::stop::StopFlag;
 use crate::table::{BenchPlan, BenchSize};
 use crate::testbed::{LinkEnds, Testbed};
-use crate::{generate, growth, pacing, prompt, receive};
 #[cfg(feature = "page")]
-use crate::{replay, throughput};
+use crate::{export, replay, throughput};
+use crate::{generate, growth, pacing, prompt, receive};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -58,6 +58,10 @@ pub(crate) enum BenchCase {
     /// Gap errors of a replay with the times of a file, and the rate of a file larger than memory
     #[value(hide = true)]
     ReplayFile,
+    #[cfg(feature = "page")]
+    /// CPU time and size of exports as Parquet
+    #[value(hide = true)]
+    Export,
     #[cfg(feature = "page")]
     /// Time and error of throughput searches of a device whose limit is known
     #[value(hide = true)]
@@ -124,6 +128,8 @@ fn cases(
         (BenchCase::Receive, receive::run),
         #[cfg(feature = "page")]
         (BenchCase::ReplayFile, replay::run),
+        #[cfg(feature = "page")]
+        (BenchCase::Export, export::run),
         #[cfg(feature = "page")]
         (BenchCase::Throughput, throughput::run),
     ];

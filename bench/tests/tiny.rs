@@ -151,6 +151,21 @@ fn a_file_is_replayed_with_its_gaps_and_at_top_speed() {
 }
 
 #[test]
+fn exports_are_measured() {
+    if skips(missing_rights()) {
+        return;
+    }
+    let (said, rows) = bench("export", &["--only", "export"]);
+    assert!(said.contains("million packets per CPU second"), "{said}");
+    let exported = of(&rows, "exported", "export");
+    assert_eq!(exported.len(), 2, "{said}");
+    for row in exported {
+        assert!(number(row, "packets") > 0.0 && number(row, "cpu_ns") > 0.0, "{row}");
+        assert!(number(row, "percent") < 100.0, "{row}");
+    }
+}
+
+#[test]
 fn starts_stops_and_counts_are_measured() {
     if skips(missing()) {
         return;
