@@ -101,7 +101,7 @@ vm-systemd: ## the services of the Debian package, started by systemd in virtual
 	@tools/install.sh vm-systemd
 	tools/systemd.sh $(VM)
 
-spark: build ## Spark with three workers, one of them killed, answers docs/parquet.md as DuckDB does
+spark: build ## DataFusion, and Spark with a worker killed, answer docs/parquet.md as DuckDB does
 	@tools/install.sh spark
 	/var/cache/wirerate/python-spark/bin/python tools/spark-test.py $(WIRERATE)
 

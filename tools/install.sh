@@ -281,7 +281,7 @@ test)
 netns) install_nats_server || true ;;
 bench) install_python_packages || true ;;
 docs) install_mdbook ;;
-spark) install_venv python-spark 'duckdb, pyspark' 'pyspark==4.3.0' 'duckdb==2.0.0' ;;
+spark) install_venv python-spark 'datafusion, duckdb, pyspark' 'datafusion==55.0.0' 'duckdb==2.0.0' 'pyspark==4.3.0' ;;
 package | package-test) install_targets x86_64-unknown-linux-musl aarch64-unknown-linux-musl ;;
 esac
 if [ "$set_name" = lint ]; then

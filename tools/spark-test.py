@@ -1,4 +1,5 @@
-"""Spark answers the questions of docs/parquet.md as DuckDB does, also when a worker dies.
+"""DataFusion and Spark answer the questions of docs/parquet.md as DuckDB does; Spark also when a
+worker dies.
 
     spark-test.py WIRERATE
 
@@ -8,6 +9,7 @@ are killed. `make spark` installs what this needs.
 """
 
 import decimal
+import math
 import os
 import re
 import signal
@@ -17,13 +19,14 @@ import tempfile
 import threading
 import time
 
+import datafusion
 import duckdb
 import pyspark
 from pyspark.sql import SparkSession
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RUNS = 6
-FRAMES = 300_000
+FRAMES = 100_000
 WORKERS = 3
 # How long a program of Spark may take to start.
 START_S = 120
@@ -33,11 +36,11 @@ def export(program, folder):
     """Data sets of frames of many flows: a file for each task of Spark."""
     for run in range(RUNS):
         frames = f"{folder}/frames.pcapng"
-        send = f"send lo --dst 198.18.0.0/15 --flows 50000 --flow-len 4 --size 60-200 --seed {run + 1}"
+        send = f"send lo --dst 198.18.0.0/15 --flows 50000 --flow-len 4 --size 60-200 --count {FRAMES} --seed {run + 1}"
         subprocess.run([program, *send.split(), f"--dry-run={FRAMES}", "--write", frames], check=True,
                        stdout=subprocess.DEVNULL)
-        subprocess.run([program, "export", frames, "-o", f"{folder}/packets", "--run", str(run), "--host", "lab"],
-                       check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([program, "export", frames, "-o", f"{folder}/packets", "--run", f"run-{run}", "--host",
+                        "lab"], check=True, stdout=subprocess.DEVNULL)
         os.remove(frames)
 
 
@@ -71,6 +74,40 @@ def statements(name):
     with open(os.path.join(ROOT, "docs", name)) as file:
         text = re.sub(r"(?m)^--.*$", "", file.read())
     return [statement for statement in text.split(";") if statement.strip()]
+
+
+def same(rows, expected):
+    """True for the same rows; engines interpolate percentiles with a different number of digits."""
+    def same_cell(cell, other):
+        if isinstance(cell, float) and isinstance(other, (int, float)):
+            return math.isclose(cell, other, rel_tol=1e-6)
+        return cell == other
+    return len(rows) == len(expected) and all(
+        len(row) == len(other) and all(map(same_cell, row, other)) for row, other in zip(rows, expected))
+
+
+def tell(engine, number, rows, expected, start_s):
+    """Prints whether the answer to a question is that of DuckDB; returns it."""
+    is_same = same(rows, expected)
+    print(f"question {number}, {engine}: {'same' if is_same else 'DIFFERENT'}, {len(rows)} rows, "
+          f"{time.monotonic() - start_s:.1f} s", flush=True)
+    if not is_same:
+        print(f"  DuckDB: {expected[:3]}\n  {engine}: {rows[:3]}")
+    return is_same
+
+
+def ask_datafusion(queries, expected):
+    """True if DataFusion answers all questions as expected."""
+    context = datafusion.SessionContext()
+    for statement in statements("views-datafusion.sql"):
+        context.sql(statement)
+    answers_are_same = []
+    for number, (query, rows) in enumerate(zip(queries, expected), 1):
+        start_s = time.monotonic()
+        batches = context.sql(query).collect()
+        answer = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+        answers_are_same.append(tell("DataFusion", number, values(answer), rows, start_s))
+    return all(answers_are_same)
 
 
 def killed_in_query(spark, query, worker):
@@ -110,7 +147,10 @@ def main(program):
         duck = duckdb.connect()
         for statement in statements("views-duckdb.sql"):
             duck.execute(statement)
+        stored = duck.execute("select count(*) from packets").fetchall()[0]
+        assert stored == (RUNS * FRAMES,), stored
         expected = [values(duck.execute(query).fetchall()) for query in queries]
+        is_same = ask_datafusion(queries, expected)
         processes = []
         try:
             main_class = "org.apache.spark.deploy."
@@ -121,15 +161,17 @@ def main(program):
                 arguments = [main_class + "worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1",
                              "--memory", "1g", "--work-dir", f"{folder}/work-{number}", url]
                 processes.append(start(folder, f"worker-{number}", arguments, "Successfully registered")[0])
-            compare(url, queries, expected, processes[1])
+            is_same &= ask_spark(url, queries, expected, processes[1])
         finally:
             for process in processes:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+    sys.exit(0 if is_same else 1)
 
 
-def compare(url, queries, expected, worker):
+def ask_spark(url, queries, expected, worker):
+    """True if Spark answers all questions as expected, the first also while a worker dies."""
     settings = {"spark.executor.memory": "800m", "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1",
                 "spark.sql.shuffle.partitions": "12", "spark.sql.files.openCostInBytes": "128m",
                 "spark.ui.showConsoleProgress": "false"}
@@ -146,21 +188,16 @@ def compare(url, queries, expected, worker):
         if time.monotonic() > deadline:
             sys.exit("not all workers have an executor")
         time.sleep(0.2)
-    failed = 0
+    answers_are_same = []
     for number, (query, rows) in enumerate(zip(queries, expected), 1):
         start_s = time.monotonic()
         answer = values(spark.sql(query).collect())
-        is_same = answer == rows
-        failed += not is_same
-        print(f"question {number}: {'same' if is_same else 'DIFFERENT'}, {len(rows)} rows, "
-              f"{time.monotonic() - start_s:.1f} s", flush=True)
-        if not is_same:
-            print(f"  DuckDB: {rows[:3]}\n  Spark:  {answer[:3]}")
+        answers_are_same.append(tell("Spark", number, answer, rows, start_s))
     rows, killed_s, end_s = killed_in_query(spark, queries[0], worker)
-    is_same = values(rows) == expected[0]
+    is_same = same(values(rows), expected[0])
     print(f"question 1, a worker killed after {killed_s:.1f} s: {'same' if is_same else 'DIFFERENT'}, {end_s:.1f} s")
     spark.stop()
-    sys.exit(1 if failed or not is_same else 0)
+    return is_same and all(answers_are_same)
 
 
 if __name__ == "__main__":
