@@ -19,6 +19,12 @@ pub struct StartBarrier {
 pub struct StartGate(Arc<StartBarrier>);
 
 impl StartGate {
+    /// A gate, and its barrier for the orders of this number of threads.
+    pub fn with_barrier(threads: usize) -> (Self, Arc<StartBarrier>) {
+        let barrier = Arc::new(StartBarrier::held(threads));
+        (Self::of(Arc::clone(&barrier)), barrier)
+    }
+
     /// Of a barrier that is held.
     pub(crate) fn of(barrier: Arc<StartBarrier>) -> Self {
         Self(barrier)

@@ -3,7 +3,9 @@
 //! account.
 
 use crate::last_words::LastWords;
-use crate::message::{CountedFlow, HostOrder, PlannedFlow, ReceiverFigures, RunEnd, RunPlan, Stat};
+use crate::message::{
+    CountedFlow, HostClock, HostOrder, PlannedFlow, ReceiverFigures, RunEnd, RunPlan, Stat,
+};
 use crate::name::{FleetName, PortPlace};
 use crate::seconds::SecondAccount;
 use measure::{HistogramLog, PERCENTILES};
@@ -323,23 +325,26 @@ fn flow(
     }
 }
 
+/// How far the clocks of hosts agree, in nanoseconds: 0 if all have one kernel, the sum of the two
+/// largest errors of synchronized clocks, otherwise unknown. A host is its boot and its clock.
+pub fn clock_agreement_ns(hosts: &[(Option<&str>, Option<HostClock>)]) -> Option<u64> {
+    let first = hosts.first().and_then(|(boot_id, _)| *boot_id).filter(|id| !id.is_empty());
+    if first.is_some() && hosts.iter().all(|(boot_id, _)| *boot_id == first) {
+        return Some(0);
+    }
+    let bound = |(_, clock): &(_, Option<HostClock>)| {
+        clock.filter(|clock| clock.is_synchronized).map(|clock| clock.bound_ns)
+    };
+    let mut bounds = hosts.iter().map(bound).collect::<Option<Vec<u64>>>()?;
+    bounds.sort_unstable();
+    Some(bounds.iter().rev().take(2).fold(0, |sum: u64, bound| sum.saturating_add(*bound)))
+}
+
 fn start(plan: &RunPlan, hosts: &[HostAccount]) -> StartAccount {
     let late = hosts.iter().filter_map(|host| host.released_late_ns);
-    let armed: Vec<&HostOrder> = plan.hosts.iter().filter(|host| host.is_armed).collect();
-    let first = armed.first().and_then(|host| host.boot_id.as_deref()).filter(|id| !id.is_empty());
-    let clocks_ns = match first.is_some() && armed.iter().all(|host| host.boot_id.as_deref() == first) {
-        true => Some(0),
-        false => {
-            let bound = |host: &&HostOrder| {
-                host.clock.filter(|clock| clock.is_synchronized).map(|clock| clock.bound_ns)
-            };
-            let bounds: Option<Vec<u64>> = armed.iter().map(bound).collect();
-            bounds.map(|mut bounds| {
-                bounds.sort_unstable();
-                bounds.iter().rev().take(2).fold(0, |sum: u64, bound| sum.saturating_add(*bound))
-            })
-        }
-    };
+    let armed = plan.hosts.iter().filter(|host| host.is_armed);
+    let clocks: Vec<_> = armed.map(|host| (host.boot_id.as_deref(), host.clock)).collect();
+    let clocks_ns = clock_agreement_ns(&clocks);
     StartAccount { start_at_ns: plan.start_at_ns, spread_ns: late.max(), clocks_ns }
 }
 

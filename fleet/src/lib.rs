@@ -3,7 +3,8 @@
 //! A controller prepares the agents of all hosts, gives them a time to start at, and adds up what
 //! they count. [`AgentRun`] is a run as an agent has it, [`Readiness`] and [`Watching`] are the
 //! decisions of the controller, [`RunAccount`] is the result. Messages are JSON. They carry words
-//! of `wirerate send`, never a command for a shell. This crate does no I/O and reads no clock:
+//! of `wirerate send`, or a configuration of the Open Traffic Generator ([`OtgOrder`]), never a
+//! command for a shell. This crate does no I/O and reads no clock:
 //! times and messages are arguments.
 #![forbid(unsafe_code)]
 
@@ -12,12 +13,13 @@ mod agent_run;
 mod last_words;
 mod message;
 mod name;
+mod otg;
 mod readiness;
 mod seconds;
 pub mod subject;
 mod watching;
 
-pub use account::{FlowAccount, HostAccount, RunAccount, RunVerdict, StartAccount};
+pub use account::{FlowAccount, HostAccount, RunAccount, RunVerdict, StartAccount, clock_agreement_ns};
 pub use agent_run::{AgentRun, AgentState, GoRefusal, RunStep};
 pub use last_words::LastWords;
 pub use message::{
@@ -26,6 +28,10 @@ pub use message::{
     RunEnd, RunPlan, Stat, decode, encode,
 };
 pub use name::{BadName, FleetName, PortPlace};
+pub use otg::{
+    FilePiece, FlowArrivals, FlowReading, FlowStart, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult,
+    PortReading, RatedCounts, SentFrames,
+};
 pub use readiness::{Answered, Objection, Readiness, StartPolicy};
 pub use seconds::{SECONDS_MAX, SecondAccount};
 pub use watching::{Notice, Watching};

@@ -19,6 +19,11 @@ pub fn go(host: &FleetName) -> String {
     format!("wr.host.{host}.go")
 }
 
+/// Orders for a part of a configuration of the Open Traffic Generator.
+pub fn otg(host: &FleetName) -> String {
+    format!("wr.host.{host}.otg")
+}
+
 /// Requests to one host to forget a run that has not started.
 pub fn abort_host(host: &FleetName) -> String {
     format!("wr.host.{host}.abort")

@@ -2,8 +2,8 @@
 //! that a subject, a path or a shell would interpret.
 
 use fleet::{
-    AgentAnswer, FlowOrder, FlowRole, Go, HostStatus, LastWords, Message, Prepare, RunPlan, Stat, decode,
-    encode,
+    AgentAnswer, FlowOrder, FlowRole, FlowStart, Go, HostStatus, LastWords, Message, OtgAnswer, OtgOrder,
+    OtgRequest, Prepare, RunPlan, Stat, decode, encode,
 };
 use packet::Rng;
 
@@ -26,8 +26,11 @@ fn good(rng: &mut Rng) -> Vec<u8> {
         stat_ms: 1000,
         seed: 7,
     };
-    match rng.below(3) {
+    let start = FlowStart { flow: rng.below(9), number: Some(rng.below(70_000) as u16), rank: 0 };
+    let order = OtgOrder::Arm { flows: vec![start], flow_count: rng.below(9), clears_ports: false };
+    match rng.below(4) {
         0 => encode(&prepare),
+        3 => encode(&OtgRequest { run: name(), lease_ms: u64::from(rng.below(9000)), order }),
         1 => encode(&Go { run: name(), start_at_ns: u64::from(rng.below(u32::MAX)) }),
         _ => {
             let text = r#"{"schema":"wirerate.fleet-stat/1","run":"r","host":"h1","number":1,"time_ns":2,
@@ -116,7 +119,12 @@ fn a_message_is_read_or_refused() {
             histograms.for_each(|text| drop(measure::HistogramLog::from_v2_base64(text)));
             LastWords::default().hear(stat);
         }
+        if let Some(request) = read::<OtgRequest>(&bytes) {
+            assert!(is_safe(&request.run) && request.lease_ms >= 1000);
+            assert_eq!(read::<OtgRequest>(&encode(&request)).as_ref(), Some(&request));
+        }
         let _ = (read::<HostStatus>(&bytes), read::<AgentAnswer>(&bytes), read::<RunPlan>(&bytes));
+        let _ = read::<OtgAnswer>(&bytes);
     });
 }
 

@@ -100,6 +100,11 @@ impl Hub {
         self.client.server_info().version
     }
 
+    /// Bytes of the longest message that the server takes.
+    pub fn payload_max(&self) -> usize {
+        self.client.server_info().max_payload
+    }
+
     /// Refuses a server that is too old.
     ///
     /// # Errors

@@ -10,8 +10,7 @@ use async_nats::jetstream::stream::{self, LastRawMessageErrorKind, StorageType};
 use bytes::Bytes;
 use fleet::subject::{self, HOSTS_BUCKET, KEPT, RUNS_STREAM};
 use fleet::{
-    AbortRequest, AgentAnswer, FleetName, HostStatus, LastWords, Message, RunPlan, SECONDS_MAX, Stat, decode,
-    encode,
+    AbortRequest, FleetName, HostStatus, LastWords, Message, RunPlan, SECONDS_MAX, Stat, decode, encode,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::time::Duration;
@@ -92,13 +91,21 @@ impl Hub {
     ///
     /// # Errors
     /// Why there is no answer.
-    pub async fn ask<M: Message>(
+    pub async fn ask<M: Message, A: Message>(
         &self,
         subject: String,
         message: &M,
         timeout: Duration,
-    ) -> Result<AgentAnswer, String> {
-        let request = async_nats::Request::new().payload(encode(message).into()).timeout(Some(timeout));
+    ) -> Result<A, String> {
+        let payload = encode(message);
+        let (len, len_max) = (payload.len(), self.payload_max());
+        if len > len_max {
+            let what = M::SCHEMA;
+            return Err(format!(
+                "a {what} of {len} bytes: the hub takes {len_max} (max_payload in hub.conf)"
+            ));
+        }
+        let request = async_nats::Request::new().payload(payload.into()).timeout(Some(timeout));
         let answer = self.client.send_request(subject, request).await.map_err(|why| match why.kind() {
             async_nats::RequestErrorKind::TimedOut => format!("no answer within {} ms", timeout.as_millis()),
             async_nats::RequestErrorKind::NoResponders => "no agent is connected under this name".to_owned(),

@@ -9,6 +9,7 @@ use crate::size::Sizes;
 use crate::stack::{FCS_LEN, HeaderStack};
 use crate::topology::{SPEED_DEFAULT, Topology};
 use packet::general::{FrameMark, FrameSpec, MARK_LEN, MarkCount, PacketOrder};
+use std::net::IpAddr;
 
 /// A flow of a configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,6 +112,15 @@ impl FlowConfig {
     /// The largest frame, in bytes with FCS.
     pub fn size_max(&self) -> usize {
         self.sizes.highest()
+    }
+
+    /// The addresses that its frames are sent to, from the first to the last of each range, those
+    /// in tunnels included.
+    ///
+    /// # Errors
+    /// The path of a header or field by which frames can have other IP headers.
+    pub fn destinations(&self) -> Result<Vec<(IpAddr, IpAddr)>, String> {
+        self.stack.destinations()
     }
 
     /// Bytes of VLAN tags, which a device takes beyond its MTU.

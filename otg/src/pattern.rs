@@ -209,6 +209,21 @@ impl Pattern {
         }
     }
 
+    /// Ranges that hold all values, in a field of `bits` bits; none if it is filled in.
+    pub(crate) fn ranges(&self, bits: u32) -> Vec<(u128, u128)> {
+        let max = u128::MAX >> (128 - bits);
+        match self {
+            Self::Auto => Vec::new(),
+            Self::Value(value) => vec![(*value, *value)],
+            Self::Values(values) => values.iter().map(|value| (*value, *value)).collect(),
+            Self::Counter { start, step, count } => {
+                let last = step.checked_mul(count - 1).and_then(|sum| sum.checked_add(*start));
+                // A counter that wraps, or counts down, may have any value.
+                vec![last.filter(|last| *last <= max).map_or((0, max), |last| (*start, last))]
+            }
+        }
+    }
+
     /// True if all frames have the same value.
     pub(crate) fn is_constant(&self) -> bool {
         match self {
@@ -267,6 +282,26 @@ mod tests {
         }
         let pattern = Pattern::Values(vec![7, 4095, 9]);
         assert_eq!(sent(&pattern, 12)[..4], [7, 4095, 9, 7]);
+    }
+
+    #[test]
+    fn ranges_hold_all_values() {
+        for pattern in [
+            Pattern::Value(7),
+            Pattern::Values(vec![3, 9, 3]),
+            Pattern::Counter { start: 10, step: 3, count: 5 },
+            Pattern::Counter { start: 65_530, step: 7, count: 64 },
+            // Down by one.
+            Pattern::Counter { start: 5, step: 65_535, count: 3 },
+        ] {
+            let ranges = pattern.ranges(16);
+            let holds = |value: u128| ranges.iter().any(|(first, last)| (*first..=*last).contains(&value));
+            assert!(
+                (0..200).all(|index| pattern.at(index, 16).is_some_and(holds)),
+                "{pattern:?}: {ranges:?}"
+            );
+        }
+        assert_eq!(Pattern::Counter { start: 10, step: 3, count: 5 }.ranges(16), [(10, 22)]);
     }
 
     #[test]

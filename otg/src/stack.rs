@@ -7,6 +7,7 @@
 use crate::header::{ChecksumChoice, FlowHeader, HeaderKind, PlacedPattern};
 use crate::payload::Payload;
 use packet::general::{ChecksumField, Field, FrameMark, FrameSpec, PseudoHeader, SumKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 /// Bytes of a frame check sequence.
@@ -33,6 +34,45 @@ impl HeaderStack {
     fn inner_ethernets(&self, count: usize) -> usize {
         let inner = self.headers[..count].iter().skip(1);
         inner.filter(|header| header.kind == HeaderKind::Ethernet).count()
+    }
+
+    /// The addresses that IP headers have as their destination, those in tunnels included.
+    ///
+    /// # Errors
+    /// The path of a header or field by which frames can have other IP headers.
+    pub(crate) fn destinations(&self) -> Result<Vec<(IpAddr, IpAddr)>, String> {
+        let mut found = Vec::new();
+        for (index, header) in self.headers.iter().enumerate() {
+            if header.kind == HeaderKind::Custom {
+                return Err(header.path.clone());
+            }
+            let next = self.headers.get(index + 1).and_then(|next| next.kind.ether_type());
+            for field in &header.fields {
+                let ranges = field.pattern.ranges(field.bits);
+                match (header.kind, field.name) {
+                    (HeaderKind::Ipv4, "dst") => {
+                        let address = |value: u128| IpAddr::from(Ipv4Addr::from(value as u32));
+                        found.extend(ranges.into_iter().map(|(first, last)| (address(first), address(last))));
+                    }
+                    (HeaderKind::Ipv6, "dst") => {
+                        let address = |value: u128| IpAddr::from(Ipv6Addr::from(value));
+                        found.extend(ranges.into_iter().map(|(first, last)| (address(first), address(last))));
+                    }
+                    (_, "ether_type" | "tpid" | "protocol") if header.kind != HeaderKind::Ipv4 => {
+                        let is_ip = |type_: u16| {
+                            let type_ = u128::from(type_);
+                            ranges.iter().any(|(first, last)| (*first..=*last).contains(&type_))
+                        };
+                        let is_other = |type_: u16| is_ip(type_) && next != Some(type_);
+                        if [0x0800, 0x86dd].into_iter().any(is_other) {
+                            return Err(format!("{}.{}", header.path, field.name));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// First byte of a header.

@@ -148,7 +148,7 @@ async fn prepare(
         let (host, subject, order) = (host.clone(), subject::prepare(host), order.clone());
         async move {
             let asked_ns = realtime_ns();
-            let answer = hub.ask(subject, &order, timeout).await;
+            let answer = hub.ask::<_, AgentAnswer>(subject, &order, timeout).await;
             let answered = answer.map(|answer| Answered { asked_ns, answered_ns: realtime_ns(), answer });
             (host, answered)
         }
@@ -181,7 +181,7 @@ async fn go(hub: &Hub, run: &RunPlan) -> Vec<GoRefused> {
     let timeout = left.saturating_sub(AGREED_BEFORE).max(Duration::from_millis(1));
     let ask = |host: &FleetName| {
         let (host, subject, go) = (host.clone(), subject::go(host), go.clone());
-        async move { (host, hub.ask(subject, &go, timeout).await) }
+        async move { (host, hub.ask::<_, AgentAnswer>(subject, &go, timeout).await) }
     };
     let armed = run.hosts.iter().filter(|host| host.is_armed).map(|host| &host.host);
     let mut answers: FuturesUnordered<_> = armed.map(ask).collect();

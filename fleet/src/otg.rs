@@ -1,0 +1,438 @@
+//! The messages by which a controller uses ports of a host for a configuration of the Open Traffic
+//! Generator, and the sums of what several hosts have counted of one flow.
+//!
+//! Each host has the part of the configuration that its ports need. Ports and flows are indexes
+//! into that part.
+
+use crate::message::{AgentAnswer, Message};
+use crate::name::FleetName;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Longest lease: an hour.
+const LEASE_MS: std::ops::RangeInclusive<u64> = 1000..=3_600_000;
+/// Longest message with a part of a configuration. The hub may take less.
+const PART_LEN_MAX: usize = 8 << 20;
+
+/// What a host is to do with its part of a configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OtgOrder {
+    /// Check a part; nothing changes.
+    Check(OtgPart),
+    /// Put a part in force instead of the one before.
+    Set(OtgPart),
+    /// Change the flows of the part in force; unchanged flows continue.
+    Change(OtgPart),
+    /// Build the engines of flows that the host sends, which then wait for [`OtgOrder::Go`].
+    /// Receivers count from now on.
+    Arm {
+        /// The flows that the host sends or receives.
+        flows: Vec<FlowStart>,
+        /// Flows of all hosts that start together.
+        flow_count: u32,
+        /// The counts of ports start at 0, too.
+        clears_ports: bool,
+    },
+    /// Start what is armed.
+    Go {
+        /// When, in nanoseconds since 1970.
+        start_at_ns: u64,
+    },
+    /// Wait until these flows are sent, or have failed.
+    AwaitStart {
+        /// Flows that are armed.
+        flows: Vec<u32>,
+    },
+    /// End flows that the host sends. Frames may still be on their way then.
+    End {
+        /// The flows.
+        flows: Vec<u32>,
+        /// They may be resumed.
+        pauses: bool,
+    },
+    /// Read counts.
+    Read {
+        /// Of these flows.
+        flows: Vec<u32>,
+        /// And these ports.
+        ports: Vec<u32>,
+    },
+    /// Start or stop the captures of ports.
+    Capture {
+        /// The ports.
+        ports: Vec<u32>,
+        /// Start.
+        starts: bool,
+    },
+    /// Read a piece of the file of a capture, which is stopped.
+    ReadCapture {
+        /// The port.
+        port: u32,
+        /// The first frame, from 0 on, and how many; all if `None`.
+        slice: Option<(u64, u64)>,
+        /// First byte of the piece; 0 makes the file.
+        offset: u64,
+    },
+    /// Set the links of ports up or down.
+    Link {
+        /// The ports.
+        ports: Vec<u32>,
+        /// Up.
+        up: bool,
+    },
+    /// The gateways that emulated interfaces have resolved.
+    Neighbours,
+    /// End all, and let the ports go.
+    Release,
+}
+
+/// A part of a configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OtgPart {
+    /// The configuration, with the flows that the host sends or receives.
+    pub config: Value,
+    /// The ports of the host, as indexes into those of the configuration.
+    pub ports: Vec<u32>,
+    /// The number of the configuration in the marks of frames.
+    pub mark: u16,
+}
+
+/// A flow that starts or continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowStart {
+    /// The flow.
+    pub flow: u32,
+    /// Its number in the marks of its frames; `None` of a flow that continues.
+    pub number: Option<u16>,
+    /// Its place among all flows that start together.
+    pub rank: u32,
+}
+
+/// The request of a controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OtgRequest {
+    /// Names the controller's use of the ports, as a run does.
+    pub run: FleetName,
+    /// The host ends all and lets the ports go when it has heard no controller for this time.
+    pub lease_ms: u64,
+    /// What to do.
+    pub order: OtgOrder,
+}
+
+impl Message for OtgRequest {
+    const SCHEMA: &'static str = "wirerate.otg-order/1";
+    const LEN_MAX: usize = PART_LEN_MAX;
+
+    fn check(&self) -> Result<(), String> {
+        if !LEASE_MS.contains(&self.lease_ms) {
+            let (least, most) = (LEASE_MS.start(), LEASE_MS.end());
+            return Err(format!("lease_ms {} is not in {least} to {most}", self.lease_ms));
+        }
+        Ok(())
+    }
+}
+
+/// What became of an order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OtgResult {
+    /// It was carried out.
+    Done {
+        /// What the client should know.
+        warnings: Vec<String>,
+    },
+    /// Counts, in the order of the request.
+    Readings {
+        /// Of flows.
+        flows: Vec<FlowReading>,
+        /// Of ports.
+        ports: Vec<PortReading>,
+    },
+    /// A piece of a file.
+    Piece {
+        /// Its bytes.
+        bytes: FilePiece,
+        /// The file has no more.
+        is_last: bool,
+    },
+    /// Interfaces and the MAC addresses of their gateways.
+    Neighbours(Vec<(String, [u8; 6])>),
+    /// It was not carried out.
+    Refused {
+        /// The configuration or request is wrong; otherwise the host could not do it.
+        is_invalid: bool,
+        /// One sentence per cause.
+        errors: Vec<String>,
+    },
+}
+
+/// The answer of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OtgAnswer {
+    /// Its host and clock.
+    pub answer: AgentAnswer,
+    /// What became of the order.
+    pub result: OtgResult,
+}
+
+impl Message for OtgAnswer {
+    const SCHEMA: &'static str = "wirerate.otg-answer/1";
+    const LEN_MAX: usize = PART_LEN_MAX;
+}
+
+/// Bytes of a file: base64 in messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FilePiece(pub Vec<u8>);
+
+impl TryFrom<String> for FilePiece {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        STANDARD.decode(text).map(Self).map_err(|why| format!("no base64: {why}"))
+    }
+}
+
+impl From<FilePiece> for String {
+    fn from(piece: FilePiece) -> Self {
+        STANDARD.encode(piece.0)
+    }
+}
+
+/// Frames and their bytes, without FCS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentFrames {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl SentFrames {
+    /// At least the frames that have arrived: the worker may not have counted their burst yet.
+    #[must_use]
+    pub fn at_least(self, arrived: &FlowArrivals) -> Self {
+        let frames = arrived.first_copies;
+        if frames <= self.frames {
+            return self;
+        }
+        let (mean_bytes, of) =
+            if self.frames == 0 { (arrived.bytes, arrived.frames) } else { (self.bytes, self.frames) };
+        Self { frames, bytes: share(mean_bytes, frames, of) }
+    }
+}
+
+/// The share of `total` that `part` of `whole` has.
+fn share(total: u64, part: u64, whole: u64) -> u64 {
+    (u128::from(total) * u128::from(part)).checked_div(u128::from(whole)).unwrap_or(0) as u64
+}
+
+/// What receiving ports have counted of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowArrivals {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+    /// First copies at the port that has most of them. At least as many frames were sent.
+    pub first_copies: u64,
+    /// Frames whose latency was measured.
+    pub stamped: u64,
+    /// The lowest latency, in nanoseconds; meaningless without stamped frames, as are the others.
+    pub latency_min_ns: u64,
+    /// The highest latency.
+    pub latency_max_ns: u64,
+    /// The sum of all latencies.
+    pub latency_sum_ns: u64,
+    /// When the first frame arrived, in nanoseconds since 1970; 0 if none has.
+    pub first_ns: u64,
+    /// When the last frame arrived.
+    pub last_ns: u64,
+}
+
+impl FlowArrivals {
+    /// Adds what another port has counted.
+    pub fn add(&mut self, other: &Self) {
+        let or_other = |own: u64, is_own: bool, other: u64, is_other: bool, both: fn(u64, u64) -> u64| match (
+            is_own, is_other,
+        ) {
+            (true, true) => both(own, other),
+            (false, true) => other,
+            (_, false) => own,
+        };
+        let (own, theirs) = (self.stamped > 0, other.stamped > 0);
+        self.latency_min_ns = or_other(self.latency_min_ns, own, other.latency_min_ns, theirs, u64::min);
+        self.latency_max_ns = or_other(self.latency_max_ns, own, other.latency_max_ns, theirs, u64::max);
+        let (own, theirs) = (self.first_ns > 0, other.first_ns > 0);
+        self.first_ns = or_other(self.first_ns, own, other.first_ns, theirs, u64::min);
+        self.last_ns = or_other(self.last_ns, own, other.last_ns, theirs, u64::max);
+        self.frames = self.frames.saturating_add(other.frames);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.first_copies = self.first_copies.max(other.first_copies);
+        self.stamped = self.stamped.saturating_add(other.stamped);
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(other.latency_sum_ns);
+    }
+
+    /// Lowest, highest and mean latency in nanoseconds; all 0 until a frame was measured.
+    pub fn latency_ns(&self) -> (f64, f64, f64) {
+        match self.stamped {
+            0 => (0.0, 0.0, 0.0),
+            stamped => (
+                self.latency_min_ns as f64,
+                self.latency_max_ns as f64,
+                self.latency_sum_ns as f64 / stamped as f64,
+            ),
+        }
+    }
+}
+
+/// A flow at one of its hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowReading {
+    /// The host sends it now.
+    pub is_sending: bool,
+    /// It was paused.
+    pub is_paused: bool,
+    /// Frames that the host's driver has accepted since the start.
+    pub sent: SentFrames,
+    /// What its ports have received.
+    pub arrived: FlowArrivals,
+}
+
+impl FlowReading {
+    /// Adds the reading of another host.
+    pub fn add(&mut self, other: &Self) {
+        self.is_sending |= other.is_sending;
+        self.is_paused |= other.is_paused;
+        self.sent.frames = self.sent.frames.saturating_add(other.sent.frames);
+        self.sent.bytes = self.sent.bytes.saturating_add(other.sent.bytes);
+        self.arrived.add(&other.arrived);
+    }
+
+    /// The sum with what was sent made consistent with what has arrived: hosts are not read at one
+    /// instant. Once a flow has ended, its count is final.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        if self.is_sending {
+            self.sent = self.sent.at_least(&self.arrived);
+        }
+        self
+    }
+}
+
+/// Frames and bytes with FCS, and frames per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RatedCounts {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes, FCS included.
+    pub bytes: u64,
+    /// Frames per second now.
+    pub rate: f64,
+}
+
+/// A port at its host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PortReading {
+    /// The link is up.
+    pub is_up: bool,
+    /// Its capture runs.
+    pub is_capturing: bool,
+    /// A flow is sent on it.
+    pub is_sending: bool,
+    /// Sent by flows.
+    pub sent: RatedCounts,
+    /// All that the device received.
+    pub received: RatedCounts,
+    /// When the link last changed, in nanoseconds since 1970 by the host's clock.
+    pub last_change_ns: u64,
+    /// Bits per second of the line.
+    pub speed_bps: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{decode, encode};
+
+    #[test]
+    fn a_frame_that_was_received_was_sent_before_the_worker_counts_it() {
+        let one = FlowArrivals { frames: 1, first_copies: 1, bytes: 60, ..FlowArrivals::default() };
+        let none = SentFrames::default();
+        assert_eq!(none.at_least(&one), SentFrames { frames: 1, bytes: 60 });
+        // Each frame arrived at two ports, or twice.
+        let twice = FlowArrivals { frames: 2, bytes: 120, ..one };
+        assert_eq!(none.at_least(&twice), SentFrames { frames: 1, bytes: 60 });
+        let ten = SentFrames { frames: 10, bytes: 1000 };
+        assert_eq!(ten.at_least(&one), ten);
+        let more = FlowArrivals { first_copies: 11, ..one };
+        assert_eq!(ten.at_least(&more), SentFrames { frames: 11, bytes: 1100 });
+    }
+
+    #[test]
+    fn arrivals_of_several_hosts_add_up() {
+        let at = |frames: u64, latency_ns: u64, first_ns: u64| FlowArrivals {
+            frames,
+            bytes: 60 * frames,
+            first_copies: frames,
+            stamped: frames,
+            latency_min_ns: latency_ns,
+            latency_max_ns: 2 * latency_ns,
+            latency_sum_ns: frames * latency_ns,
+            first_ns,
+            last_ns: first_ns + 5,
+        };
+        let mut sum = FlowArrivals::default();
+        sum.add(&FlowArrivals::default());
+        assert_eq!((sum, sum.latency_ns()), (FlowArrivals::default(), (0.0, 0.0, 0.0)));
+        for arrived in [at(10, 300, 70), FlowArrivals::default(), at(30, 100, 90)] {
+            sum.add(&arrived);
+        }
+        let expected = FlowArrivals {
+            frames: 40,
+            bytes: 2400,
+            first_copies: 30,
+            stamped: 40,
+            latency_min_ns: 100,
+            latency_max_ns: 600,
+            latency_sum_ns: 6000,
+            first_ns: 70,
+            last_ns: 95,
+        };
+        assert_eq!((sum, sum.latency_ns()), (expected, (100.0, 600.0, 150.0)));
+    }
+
+    #[test]
+    fn a_flow_is_the_sum_of_its_hosts() {
+        let sender = FlowReading {
+            is_sending: true,
+            sent: SentFrames { frames: 5, bytes: 300 },
+            ..Default::default()
+        };
+        let arrived = FlowArrivals { frames: 7, first_copies: 7, bytes: 420, ..FlowArrivals::default() };
+        let mut sum = sender;
+        sum.add(&FlowReading { arrived, ..FlowReading::default() });
+        assert_eq!(sum.settled().sent, SentFrames { frames: 7, bytes: 420 }, "read a moment later");
+        sum.is_sending = false;
+        assert_eq!(sum.settled().sent, sender.sent, "the last count is final");
+    }
+
+    #[test]
+    fn messages_are_read_again_and_bounded() {
+        let order = OtgOrder::ReadCapture { port: 1, slice: Some((0, 9)), offset: 7 };
+        let request = OtgRequest { run: "r1".parse().unwrap(), lease_ms: 10_000, order };
+        let bytes = encode(&request);
+        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.otg-order/1\","));
+        assert_eq!(decode::<OtgRequest>(&bytes).unwrap(), request);
+        let short = OtgRequest { lease_ms: 1, ..request };
+        assert!(decode::<OtgRequest>(&encode(&short)).unwrap_err().to_string().contains("lease_ms 1 "));
+        let piece = OtgResult::Piece { bytes: FilePiece(vec![0, 255, 7]), is_last: true };
+        let text = serde_json::to_string(&piece).unwrap();
+        assert_eq!(text, r#"{"piece":{"bytes":"AP8H","is_last":true}}"#);
+        assert_eq!(serde_json::from_str::<OtgResult>(&text).unwrap(), piece);
+        assert!(serde_json::from_str::<OtgResult>(&text.replace("AP8H", "!")).is_err());
+    }
+}
