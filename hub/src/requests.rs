@@ -5,7 +5,7 @@ use crate::error::HubError;
 use crate::permissions::announcement_of;
 use async_nats::{HeaderMap, Message, Subscriber};
 use bytes::Bytes;
-use fleet::{AgentAnswer, FleetName, HostStatus, Stat, encode, subject};
+use fleet::{FleetName, HostStatus, Stat, encode, subject};
 use futures_util::StreamExt;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub enum RequestKind {
     Go,
     /// To forget a run that has not started ([`fleet::AbortRequest`]); without an answer.
     Abort,
+    /// To use ports for a configuration of the Open Traffic Generator ([`fleet::OtgRequest`]).
+    Otg,
 }
 
 /// A request that waits for an answer.
@@ -39,7 +41,7 @@ impl HubRequest {
     ///
     /// # Errors
     /// No connection.
-    pub async fn answer(self, answer: &AgentAnswer) -> Result<(), HubError> {
+    pub async fn answer<M: fleet::Message>(self, answer: &M) -> Result<(), HubError> {
         let Some(reply) = self.reply else { return Ok(()) };
         let published = self.hub.client.publish(reply, encode(answer).into()).await;
         published.map_err(HubError::at("answer a request"))?;
@@ -63,6 +65,7 @@ impl Requests {
                 Some("prepare") => RequestKind::Prepare,
                 Some("go") => RequestKind::Go,
                 Some("abort") => RequestKind::Abort,
+                Some("otg") => RequestKind::Otg,
                 _ => continue,
             };
             return Some(HubRequest { kind, payload, reply, hub: self.hub.clone() });

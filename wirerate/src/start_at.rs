@@ -49,6 +49,11 @@ pub fn host_clock() -> HostClock {
     HostClock { is_synchronized, bound_ns }
 }
 
+/// The number of this boot: programs with the same one share a clock. Empty if the kernel has none.
+pub fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
 impl StartReport {
     /// Of a run that was to start at `start_at`, with the clock as it is now.
     pub fn new(start_at: StartTime, first_frame_late_ns: Option<u64>) -> Self {

@@ -29,10 +29,10 @@ pub(crate) const CASES: &[Case] = &[
 
 /// Built by tools/install.sh, outside of PATH.
 const NATS_SERVER: &str = "/var/cache/wirerate/nats/nats-server";
-const NATS: &[&str] = &[NATS_SERVER];
+pub(crate) const NATS: &[&str] = &[NATS_SERVER];
 
 /// A hub on loopback.
-struct Hub {
+pub(crate) struct Hub {
     server: Running,
     port: u16,
     config: String,
@@ -44,7 +44,7 @@ fn free_port() -> u16 {
 }
 
 impl Hub {
-    fn start(scratch: &Scratch) -> Self {
+    pub(crate) fn start(scratch: &Scratch) -> Self {
         let (port, store) = (free_port(), scratch.file("store"));
         let text =
             format!("listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n", store.display());
@@ -53,7 +53,7 @@ impl Hub {
         Self { server: serve(&config), port, config }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
@@ -86,7 +86,7 @@ fn serve(config: &str) -> Running {
 }
 
 /// The file of an agent.
-fn agent_file(scratch: &Scratch, host: &str, url: &str, ports: &str) -> String {
+pub(crate) fn agent_file(scratch: &Scratch, host: &str, url: &str, ports: &str) -> String {
     let path = scratch.file(&format!("agent-{host}.toml")).display().to_string();
     std::fs::write(&path, format!("host = \"{host}\"\nhub = \"{url}\"\n{ports}")).expect("it can be written");
     path
@@ -96,7 +96,7 @@ fn port(device: &str, netns: &str) -> String {
     format!("[[port]]\nname = \"p\"\ndevice = \"{device}\"\nnetns = \"{netns}\"\n")
 }
 
-fn agent(config: &str, more: &str) -> Running {
+pub(crate) fn agent(config: &str, more: &str) -> Running {
     let agent = wirerate_start(&format!("agent --config {config} {more}"));
     agent.until_it_says("wirerate: connected");
     agent

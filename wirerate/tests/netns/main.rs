@@ -26,6 +26,7 @@ mod live;
 mod metrics;
 mod mgcap;
 mod otg;
+mod otg_fleet;
 mod parquet;
 mod program;
 mod readers;
@@ -96,6 +97,7 @@ const CASES: &[&[Case]] = &[
     metrics::CASES,
     mgcap::CASES,
     otg::CASES,
+    otg_fleet::CASES,
     parquet::CASES,
     timestamp::CASES,
     control::CASES,

@@ -57,7 +57,7 @@ fn serve() -> (Running, String) {
 }
 
 /// The same, with more options.
-fn serve_with(options: &str) -> (Running, String) {
+pub(crate) fn serve_with(options: &str) -> (Running, String) {
     let server = wirerate_start(&format!("otg --listen 127.0.0.1:0 --metrics 0{options}"));
     // The whole line: it may be written in parts.
     server.until_it_says("(http, https, gRPC)");
@@ -102,6 +102,24 @@ fn script_at(lab: &Lab, location: &str, name: &str, transport: &str) -> Value {
 fn script_of(python: &str, lab: &Lab, location: &str, name: &str, transport: &str) -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/netns/otg/script.py");
     seen_by(Command::new(python).args([path, name]), lab, location, transport)
+}
+
+/// What a function of the script saw with ports at these locations; `None` where snappi is not
+/// installed.
+pub(crate) fn script_with(
+    location: &str,
+    transport: &str,
+    name: &str,
+    locations: &[String; 4],
+) -> Option<Value> {
+    if !has_snappi() {
+        return None;
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/netns/otg/script.py");
+    let mut client = Command::new(PYTHON);
+    let output = client.args([path, name, location, transport]).args(locations).output().expect("it runs");
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(serde_json::from_slice(&output.stdout).expect("a line of JSON"))
 }
 
 /// What a client printed that gets a location, a transport and two ports.
@@ -312,7 +330,7 @@ fn hostile() -> TestResult {
 }
 
 /// The answer to a call, and its HTTP status.
-fn post(lab: &Lab, address: &str, path: &str, body: &Value) -> (u64, Value) {
+pub(crate) fn post(lab: &Lab, address: &str, path: &str, body: &Value) -> (u64, Value) {
     let file = lab.file("body.json");
     std::fs::write(&file, body.to_string()).expect("the lab's folder can be written");
     let body = format!("@{}", file.display());
@@ -375,7 +393,7 @@ fn six_ports() -> TestResult {
 }
 
 /// The body of a call that starts or stops all flows.
-fn transmit(state: &str) -> Value {
+pub(crate) fn transmit(state: &str) -> Value {
     json!({"choice": "traffic", "traffic": {"choice": "flow_transmit", "flow_transmit": {"state": state}}})
 }
 

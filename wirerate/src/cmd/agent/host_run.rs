@@ -28,7 +28,7 @@ impl AgentClock {
     }
 
     /// A time of this clock on that of the host.
-    fn to_host(self, unix_ns: u64) -> StartTime {
+    pub(super) fn to_host(self, unix_ns: u64) -> StartTime {
         StartTime { unix_ns: unix_ns.saturating_add_signed(self.ahead_ns.saturating_neg()) }
     }
 }

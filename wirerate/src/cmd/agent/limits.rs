@@ -7,7 +7,12 @@ use crate::cmd::send::run::CATCH_UP_DEFAULT;
 use crate::cmd::send::streams::Stream;
 use crate::units::{human_bps, human_pps};
 use engine::CatchUp;
+use otg::FlowConfig;
 use packet::wire_len;
+use std::net::IpAddr;
+
+/// Bytes of a frame check sequence, which sizes of the model include.
+const FCS_LEN: usize = 4;
 
 /// Checks the flows of one port against its limits.
 ///
@@ -16,14 +21,8 @@ use packet::wire_len;
 pub(super) fn check(port: &AgentPort, flows: &[Stream]) -> Result<(), String> {
     let name = &port.name;
     for flow in flows {
-        for (first, last) in words::destinations(&flow.entry.args) {
-            let is_allowed = |allowed: &Vec<super::config::AllowedAddresses>| {
-                allowed.iter().any(|range| range.have((first, last)))
-            };
-            if port.allow_dst.as_ref().is_some_and(|allowed| !is_allowed(allowed)) {
-                let to = if first == last { first.to_string() } else { format!("{first}-{last}") };
-                return Err(format!("allow_dst of port {name} in the agent's file does not include {to}"));
-            }
+        for range in words::destinations(&flow.entry.args) {
+            check_destination(port, range)?;
         }
     }
     if port.max_pps.is_none() && port.max_rate.is_none() {
@@ -43,6 +42,51 @@ pub(super) fn check(port: &AgentPort, flows: &[Stream]) -> Result<(), String> {
         })?;
         (pps, bps) = (pps + flow_pps, bps + flow_bps);
     }
+    check_rates(port, pps, bps)
+}
+
+/// Checks flows of the Open Traffic Generator, each with its index, on a port with a line of
+/// `speed` bits per second. All of them may be sent together. Returns what is refused.
+pub(super) fn check_otg(port: &AgentPort, flows: &[(usize, &FlowConfig)], speed: u64) -> Vec<String> {
+    let mut refused = Vec::new();
+    for (index, flow) in flows {
+        match flow.destinations() {
+            Ok(ranges) => {
+                let first = ranges.into_iter().find_map(|range| check_destination(port, range).err());
+                refused.extend(first.map(|why| format!("flows[{index}].packet: {why}")));
+            }
+            Err(path) if port.allow_dst.is_some() => refused.push(format!(
+                "{path}: such frames may go anywhere, and port {} has allow_dst in the agent's file",
+                port.name
+            )),
+            Err(_) => {}
+        }
+    }
+    let rates = flows.iter().map(|(_, flow)| {
+        let (pps, len) = (flow.pps(speed), flow.size_max().saturating_sub(FCS_LEN) as u32);
+        (pps, pps * 8.0 * f64::from(wire_len(len)))
+    });
+    let (pps, bps) =
+        rates.fold((0.0, 0.0), |(pps, bps), (flow_pps, flow_bps)| (pps + flow_pps, bps + flow_bps));
+    refused.extend(check_rates(port, pps, bps).err());
+    refused
+}
+
+/// Checks the addresses from the first to the last of a range.
+fn check_destination(port: &AgentPort, (first, last): (IpAddr, IpAddr)) -> Result<(), String> {
+    let is_allowed = |allowed: &Vec<super::config::AllowedAddresses>| {
+        allowed.iter().any(|range| range.have((first, last)))
+    };
+    if port.allow_dst.as_ref().is_none_or(is_allowed) {
+        return Ok(());
+    }
+    let to = if first == last { first.to_string() } else { format!("{first}-{last}") };
+    Err(format!("allow_dst of port {} in the agent's file does not include {to}", port.name))
+}
+
+/// Checks frames per second, and bits per second on the wire, of all flows together.
+fn check_rates(port: &AgentPort, pps: f64, bps: f64) -> Result<(), String> {
+    let name = &port.name;
     if let Some(max) = port.max_pps.filter(|max| pps > max.0 as f64) {
         let (wanted, max) = (human_pps(pps), human_pps(max.0 as f64));
         return Err(format!("{wanted} on port {name}, and max_pps in the agent's file is {max}"));
@@ -157,6 +201,59 @@ mod tests {
             }
         }
         assert_eq!(checked("", &["--pps 1k --catch-up max"]), Ok(()), "no limit");
+    }
+
+    fn checked_otg(limits: &str, flows: serde_json::Value) -> Vec<String> {
+        let port: AgentPort = toml::from_str(&format!("name = \"eth1\"\n{limits}")).unwrap();
+        let json = serde_json::json!({"ports": [{"name": "p", "location": "h1/eth1"}], "flows": flows});
+        let (config, _) = otg::OtgConfig::read(&json, 1).unwrap();
+        let flows: Vec<(usize, &FlowConfig)> = config.flows.iter().enumerate().collect();
+        check_otg(&port, &flows, 1_000_000_000)
+    }
+
+    #[test]
+    fn flows_of_the_open_traffic_generator_have_the_same_limits() {
+        let flow = |name: &str, pps: u64, headers: serde_json::Value| {
+            serde_json::json!({"name": name, "rate": {"pps": pps}, "size": {"fixed": 1518}, "packet": headers,
+                "tx_rx": {"port": {"tx_name": "p", "rx_names": []}}})
+        };
+        let to = |dst: serde_json::Value| serde_json::json!([{"ethernet": {}}, {"ipv4": {"dst": dst}}, {"udp": {}}]);
+        let near = || to(serde_json::json!({"value": "198.18.0.9"}));
+        let flows = serde_json::json!([flow("a", 1000, near()), flow("b", 1001, near())]);
+        assert_eq!(checked_otg("allow_dst = [\"198.18.0.0/16\"]", flows.clone()), [""; 0]);
+        let refused = checked_otg("max_pps = \"2k\"", flows.clone());
+        assert_eq!(refused, ["2.001 kpps on port eth1, and max_pps in the agent's file is 2.000 kpps"]);
+        let refused = checked_otg("max_rate = \"20Mbit\"", flows);
+        assert!(refused[0].starts_with("24.62 Mbit/s on port eth1, and max_rate"), "{refused:?}");
+        let limit = "allow_dst = [\"198.18.0.0/16\"]";
+        for (headers, why) in [
+            (
+                to(
+                    serde_json::json!({"increment": {"start": "198.18.255.0", "step": "0.0.0.1", "count": 1000}}),
+                ),
+                "flows[0].packet: allow_dst of port eth1 in the agent's file does not include \
+                 198.18.255.0-198.19.2.231",
+            ),
+            (to(serde_json::json!({"values": ["198.18.0.1", "10.0.0.1"]})), "does not include 10.0.0.1"),
+            (
+                serde_json::json!([{"ethernet": {}}, {"ipv4": {"dst": {"value": "198.18.0.1"}}}, {"gre": {}},
+                {"ipv4": {"dst": {"value": "10.0.0.1"}}}]),
+                "does not include 10.0.0.1",
+            ),
+            (serde_json::json!([{"ethernet": {}}, {"ipv6": {"dst": {"value": "fd00::1"}}}]), "fd00::1"),
+            (
+                serde_json::json!([{"ethernet": {}}, {"custom": {"bytes": "4500"}}]),
+                "such frames may go anywhere",
+            ),
+            (
+                serde_json::json!([{"ethernet": {"ether_type": {"value": 2048}}}]),
+                "flows[0].packet[0].ethernet",
+            ),
+        ] {
+            let refused = checked_otg(limit, serde_json::json!([flow("a", 10, headers.clone())]));
+            assert!(refused.len() == 1 && refused[0].contains(why), "{why}: {refused:?}");
+            assert_eq!(checked_otg("", serde_json::json!([flow("a", 10, headers)])), [""; 0], "no limit");
+        }
     }
 
     #[test]

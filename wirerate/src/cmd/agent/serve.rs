@@ -1,16 +1,17 @@
 //! The agent's side of the hub: requests, orders, announcements, and the delivery of counts.
 //!
 //! One thread serves the hub. Each run has a thread of its own, which arms, watches and ends its
-//! ports; channels connect them.
+//! ports; channels connect them. Orders of controllers of the Open Traffic Generator are carried
+//! out by threads that may block.
 
 use super::config::AgentFile;
 use super::host_run::{AgentClock, AgentOrder, HostRun};
-use super::status::{KeptFacts, boot_id, status};
+use super::otg::OtgSessions;
+use super::status::{KeptFacts, answer, status};
 use crate::cmd::fleet::unusable_hub;
 use crate::outcome::{Failure, Outcome};
-use crate::start_at::host_clock;
 use crate::stop::Stop;
-use fleet::{AbortRequest, AgentAnswer, AnswerState, FleetName, Go, Prepare, Stat, decode};
+use fleet::{AbortRequest, AgentAnswer, AnswerState, FleetName, Go, OtgRequest, Prepare, Stat, decode};
 use hub::{Hub, HubRequest, OrderKind, RequestKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, mpsc as std_mpsc};
@@ -64,6 +65,8 @@ struct Agent {
     arm_delay: Duration,
     hub: Hub,
     runs: BTreeMap<FleetName, ActiveRun>,
+    /// Controllers of the Open Traffic Generator that have ports.
+    otg: OtgSessions,
     /// Gets the name of each run that has ended.
     ended: UnboundedSender<FleetName>,
     has_ended: UnboundedReceiver<FleetName>,
@@ -89,8 +92,10 @@ pub(super) async fn serve(
     let mut requests = hub.requests(&host).await.map_err(unusable_hub)?;
     let mut orders = hub.orders().await.map_err(unusable_hub)?;
     let (ended, has_ended) = unbounded_channel();
+    let file = Arc::new(file);
     let mut agent = Agent {
-        file: Arc::new(file),
+        otg: OtgSessions::new(Arc::clone(&file), clock, ended.clone()),
+        file,
         clock,
         arm_delay,
         hub,
@@ -107,7 +112,10 @@ pub(super) async fn serve(
     let mut announced = Ok(());
     while announced.is_ok() && !stop.is_set() {
         tokio::select! {
-            _ = polls.tick() => agent.retry(),
+            _ = polls.tick() => {
+                agent.otg.end_orphans();
+                agent.retry();
+            }
             _ = announcements.tick() => announced = agent.announce().await,
             Some(event) = heard.recv() => {
                 eprintln!("wirerate: {event}");
@@ -116,12 +124,16 @@ pub(super) async fn serve(
                 }
             }
             Some(request) = requests.next() => {
+                // Counts are read many times per second, and change nothing that is announced.
+                let is_news = request.kind != RequestKind::Otg;
                 agent.request(request);
-                announcements.reset_immediately();
+                if is_news {
+                    announcements.reset_immediately();
+                }
             }
             Some(order) = orders.next() => agent.order(&order.run, order.kind),
             Some(run) = agent.has_ended.recv() => {
-                agent.runs.remove(&run);
+                agent.forget(&run);
                 agent.retry();
                 announcements.reset_immediately();
             }
@@ -142,7 +154,8 @@ impl Agent {
         let busy = |(run, active): (&FleetName, &ActiveRun)| -> Vec<(FleetName, FleetName)> {
             active.ports.iter().map(|port| (port.clone(), run.clone())).collect()
         };
-        let busy: BTreeMap<FleetName, FleetName> = self.runs.iter().flat_map(busy).collect();
+        let busy: BTreeMap<FleetName, FleetName> =
+            self.runs.iter().flat_map(busy).chain(self.otg.busy()).collect();
         let status = status(&self.file, self.clock, &busy, &mut self.facts);
         // The next one follows.
         let _ = self.hub.announce(&status).await;
@@ -161,16 +174,38 @@ impl Agent {
     fn request(&mut self, request: HubRequest) {
         let request_ns = self.clock.now_ns();
         while let Ok(run) = self.has_ended.try_recv() {
-            self.runs.remove(&run);
+            self.forget(&run);
         }
         match request.kind {
             RequestKind::Prepare => self.prepare(request, request_ns, Instant::now()),
             RequestKind::Go => self.go(request, request_ns),
+            RequestKind::Otg => self.otg(request, request_ns),
             RequestKind::Abort => match decode::<AbortRequest>(&request.payload) {
                 Ok(abort) => self.order(&abort.run, OrderKind::Abort),
                 Err(why) => eprintln!("wirerate: a request to abort a run was ignored: {why}"),
             },
         }
+    }
+
+    /// A run has ended: its ports are free.
+    fn forget(&mut self, run: &FleetName) {
+        self.runs.remove(run);
+        self.otg.forget(run);
+    }
+
+    /// Carries out an order of a controller of the Open Traffic Generator.
+    fn otg(&mut self, request: HubRequest, request_ns: u64) {
+        let otg: OtgRequest = match decode(&request.payload) {
+            Ok(otg) => otg,
+            Err(why) => return self.otg.refuse(request, request_ns, why.to_string()),
+        };
+        let (runs, name) = (&self.runs, otg.run.clone());
+        let busy: BTreeMap<FleetName, FleetName> = self.otg.busy().filter(|(_, run)| *run != name).collect();
+        let obstacle = |port: &FleetName| {
+            let run = runs.iter().find(|(_, active)| active.ports.contains(port)).map(|(run, _)| run);
+            run.or_else(|| busy.get(port)).map(|run| in_use(port, run))
+        };
+        self.otg.request(request, otg, request_ns, obstacle);
     }
 
     /// Refuses a request.
@@ -188,10 +223,13 @@ impl Agent {
         if self.runs.contains_key(run) {
             return lasting(format!("run {run} is here already"));
         }
-        let owner = |port: &FleetName| self.runs.iter().find(|(_, active)| active.ports.contains(port));
+        let owner = |port: &FleetName| {
+            let owner = self.runs.iter().find(|(_, active)| active.ports.contains(port));
+            owner.map(|(run, active)| (run, active.is_ending)).or_else(|| self.otg.owner(port))
+        };
         let busy = |port: &FleetName| {
-            let (run, active) = owner(port)?;
-            Some(Obstacle { why: format!("port {port} is in use by run {run}"), is_ending: active.is_ending })
+            let (run, is_ending) = owner(port)?;
+            Some(Obstacle { why: in_use(port, run), is_ending })
         };
         // One that lasts decides.
         let mut obstacles: Vec<Obstacle> = ports.iter().filter_map(busy).collect();
@@ -281,6 +319,9 @@ impl Agent {
     }
 
     fn order(&mut self, run: &FleetName, kind: OrderKind) {
+        if kind == OrderKind::Lease {
+            self.otg.hear(run);
+        }
         if kind == OrderKind::Abort && !self.runs.contains_key(run) {
             self.aborted.truncate(ABORTED_MAX - 1);
             self.aborted.push_front(run.clone());
@@ -302,7 +343,10 @@ impl Agent {
         for active in self.runs.values() {
             let _ = active.orders.send(AgentOrder::Stop);
         }
-        let all = async { while self.deliveries.join_next().await.is_some() {} };
+        let all = async {
+            self.otg.end().await;
+            while self.deliveries.join_next().await.is_some() {}
+        };
         if timeout(GOODBYE_MAX, all).await.is_err() {
             let seconds = GOODBYE_MAX.as_secs();
             eprintln!("wirerate: the last counts of a run were not delivered within {seconds} s");
@@ -310,24 +354,8 @@ impl Agent {
     }
 }
 
-fn answer(
-    host: &FleetName,
-    clock: AgentClock,
-    request_ns: u64,
-    refusal: Option<(String, Vec<String>)>,
-    good: AnswerState,
-) -> AgentAnswer {
-    let (why, tries) = refusal.map_or((None, Vec::new()), |(why, tries)| (Some(why), tries));
-    AgentAnswer {
-        host: host.clone(),
-        state: if why.is_some() { AnswerState::Refused } else { good },
-        why,
-        tries,
-        clock: host_clock(),
-        boot_id: boot_id(),
-        request_ns,
-        time_ns: clock.now_ns(),
-    }
+fn in_use(port: &FleetName, run: &FleetName) -> String {
+    format!("port {port} is in use by run {run}")
 }
 
 /// A failure as two parts: why, and what to try.

@@ -1,24 +1,17 @@
-//! What an agent announces about its host.
+//! What an agent announces about its host, and what its answers say of it.
 
 use super::config::{AgentFile, AgentPort};
 use super::host_run::AgentClock;
 use crate::cmd::doctor;
 use crate::cmd::send::device::TxDevice;
-use crate::start_at::host_clock;
-use fleet::{FleetName, HostStatus, PortStatus};
+use crate::start_at::{boot_id, host_clock};
+use fleet::{AgentAnswer, AnswerState, FleetName, HostStatus, PortStatus};
 use host::ClockQuality;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Identifies the running kernel.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// A daemon for the clock may start later than the agent.
 const DAEMON_AGE_MAX: Duration = Duration::from_secs(60);
-
-/// The number of this boot; empty if the kernel does not tell it.
-pub(super) fn boot_id() -> String {
-    std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned()
-}
 
 /// Facts that take long to find out, so they are kept from one announcement to the next.
 #[derive(Debug, Default)]
@@ -70,6 +63,27 @@ pub(super) fn status(
         clock_daemon: facts.clock_daemon(),
         tai_offset_s: ClockQuality::now().tai_offset_s,
         ports,
+    }
+}
+
+/// An answer of this host: `good`, or `refusal` with what to try.
+pub(super) fn answer(
+    host: &FleetName,
+    clock: AgentClock,
+    request_ns: u64,
+    refusal: Option<(String, Vec<String>)>,
+    good: AnswerState,
+) -> AgentAnswer {
+    let (why, tries) = refusal.map_or((None, Vec::new()), |(why, tries)| (Some(why), tries));
+    AgentAnswer {
+        host: host.clone(),
+        state: if why.is_some() { AnswerState::Refused } else { good },
+        why,
+        tries,
+        clock: host_clock(),
+        boot_id: boot_id(),
+        request_ns,
+        time_ns: clock.now_ns(),
     }
 }
 

@@ -79,6 +79,15 @@ struct ControllerFile {
 }
 
 impl HubArgs {
+    /// From one text: an address, or the file of a controller.
+    pub(crate) fn of(target: &str) -> Self {
+        let (config, hub) = match target.contains("://") {
+            true => (None, Some(target.to_owned())),
+            false => (Some(PathBuf::from(target)), None),
+        };
+        Self { config, hub, json: false }
+    }
+
     fn settings(&self) -> Result<HubSettings, Failure> {
         if let Some(url) = &self.hub {
             return Ok(HubSettings { url: url.clone(), ca: None, key: None });
@@ -98,7 +107,7 @@ impl HubArgs {
     }
 
     /// Connects to the hub, which then has all that a fleet needs.
-    async fn connect(&self) -> Result<Hub, Failure> {
+    pub(crate) async fn connect(&self) -> Result<Hub, Failure> {
         let hub = Hub::connect(&self.settings()?).await.map_err(unusable_hub)?;
         hub.set_up().await.map_err(unusable_hub)?;
         Ok(hub)
@@ -117,11 +126,7 @@ pub(crate) fn unusable_hub(why: HubError) -> Failure {
 /// # Errors
 /// It is not reached, too old, or has no JetStream.
 pub(crate) fn examine(target: &str) -> Result<Outcome, Failure> {
-    let (config, hub) = match target.contains("://") {
-        true => (None, Some(target.to_owned())),
-        false => (Some(PathBuf::from(target)), None),
-    };
-    let args = HubArgs { config, hub, json: false };
+    let args = HubArgs::of(target);
     runtime()?.block_on(async {
         let hub = args.connect().await?;
         let since = Instant::now();

@@ -3,9 +3,11 @@
 //! One lock is held while a call changes something, another while the state is read or written. So
 //! metrics are answered while a stop waits for the last frames.
 
-use super::location::PortLocation;
-use super::state::{self, ActiveState, CheckedConfig};
+use super::rules::PortRules;
+use super::state::{self, ActiveState, CheckedConfig, RankedFlows};
 use crate::monitor::sources::RunList;
+use engine::StartGate;
+use fleet::FlowStart;
 use otg::metrics::{FlowState, MetricsTable};
 use otg::{ControlRequest, MetricsQuery, RequestRefusal, TransmitState, edit};
 use serde_json::{Value, json};
@@ -27,25 +29,24 @@ const BUILD_MAX: Duration = Duration::from_secs(60);
 
 /// The engine behind the API.
 pub(super) struct OtgBackend {
-    locations: Vec<PortLocation>,
-    allows_default_route: bool,
+    rules: Box<dyn PortRules>,
     /// Held by calls that change something.
     change: Mutex<()>,
     state: Mutex<ActiveState>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn refused(refusal: RequestRefusal) -> ApiError {
+pub(super) fn refused(refusal: RequestRefusal) -> ApiError {
     match refusal {
         RequestRefusal::Invalid(errors) => ApiError { kind: ErrorKind::Invalid, errors },
         RequestRefusal::Unsupported(error) => ApiError::unsupported(error),
     }
 }
 
-fn warned(warnings: Vec<String>) -> ApiReply {
+pub(super) fn warned(warnings: Vec<String>) -> ApiReply {
     ApiReply::Json(json!({"warnings": warnings}))
 }
 
@@ -64,19 +65,24 @@ impl ApiBackend for OtgBackend {
             Operation::GetMetrics => self.metrics(&body),
             Operation::GetStates => Ok(ApiReply::Json(lock(&self.state).neighbours(&body).map_err(refused)?)),
             Operation::GetCapture => self.captured(&body),
-            Operation::GetVersion => Ok(ApiReply::Json(json!({
-                "api_spec_version": API_VERSIONS,
-                "sdk_version": "",
-                "app_version": concat!("wirerate ", env!("CARGO_PKG_VERSION")),
-            }))),
+            Operation::GetVersion => Ok(version()),
         }
     }
 }
 
+/// The version of the API, and that of wirerate.
+pub(super) fn version() -> ApiReply {
+    ApiReply::Json(json!({
+        "api_spec_version": API_VERSIONS,
+        "sdk_version": "",
+        "app_version": concat!("wirerate ", env!("CARGO_PKG_VERSION")),
+    }))
+}
+
 impl OtgBackend {
-    pub(super) fn new(locations: Vec<PortLocation>, allows_default_route: bool, runs: RunList) -> Self {
+    pub(super) fn new(rules: Box<dyn PortRules>, runs: RunList) -> Self {
         let state = ActiveState::with_runs(runs);
-        Self { locations, allows_default_route, change: Mutex::default(), state: Mutex::new(state) }
+        Self { rules, change: Mutex::default(), state: Mutex::new(state) }
     }
 
     /// Ends all runs and releases the ports.
@@ -101,10 +107,32 @@ impl OtgBackend {
     /// # Errors
     /// All that is wrong with it; or the host refused.
     pub(super) fn set_config(&self, body: Value) -> Result<Vec<String>, ApiError> {
+        self.set_part(body, None, None)
+    }
+
+    /// Checks a configuration of which this host has these ports. Returns warnings.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub(super) fn check_part(&self, body: Value, ports: &[usize]) -> Result<Vec<String>, ApiError> {
+        Ok(state::check(body, &*self.rules, Some(ports))?.warnings)
+    }
+
+    /// Puts a configuration in force of which this host has these ports, or all. `mark` is the run
+    /// in the marks of frames, if a controller decides it. Returns warnings.
+    ///
+    /// # Errors
+    /// All that is wrong with it; or the host refused.
+    pub(super) fn set_part(
+        &self,
+        body: Value,
+        ports: Option<&[usize]>,
+        mark: Option<u16>,
+    ) -> Result<Vec<String>, ApiError> {
         let _change = lock(&self.change);
-        let checked = state::check(body, &self.locations, self.allows_default_route)?;
+        let checked = state::check(body, &*self.rules, ports)?;
         self.end_flows(&self.all_flows(), false);
-        lock(&self.state).take(checked)
+        lock(&self.state).take(checked, mark)
     }
 
     /// Changes flows; unchanged flows continue.
@@ -116,7 +144,20 @@ impl OtgBackend {
         let _change = lock(&self.change);
         let before = lock(&self.state).as_set();
         let json = edit(&before, body).map_err(refused)?;
-        let checked = state::check(json, &self.locations, self.allows_default_route)?;
+        self.replace_flows(json, None).map(warned)
+    }
+
+    /// Changes flows of a configuration of which this host has these ports. Returns warnings.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub(super) fn change_part(&self, body: Value, ports: &[usize]) -> Result<Vec<String>, ApiError> {
+        let _change = lock(&self.change);
+        self.replace_flows(body, Some(ports))
+    }
+
+    fn replace_flows(&self, json: Value, ports: Option<&[usize]>) -> Result<Vec<String>, ApiError> {
+        let checked = state::check(json, &*self.rules, ports)?;
         let CheckedConfig { json, config, warnings, .. } = checked;
         let (gone, changed) = lock(&self.state).differences(&config);
         self.end_flows(&gone, false);
@@ -131,7 +172,66 @@ impl OtgBackend {
         let flows: Vec<usize> =
             (0..state.flows.len()).filter(|flow| names.contains(&state.config.flows[*flow].name)).collect();
         state.run_flows(&flows)?;
-        Ok(warned(warnings))
+        Ok(warnings)
+    }
+
+    /// Builds the engines of flows that this host sends, which then wait for the gate to open.
+    /// Flows with a number start at frame 0, and receivers count them from now on; the others
+    /// continue. `flow_count` flows of all hosts start together.
+    ///
+    /// # Errors
+    /// Gateways that do not answer, and engines that cannot be built: nothing is sent.
+    pub(super) fn arm(
+        &self,
+        starts: &[FlowStart],
+        flow_count: usize,
+        clears_ports: bool,
+    ) -> Result<StartGate, ApiError> {
+        let _change = lock(&self.change);
+        let of = |start: &FlowStart| start.flow as usize;
+        let ranked: Vec<(usize, usize)> = {
+            let state = lock(&self.state);
+            let sent = starts.iter().filter(|start| state.sends(of(start)));
+            sent.map(|start| (start.rank as usize, of(start))).collect()
+        };
+        let sent: Vec<usize> = ranked.iter().map(|(_, flow)| *flow).collect();
+        self.resolve(&sent)?;
+        self.end_flows(&sent, true);
+        let gate = {
+            let mut state = lock(&self.state);
+            state.refuse_gone_ports()?;
+            for start in starts {
+                if let Some(number) = start.number {
+                    state.restart(of(start), number.into());
+                }
+            }
+            if clears_ports {
+                state.clear_ports();
+            }
+            state.arm_flows(&RankedFlows { flows: ranked, count: flow_count })?
+        };
+        let deadline = Instant::now() + BUILD_MAX;
+        loop {
+            let is_ready = gate.wait_until_ready(POLL_INTERVAL);
+            let mut failures = self.failures(&sent);
+            if failures.is_empty() && is_ready {
+                return Ok(gate);
+            }
+            if Instant::now() >= deadline {
+                failures.push(format!("the engines were not ready after {} s", BUILD_MAX.as_secs()));
+            }
+            if !failures.is_empty() {
+                self.end_flows(&sent, false);
+                return Err(ApiError { kind: ErrorKind::Internal, errors: failures });
+            }
+        }
+    }
+
+    /// Ends flows without waiting for their last frames. Returns why runs failed.
+    pub(super) fn end(&self, flows: &[usize], pauses: bool) -> Vec<String> {
+        let _change = lock(&self.change);
+        self.end_flows(flows, pauses);
+        self.failures(flows)
     }
 
     fn control(&self, body: &Value) -> Result<ApiReply, ApiError> {
@@ -144,16 +244,25 @@ impl OtgBackend {
             ControlRequest::Transmit(flows, TransmitState::Resume) => self.resume(&flows)?,
             ControlRequest::Capture(ports, starts) => lock(&self.state).capture(&ports, starts)?,
             ControlRequest::Link(ports, up) => {
-                let mut state = lock(&self.state);
-                for port in ports {
-                    let now_ns = crate::units::time_of_day_ns();
-                    state.ports[port].set_link(up, now_ns).map_err(ApiError::internal)?;
-                }
+                self.set_links(&ports, up)?;
                 Vec::new()
             }
             ControlRequest::Protocols => Vec::new(),
         };
         Ok(warned(warnings))
+    }
+
+    /// Sets links up or down.
+    ///
+    /// # Errors
+    /// The host refused.
+    pub(super) fn set_links(&self, ports: &[usize], up: bool) -> Result<(), ApiError> {
+        let mut state = lock(&self.state);
+        for &port in ports {
+            let now_ns = crate::units::time_of_day_ns();
+            state.ports[port].set_link(up, now_ns).map_err(ApiError::internal)?;
+        }
+        Ok(())
     }
 
     /// Starts flows from frame 0. Returns warnings.
@@ -165,9 +274,7 @@ impl OtgBackend {
         self.end_flows(flows, false);
         {
             let mut state = lock(&self.state);
-            if let Some(port) = state.ports.iter().find(|port| port.is_gone()) {
-                return Err(ApiError::internal(format!("port {}: {} is gone", port.name, port.location)));
-            }
+            state.refuse_gone_ports()?;
             state.begin(flows)?;
             state.run_flows(flows)?;
         }
@@ -211,7 +318,7 @@ impl OtgBackend {
     }
 
     /// Waits until the engines of all runs are built. Returns why runs failed.
-    fn wait_for_start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+    pub(super) fn wait_for_start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
         let deadline = Instant::now() + BUILD_MAX;
         let mut waiting: Vec<_> = {
             let state = lock(&self.state);

@@ -1,6 +1,9 @@
 //! Locations of ports: a device, a device in a namespace, or a text that `--port` maps to one.
 
+use super::rules::PortRules;
 use crate::cmd::send::device::TxDevice;
+use engine::CatchUp;
+use otg::FlowConfig;
 use std::str::FromStr;
 
 /// A location, and the device that it means.
@@ -29,19 +32,47 @@ impl FromStr for PortLocation {
     }
 }
 
-/// The device of a location.
-///
-/// # Errors
-/// No such device or namespace, in one line.
-pub(super) fn find(location: &str, mapped: &[PortLocation]) -> Result<TxDevice, String> {
-    let (netns, device) = match mapped.iter().find(|mapped| mapped.location == location) {
-        Some(mapped) => (mapped.netns.as_deref(), &mapped.device[..]),
-        None => match location.split_once('/') {
-            Some((netns, device)) => (Some(netns), device),
-            None => (None, location),
-        },
-    };
-    TxDevice::find(netns, device).map_err(|error| error.to_string())
+/// The devices of this host that a user may use.
+#[derive(Clone, Debug)]
+pub(super) struct LocalPorts {
+    /// Devices of locations.
+    pub(super) mapped: Vec<PortLocation>,
+    pub(super) allows_default_route: bool,
+}
+
+impl LocalPorts {
+    /// True if `--port` has this location.
+    pub(super) fn maps(&self, location: &str) -> bool {
+        self.mapped.iter().any(|mapped| mapped.location == location)
+    }
+}
+
+impl PortRules for LocalPorts {
+    fn device(&self, location: &str) -> Result<TxDevice, String> {
+        let (netns, device) = match self.mapped.iter().find(|mapped| mapped.location == location) {
+            Some(mapped) => (mapped.netns.as_deref(), &mapped.device[..]),
+            None => match location.split_once('/') {
+                Some((netns, device)) => (Some(netns), device),
+                None => (None, location),
+            },
+        };
+        let device = TxDevice::find(netns, device).map_err(|error| error.to_string())?;
+        if !self.allows_default_route && device.stack.carries_default_route(&device.link).unwrap_or(true) {
+            let name = &device.link.name;
+            return Err(format!(
+                "{name} carries the default route of this host: start wirerate otg with --allow-default-route"
+            ));
+        }
+        Ok(device)
+    }
+
+    fn check(&self, _: &str, _: &[(usize, &FlowConfig)], _: u64) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn catch_up(&self) -> CatchUp {
+        CatchUp::default()
+    }
 }
 
 #[cfg(test)]

@@ -2,33 +2,47 @@
 //! configuration of it without a server.
 //!
 //! `server` has the transports, `otg` the model. This module carries out the calls with the workers
-//! of `engine`, and with the receivers and captures of `capture`.
+//! of `engine`, and with the receivers and captures of `capture`. Ports of other hosts are those of
+//! agents of a fleet: `controller` splits the configuration and adds up what its hosts count.
 
 mod backend;
 mod capture;
+mod controller;
 mod flow;
+mod hosts;
+mod joint;
 mod location;
 mod neighbours;
+pub(crate) mod part;
 mod port;
+mod progress;
 mod reading;
+pub(crate) mod rules;
 mod run_config;
 mod setup;
 mod state;
 
+use crate::cmd::fleet::HubArgs;
 use crate::monitor::sources::RunList;
 use crate::monitor::{Monitored, RunSubject, count_in};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use anyhow::anyhow;
 use backend::OtgBackend;
+use controller::OtgController;
+use host::realtime_ns;
+use hosts::FleetHosts;
+use location::LocalPorts;
 pub use location::PortLocation;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use part::HostPart;
 use run_config::RunArgs;
-use server::{Server, ServerConfig, TlsFiles};
+use server::{ApiBackend, Server, ServerConfig, TlsFiles};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 /// The TCP ports at which clients of the API look by default: HTTP on the first, gRPC on the
 /// second. Each takes both.
@@ -62,6 +76,10 @@ pub struct Args {
     /// Ask clients for this token, as `Authorization: Bearer TOKEN`
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
+    /// Hub of a fleet, an address or the file of a controller: a location with a / is HOST/PORT
+    /// then, a port of an agent (docs/otg.md)
+    #[arg(long, value_name = "URL|FILE")]
+    hub: Option<String>,
     #[command(flatten)]
     devices: OtgDeviceArgs,
 }
@@ -85,6 +103,12 @@ pub struct OtgDeviceArgs {
     allow_default_route: bool,
 }
 
+impl OtgDeviceArgs {
+    fn rules(&self) -> LocalPorts {
+        LocalPorts { mapped: self.ports.clone(), allows_default_route: self.allow_default_route }
+    }
+}
+
 impl Args {
     fn server(&self) -> ServerConfig {
         let addresses = match self.listen.is_empty() {
@@ -101,7 +125,7 @@ impl Args {
 
 /// Engines at full speed and rings hold some descriptors each, and so do clients. The usual limit
 /// of 1024 is for programs that use select(2).
-fn raise_file_limit() {
+pub(crate) fn raise_file_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
     if let Err(error) = raised {
@@ -124,17 +148,56 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
 }
 
+/// What carries out the calls.
+enum OtgServed {
+    /// On devices of this host.
+    Here(Arc<OtgBackend>),
+    /// Also on ports of a fleet.
+    Fleet(Arc<OtgController>),
+}
+
+impl OtgServed {
+    /// With the hub of a fleet if the user named one.
+    async fn new(args: &Args, runs: RunList) -> Result<Self, Failure> {
+        let rules = args.devices.rules();
+        let Some(hub) = &args.hub else {
+            return Ok(Self::Here(Arc::new(OtgBackend::new(Box::new(rules), runs))));
+        };
+        let hub = HubArgs::of(hub).connect().await?;
+        let run = controller::run_name(realtime_ns());
+        let runtime = Handle::current();
+        runtime.spawn(FleetHosts::keep_alive(hub.clone(), run.clone()));
+        eprintln!("wirerate: run {run}: ports with the location HOST/PORT are those of agents");
+        let here = HostPart::new(Box::new(rules.clone()), runs);
+        Ok(Self::Fleet(Arc::new(OtgController::new(FleetHosts::new(here, hub, runtime, run), rules))))
+    }
+
+    fn calls(&self) -> Arc<dyn ApiBackend> {
+        match self {
+            Self::Here(backend) => Arc::clone(backend) as _,
+            Self::Fleet(controller) => Arc::clone(controller) as _,
+        }
+    }
+
+    /// Ends all runs and releases the ports.
+    fn release(&self) {
+        match self {
+            Self::Here(backend) => backend.release(),
+            Self::Fleet(controller) => controller.release(),
+        }
+    }
+}
+
 fn serve(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let act = "serve the Open Traffic Generator API";
     let failed = |error: std::io::Error| Failure::refused(act, anyhow!("{error}"));
     let runs = RunList::default();
     let _counted = count_in(runs.source());
-    let backend =
-        Arc::new(OtgBackend::new(args.devices.ports.clone(), args.devices.allow_default_route, runs));
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).thread_name("otg-server").enable_all().build().map_err(failed)?;
-    let served = runtime.block_on(async {
-        let bound = Server::bind(&args.server(), Arc::clone(&backend) as _).await;
+    let (backend, task) = runtime.block_on(async {
+        let backend = OtgServed::new(args, runs).await?;
+        let bound = Server::bind(&args.server(), backend.calls()).await;
         let server = bound.map_err(|error| match error.kind() {
             std::io::ErrorKind::InvalidInput => Failure::usage(act, error),
             _ => failed(error),
@@ -147,10 +210,10 @@ fn serve(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         while !stop.is_set() {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
-        task.abort();
-        Ok(Outcome::Done)
-    });
+        Ok::<_, Failure>((backend, task))
+    })?;
+    task.abort();
     backend.release();
     runtime.shutdown_timeout(Duration::from_secs(1));
-    served
+    Ok(Outcome::Done)
 }

@@ -61,8 +61,7 @@ impl Port {
         has_capture: bool,
         now_ns: u64,
     ) -> Result<Self, String> {
-        let own_speed = device.stack.speed_bps(device.link.index).ok().flatten();
-        let speed = config.speed.or(own_speed).unwrap_or(otg::SPEED_DEFAULT);
+        let speed = line_speed(config, &device);
         let worker = Worker::spawn(cpu, &device.netns).map_err(|error| error.in_one_line())?;
         // The host's stack sees measured frames only where packet sockets capture them.
         let mode = if has_capture { Mode::Mirror } else { Mode::Drop };
@@ -202,6 +201,12 @@ impl Port {
     pub(super) fn is_gone(&self) -> bool {
         self.receiver.is_device_gone()
     }
+}
+
+/// Bits per second of the line of a port.
+pub(super) fn line_speed(port: &PortConfig, device: &TxDevice) -> u64 {
+    let own = || device.stack.speed_bps(device.link.index).ok().flatten();
+    port.speed.or_else(own).unwrap_or(otg::SPEED_DEFAULT)
 }
 
 fn labels_of(device: &TxDevice) -> DeviceLabels {

@@ -56,7 +56,7 @@ pub(super) fn run(args: &RunArgs, stop: &Stop) -> Result<Outcome, Failure> {
     let config = read(&args.config)?;
     let runs = RunList::default();
     let _counted = count_in(runs.source());
-    let backend = OtgBackend::new(args.devices.ports.clone(), args.devices.allow_default_route, runs);
+    let backend = OtgBackend::new(Box::new(args.devices.rules()), runs);
     let outcome = carry_out(args, config, &backend, stop);
     backend.release();
     outcome

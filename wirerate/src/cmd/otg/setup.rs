@@ -25,6 +25,8 @@ pub(super) struct FlowSetup<'a> {
     pub(super) engine: Option<EngineKind>,
     /// Frames per call of the engine, if not its default.
     pub(super) batch: Option<u32>,
+    /// How fast it may catch up when it is late.
+    pub(super) catch_up: CatchUp,
     pub(super) seed: u64,
 }
 
@@ -63,7 +65,7 @@ impl FlowSetup<'_> {
         let limits = Limits {
             count: total.saturating_sub(sent),
             pace,
-            catch_up: CatchUp::default(),
+            catch_up: self.catch_up,
             start_delay_ns: delay_ns + stagger_ns,
             ..Limits::default()
         };

@@ -1,19 +1,20 @@
 //! The configuration in force, and its ports and flows.
 
 use super::capture::PortCapture;
-use super::flow::{FlowRun, SentFrames};
-use super::location::{self, PortLocation};
+use super::flow::{FlowRun, with_fcs};
 use super::neighbours::PortNeighbours;
-use super::port::{FLOW_NUMBERS, Port};
-use super::reading::FlowReading;
+use super::port::{FLOW_NUMBERS, Port, line_speed};
+use super::reading::arrivals;
+use super::rules::PortRules;
 use super::setup::{FAST_FLOWS_MAX, FlowSetup, RING_FLOWS_MAX};
 use crate::cmd::send::device::TxDevice;
 use crate::monitor::sources::{RunList, SendSource};
 use crate::units::time_of_day_ns;
-use engine::{EngineKind, Request};
+use engine::{CatchUp, EngineKind, Request, StartBarrier, StartGate};
+use fleet::{FlowArrivals, FlowReading, SentFrames};
 use host::CpuList;
 use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow};
-use otg::{CaptureQuery, FlowConfig, OtgConfig, RequestRefusal};
+use otg::{CaptureQuery, EmulatedInterface, FlowConfig, OtgConfig, PortConfig, RequestRefusal};
 use packet::DeviceFacts;
 use packet::general::FrameSpec;
 use serde_json::{Value, json};
@@ -40,14 +41,17 @@ pub(super) struct ActiveState {
     run: u16,
     /// The next number of a flow in marks.
     next_number: u32,
+    /// How fast a late flow may catch up.
+    catch_up: CatchUp,
     /// All runs of flows, for metrics.
     pub(super) runs: RunList,
 }
 
 /// The ports of a flow, as indexes.
 struct FlowPorts {
-    tx: usize,
-    /// Without doubles.
+    /// None if another host sends them.
+    tx: Option<usize>,
+    /// Those of this host, without doubles.
     rx: Vec<usize>,
 }
 
@@ -56,28 +60,48 @@ pub(super) struct CheckedConfig {
     pub(super) json: Value,
     pub(super) config: OtgConfig,
     devices: Vec<TxDevice>,
+    catch_up: CatchUp,
     pub(super) warnings: Vec<String>,
 }
+
+/// Flows to start, each with its place among those of all hosts that start together.
+pub(super) struct RankedFlows {
+    pub(super) flows: Vec<(usize, usize)>,
+    /// Flows of all hosts.
+    pub(super) count: usize,
+}
+
+impl RankedFlows {
+    /// All flows that start together.
+    pub(super) fn all(flows: &[usize]) -> Self {
+        Self { flows: flows.iter().copied().enumerate().collect(), count: flows.len() }
+    }
+}
+
+/// Runs that can be requested, by port, each with its flow.
+pub(super) type PortRequests = Vec<Vec<(usize, Request)>>;
 
 fn refuse(errors: Vec<String>) -> ApiError {
     ApiError { kind: server::ErrorKind::Invalid, errors }
 }
 
-/// Checks a configuration, and finds its devices. Nothing changes.
+/// Checks a configuration, and finds the devices of its ports. Nothing changes. `own` has the ports
+/// of this host; without it, all are.
 ///
 /// # Errors
 /// All that is wrong.
 pub(super) fn check(
     json: Value,
-    mapped: &[PortLocation],
-    allows_default_route: bool,
+    rules: &dyn PortRules,
+    own: Option<&[usize]>,
 ) -> Result<CheckedConfig, ApiError> {
-    let seed = time_of_day_ns();
-    let (config, mut warnings) = OtgConfig::read(&json, seed).map_err(refuse)?;
-    let (mut devices, mut errors) = (Vec::<TxDevice>::new(), Vec::new());
-    for (at, port) in config.ports.iter().enumerate() {
+    let (mut config, mut warnings) = OtgConfig::read(&json, time_of_day_ns()).map_err(refuse)?;
+    let whole: Vec<usize> = own.map_or_else(|| (0..config.ports.len()).collect(), <[usize]>::to_vec);
+    config.keep_ports(&whole).map_err(|port| ApiError::invalid(format!("there is no ports[{port}]")))?;
+    let (mut devices, mut places, mut errors) = (Vec::<TxDevice>::new(), Vec::new(), Vec::new());
+    for (port, at) in config.ports.iter().zip(whole) {
         let path = format!("ports[{at}].location");
-        let device = match location::find(&port.location, mapped) {
+        let device = match rules.device(&port.location) {
             Ok(device) => device,
             Err(error) => {
                 errors.push(format!("{path}: {error}"));
@@ -87,33 +111,32 @@ pub(super) fn check(
         let is_same =
             |other: &TxDevice| other.netns.id() == device.netns.id() && other.link.index == device.link.index;
         if let Some(first) = devices.iter().position(is_same) {
-            errors.push(format!("{path}: ports[{first}] is the device {} too", device.link.name));
+            let (first, name) = (places[first], &device.link.name);
+            errors.push(format!("{path}: ports[{first}] is the device {name} too"));
         }
-        if !allows_default_route && device.stack.carries_default_route(&device.link).unwrap_or(true) {
-            let name = &device.link.name;
-            errors.push(format!(
-                "{path}: {name} carries the default route of this host: start wirerate otg with --allow-default-route"
-            ));
-        }
-        check_mtu(&config, at, &device, &mut errors, &mut warnings);
+        check_mtu(&config, port, at, &device, &mut errors, &mut warnings);
+        let flows: Vec<(usize, &FlowConfig)> =
+            config.flows.iter().enumerate().filter(|(_, flow)| flow.tx_port == port.name).collect();
+        errors.extend(rules.check(&port.location, &flows, line_speed(port, &device)));
         devices.push(device);
+        places.push(at);
     }
-    if errors.is_empty() {
-        Ok(CheckedConfig { json, config, devices, warnings })
-    } else {
-        Err(refuse(errors))
+    match errors.is_empty() {
+        true => Ok(CheckedConfig { json, config, devices, catch_up: rules.catch_up(), warnings }),
+        false => Err(refuse(errors)),
     }
 }
 
 /// Frames that the device does not take are an error, a configured MTU above its own is a warning.
 fn check_mtu(
     config: &OtgConfig,
+    port: &PortConfig,
     at: usize,
     device: &TxDevice,
     errors: &mut Vec<String>,
     warnings: &mut Vec<String>,
 ) {
-    let (port, mtu) = (&config.ports[at], device.link.mtu);
+    let mtu = device.link.mtu;
     if let Some(wanted) = port.mtu.filter(|wanted| *wanted > mtu) {
         let name = &device.link.name;
         warnings
@@ -136,14 +159,19 @@ impl ActiveState {
         Self { runs, ..Self::default() }
     }
 
-    /// Puts a checked configuration in force. What ran before has ended.
+    /// Puts a checked configuration in force. What ran before has ended. `mark` is the run in the
+    /// marks of frames, if a controller decides it.
     ///
     /// # Errors
     /// The host refused; then nothing is in force.
-    pub(super) fn take(&mut self, checked: CheckedConfig) -> Result<Vec<String>, ApiError> {
-        let CheckedConfig { json, config, devices, warnings } = checked;
-        let (run, runs) = (self.run.wrapping_add(1), self.runs.clone());
-        *self = Self { run, runs, ..Self::default() };
+    pub(super) fn take(
+        &mut self,
+        checked: CheckedConfig,
+        mark: Option<u16>,
+    ) -> Result<Vec<String>, ApiError> {
+        let CheckedConfig { json, config, devices, catch_up, warnings } = checked;
+        let (run, runs) = (mark.unwrap_or(self.run.wrapping_add(1)), self.runs.clone());
+        *self = Self { run, runs, catch_up, ..Self::default() };
         let cpus: Vec<u32> =
             CpuList::allowed().map_err(|error| ApiError::internal(error.to_string()))?.iter().collect();
         for (at, (port, device)) in config.ports.iter().zip(devices).enumerate() {
@@ -165,9 +193,9 @@ impl ActiveState {
 
     /// Sets the configuration of these ports and flows.
     fn set(&mut self, json: Value, config: OtgConfig) {
-        let index = |name: &str| config.ports.iter().position(|port| port.name == name).unwrap_or_default();
+        let index = |name: &str| config.ports.iter().position(|port| port.name == name);
         let ends = |flow: &FlowConfig| {
-            let rx: BTreeSet<usize> = flow.rx_ports.iter().map(|name| index(name)).collect();
+            let rx: BTreeSet<usize> = flow.rx_ports.iter().filter_map(|name| index(name)).collect();
             FlowPorts { tx: index(&flow.tx_port), rx: rx.into_iter().collect() }
         };
         self.ends = config.flows.iter().map(ends).collect();
@@ -208,11 +236,11 @@ impl ActiveState {
     }
 
     /// What was received of a flow.
-    pub(super) fn received(&self, flow: usize) -> FlowReading {
+    pub(super) fn received(&self, flow: usize) -> FlowArrivals {
         if !self.config.flows[flow].metrics.enable {
-            return FlowReading::default();
+            return FlowArrivals::default();
         }
-        FlowReading::of(self.rx_ports(flow), self.flows[flow].number)
+        arrivals(self.rx_ports(flow), self.flows[flow].number)
     }
 
     /// Ports on which a flow is counted.
@@ -238,7 +266,7 @@ impl ActiveState {
 
     /// What a flow does, and what was received and sent of it, in this order: a frame is sent
     /// before it is received.
-    fn read(&mut self, flow: usize, now: Instant) -> (FlowState, FlowReading, SentFrames) {
+    fn read(&mut self, flow: usize, now: Instant) -> (FlowState, FlowArrivals, SentFrames) {
         let (received, waits) = (self.received(flow), self.waits(flow));
         let run = &mut self.flows[flow];
         let state = run.settle(received.frames, waits, now);
@@ -253,7 +281,7 @@ impl ActiveState {
     pub(super) fn begin(&mut self, flows: &[usize]) -> Result<(), ApiError> {
         self.number(flows)?;
         if flows.iter().collect::<BTreeSet<_>>().len() == self.flows.len() {
-            self.ports.iter_mut().for_each(Port::clear);
+            self.clear_ports();
         }
         Ok(())
     }
@@ -269,35 +297,88 @@ impl ActiveState {
             return Err(ApiError::internal(text));
         }
         for &flow in flows {
-            let sent = self.flows[flow].counted();
-            let before = &mut self.ports[self.ends[flow].tx].sent_before;
-            before.frames += sent.frames;
-            before.bytes += sent.bytes + 4 * sent.frames;
-            self.flows[flow].start(self.next_number);
+            self.restart(flow, self.next_number);
             self.next_number += 1;
         }
         Ok(())
     }
 
-    /// Starts the runs of flows, all at one instant per port. A flow of n begins a fraction of its
-    /// gap later than the one before, so that n flows are no burst.
+    /// A flow gets counts of 0 and this number.
+    pub(super) fn restart(&mut self, flow: usize, number: u32) {
+        let sent = with_fcs(self.flows[flow].counted(), 0.0);
+        if let Some(port) = self.ends[flow].tx {
+            let before = &mut self.ports[port].sent_before;
+            before.frames += sent.frames;
+            before.bytes += sent.bytes;
+        }
+        self.flows[flow].start(number);
+    }
+
+    /// The counts of ports start at 0.
+    pub(super) fn clear_ports(&mut self) {
+        self.ports.iter_mut().for_each(Port::clear);
+    }
+
+    /// Refuses a start while the device of a port is gone.
+    ///
+    /// # Errors
+    /// It is.
+    pub(super) fn refuse_gone_ports(&self) -> Result<(), ApiError> {
+        match self.ports.iter().find(|port| port.is_gone()) {
+            None => Ok(()),
+            Some(port) => Err(ApiError::internal(format!("port {}: {} is gone", port.name, port.location))),
+        }
+    }
+
+    /// True if this host sends the flow.
+    pub(super) fn sends(&self, flow: usize) -> bool {
+        self.ends[flow].tx.is_some()
+    }
+
+    /// Starts the runs of flows, all at one instant per port.
     ///
     /// # Errors
     /// Frames that cannot be built.
     pub(super) fn run_flows(&mut self, flows: &[usize]) -> Result<(), ApiError> {
-        let mut orders: Vec<Vec<(usize, Request)>> = self.ports.iter().map(|_| Vec::new()).collect();
-        for (rank, &flow) in flows.iter().enumerate() {
-            let config = &self.config.flows[flow];
-            let port = self.ends[flow].tx;
-            let stagger = rank as f64 / flows.len() as f64;
-            let setup = self.setup(flow, port, flows.len())?;
+        let requests = self.requests(&RankedFlows::all(flows))?;
+        self.order(requests, None);
+        Ok(())
+    }
+
+    /// Builds the engines of flows that this host sends, which then wait for the gate to open.
+    ///
+    /// # Errors
+    /// Frames that cannot be built.
+    pub(super) fn arm_flows(&mut self, flows: &RankedFlows) -> Result<StartGate, ApiError> {
+        let requests = self.requests(flows)?;
+        let threads = requests.iter().filter(|requests| !requests.is_empty()).count();
+        let (gate, barrier) = StartGate::with_barrier(threads);
+        self.order(requests, Some(&barrier));
+        Ok(gate)
+    }
+
+    /// The requests of the next runs of flows. A flow of n begins a fraction of its gap later than
+    /// the one before, so that n flows are no burst.
+    fn requests(&self, ranked: &RankedFlows) -> Result<PortRequests, ApiError> {
+        let mut requests: PortRequests = self.ports.iter().map(|_| Vec::new()).collect();
+        for &(rank, flow) in &ranked.flows {
+            let (config, Some(port)) = (&self.config.flows[flow], self.ends[flow].tx) else { continue };
+            let stagger = rank as f64 / ranked.count as f64;
+            let setup = self.setup(flow, port, ranked.flows.len())?;
             let gap_ns = 1e9 / config.pps(self.ports[port].speed);
             let request = self.flows[flow].request(&setup, (gap_ns * stagger) as u64);
-            orders[port].extend(request.map(|request| (flow, request)));
+            requests[port].extend(request.map(|request| (flow, request)));
         }
-        for (thread, (port, orders)) in self.ports.iter().zip(orders).enumerate() {
-            let (flows, requests): (Vec<usize>, Vec<Request>) = orders.into_iter().unzip();
-            let handles = port.worker.start_all(requests, None);
+        Ok(requests)
+    }
+
+    fn order(&mut self, requests: PortRequests, barrier: Option<&Arc<StartBarrier>>) {
+        for (thread, (port, requests)) in self.ports.iter().zip(requests).enumerate() {
+            if requests.is_empty() {
+                continue;
+            }
+            let (flows, requests): (Vec<usize>, Vec<Request>) = requests.into_iter().unzip();
+            let handles = port.worker.start_all(requests, barrier.cloned());
             let cpu = port.worker.cpu();
             let sources = handles.iter().map(|handle| SendSource { thread, cpu, handle: Arc::clone(handle) });
             self.runs.begin(&port.labels(), sources);
@@ -305,7 +386,6 @@ impl ActiveState {
                 self.flows[flow].runs(handle);
             }
         }
-        Ok(())
     }
 
     fn setup(&self, flow: usize, port: usize, flow_count: usize) -> Result<FlowSetup<'_>, ApiError> {
@@ -323,6 +403,7 @@ impl ActiveState {
             order,
             engine: (flow_count > FAST_FLOWS_MAX).then_some(EngineKind::AfPacket),
             batch: (flow_count > RING_FLOWS_MAX).then_some(1),
+            catch_up: self.catch_up,
             seed: time_of_day_ns().wrapping_add(flow as u64),
         })
     }
@@ -336,7 +417,7 @@ impl ActiveState {
     /// What resolves the gateway of a flow, and the interface that has the gateway.
     pub(super) fn gateway(&self, flow: usize) -> Option<(&Arc<PortNeighbours>, &str)> {
         let config = &self.config.flows[flow];
-        let neighbours = self.ports[self.ends[flow].tx].neighbours.as_ref()?;
+        let neighbours = self.ports[self.ends[flow].tx?].neighbours.as_ref()?;
         Some((neighbours, config.gateway_of.as_deref()?))
     }
 
@@ -351,6 +432,15 @@ impl ActiveState {
         })
     }
 
+    /// The interfaces whose gateways are known, and their MAC addresses.
+    pub(super) fn gateway_macs(&self) -> Vec<(String, [u8; 6])> {
+        let mac = |interface: &EmulatedInterface| {
+            let neighbours = self.ports[self.port_index(&interface.port)].neighbours.as_ref()?;
+            Some((interface.name.clone(), neighbours.gateway_mac(&interface.name)?))
+        };
+        self.config.interfaces.iter().filter_map(mac).collect()
+    }
+
     /// Most sizes of a flow whose size is random: each is a packet in memory.
     fn sizes_max(&self) -> usize {
         (SIZES_MAX / self.flows.len().max(1)).clamp(64, SIZES_OF_FLOW_MAX)
@@ -361,25 +451,39 @@ impl ActiveState {
         let (state, received, sent) = self.read(flow, now);
         let (tx_rate, rx_rate) = self.flows[flow].rates(sent.frames, received.frames, now);
         let arrived = SentFrames { frames: received.frames, bytes: received.bytes };
-        let FlowReading { latency_ns, first_last_ns, .. } = received;
-        let (tx, rx) = (sent.counts(tx_rate), arrived.counts(rx_rate));
+        let (tx, rx) = (with_fcs(sent, tx_rate), with_fcs(arrived, rx_rate));
+        let (latency_ns, first_last_ns) = (received.latency_ns(), (received.first_ns, received.last_ns));
         FlowMetricsRow::new(&self.config.flows[flow], FlowCounts { state, tx, rx, latency_ns, first_last_ns })
+    }
+
+    /// The counts of a flow on this host.
+    pub(super) fn flow_reading(&mut self, flow: usize, now: Instant) -> FlowReading {
+        let (_, arrived, sent) = self.read(flow, now);
+        let run = &self.flows[flow];
+        FlowReading { is_sending: run.is_sending(), is_paused: run.is_paused(), sent, arrived }
     }
 
     /// The row of a port.
     pub(super) fn port_row(&mut self, port: usize, now: Instant) -> PortRow {
+        let counts = self.port_counts(port, now);
+        PortRow::new(&self.ports[port].name, &self.ports[port].location, counts)
+    }
+
+    /// What was counted on a port.
+    pub(super) fn port_counts(&mut self, port: usize, now: Instant) -> PortCounts {
         let mut is_sending = false;
         let mut tx = self.ports[port].sent_before;
-        for flow in (0..self.flows.len()).filter(|flow| self.ends[*flow].tx == port).collect::<Vec<_>>() {
+        for flow in (0..self.flows.len()).filter(|flow| self.ends[*flow].tx == Some(port)).collect::<Vec<_>>()
+        {
             let (state, received, sent) = self.read(flow, now);
             is_sending |= state == FlowState::Started;
-            let counts = sent.counts(self.flows[flow].rates(sent.frames, received.frames, now).0);
+            let counts = with_fcs(sent, self.flows[flow].rates(sent.frames, received.frames, now).0);
             tx.frames += counts.frames;
             tx.bytes += counts.bytes;
             tx.rate += counts.rate;
         }
         let port = &mut self.ports[port];
-        let counts = PortCounts {
+        PortCounts {
             is_up: port.link_is_up(time_of_day_ns()),
             is_capturing: port.capture.as_ref().is_some_and(PortCapture::is_running),
             is_sending,
@@ -387,8 +491,7 @@ impl ActiveState {
             rx: port.received(),
             last_change_ns: port.last_change_ns,
             speed: port.speed,
-        };
-        PortRow::new(&port.name, &port.location, counts)
+        }
     }
 
     /// Starts or stops captures. Returns warnings.

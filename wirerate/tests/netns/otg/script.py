@@ -1,6 +1,6 @@
 """Drives `wirerate otg` with snappi between two ports, and prints what it saw as one line of JSON.
 
-script.py NAME LOCATION TRANSPORT TX RX
+script.py NAME LOCATION TRANSPORT TX RX [TX RX]
 """
 import json
 import statistics
@@ -13,7 +13,7 @@ import snappi
 import urllib3
 
 urllib3.disable_warnings()
-NAME, LOCATION, TRANSPORT, TX, RX = sys.argv[1:]
+NAME, LOCATION, TRANSPORT, TX, RX, *MORE = sys.argv[1:]
 SECONDS_MAX = 60
 
 
@@ -799,6 +799,20 @@ def speed():
             "seconds": (times.last_timestamp_ns - times.first_timestamp_ns) / 1e9}
 
 
+def chain():
+    """Two pairs of ports, on up to three hosts: a flow on each, and one back."""
+    api = connect()
+    cfg = config(api)
+    for name, location in zip(("tx2", "rx2"), MORE):
+        cfg.ports.add(name=name, location=location)
+    udp(flow(cfg, "one", 300))
+    udp(flow(cfg, "back", 200, tx="rx", rx="tx"))
+    udp(flow(cfg, "two", 100, tx="tx2", rx="rx2"))
+    api.set_config(cfg)
+    transmit(api, "start")
+    return {name: [row.frames_tx, row.frames_rx] for name, row in stopped(api).items()}
+
+
 def rows_of_counts():
     """The rows of the flows of `counts`, as another client sees them."""
     return {name: [row.frames_tx, row.frames_rx, row.bytes_tx, row.bytes_rx, row.loss]
@@ -809,4 +823,4 @@ print(json.dumps({function.__name__: function for function in (
     counts, captured, control, mesh, sizes, update, devices, host, times, link,
     several, asking, convoys, final, leaves, returns, replaced, two_clients, hostile,
     sends_one, sends_ten, transports, other_version, append_delete, layer1, bursts, speed,
-    rows_of_counts)}[NAME]()))
+    chain, rows_of_counts)}[NAME]()))

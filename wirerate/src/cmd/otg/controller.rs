@@ -1,0 +1,524 @@
+//! The calls of the API on a configuration whose ports are on several hosts.
+//!
+//! One lock is held while a call changes something, another while the state is read or written, as
+//! on one host. Each host carries out its part ([`super::part`]).
+
+use super::backend::{lock, refused, version, warned};
+use super::hosts::{FleetHosts, HostAnswer, HostFault, HostPlace, all_done, said_by};
+use super::joint::{ByHost, JointConfig, JointHost, whole_path};
+use super::location::LocalPorts;
+use crate::cmd::send::fresh_seed;
+use crate::start_at::host_clock;
+use crate::units::{human_duration, time_of_day_ns};
+use fleet::{FleetName, FlowReading, OtgOrder, OtgResult, PortReading, Readiness, StartPolicy};
+use host::realtime_ns;
+use otg::metrics::{FlowState, MetricsTable};
+use otg::{ControlRequest, MetricsQuery, OtgConfig, RequestRefusal, TransmitState, edit};
+use serde_json::Value;
+use server::{ApiBackend, ApiError, ApiReply, ErrorKind, Operation};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Interval at which counts are read while a call waits for frames.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Time for the answer of an agent that reads counts, or starts what is armed.
+const READ_MAX: Duration = Duration::from_secs(3);
+/// Time for an answer to other orders: runs take up to 10 s to end on a starved machine.
+const ANSWER_MAX: Duration = Duration::from_secs(15);
+/// Engines of many flows take this long to build on a busy machine.
+const ARM_MAX: Duration = Duration::from_secs(75);
+/// All hosts must have agreed this long before the start.
+const AGREED_BEFORE: Duration = Duration::from_millis(100);
+/// Flows whose counts are in one answer: they fit into a message of 1 MiB.
+const FLOWS_OF_ANSWER: usize = 1000;
+/// Flows that a sentence names.
+const NAMED_MAX: usize = 8;
+/// Any clock will do; what it means for latencies is decided with the configuration.
+const POLICY: StartPolicy = StartPolicy { at_least: None, clock_bound_ns: None };
+
+/// The controller of a configuration.
+pub(super) struct OtgController {
+    hosts: FleetHosts,
+    ports: LocalPorts,
+    /// Held by calls that change something.
+    change: Mutex<()>,
+    joint: Mutex<JointConfig>,
+}
+
+/// Readings of flows and ports by index, and hosts that could not be read.
+#[derive(Default)]
+struct Readings {
+    flows: HashMap<usize, FlowReading>,
+    ports: HashMap<usize, PortReading>,
+    faults: BTreeMap<usize, HostFault>,
+}
+
+fn invalid(errors: Vec<String>) -> ApiError {
+    ApiError { kind: ErrorKind::Invalid, errors }
+}
+
+fn internal(errors: Vec<String>) -> ApiError {
+    ApiError { kind: ErrorKind::Internal, errors }
+}
+
+impl ApiBackend for OtgController {
+    fn call(&self, operation: Operation, body: Value) -> Result<ApiReply, ApiError> {
+        let changes =
+            |edit: fn(&Value, &Value) -> Result<Value, RequestRefusal>| self.change_config(&body, edit);
+        match operation {
+            Operation::SetConfig => self.set_config(body).map(warned),
+            Operation::GetConfig => Ok(ApiReply::Json(lock(&self.joint).as_set())),
+            Operation::UpdateConfig => changes(edit::update),
+            Operation::AppendConfig => changes(edit::append),
+            Operation::DeleteConfig => changes(edit::delete),
+            Operation::SetControlState => self.control(&body).map(warned),
+            Operation::SetControlAction => Err(ApiError::unsupported("control actions are not supported")),
+            Operation::GetMetrics => self.metrics(&body),
+            Operation::GetStates => self.states(&body),
+            Operation::GetCapture => self.captured(&body),
+            Operation::GetVersion => Ok(version()),
+        }
+    }
+}
+
+impl OtgController {
+    /// Nothing is in force. `ports` are those of this host.
+    pub(super) fn new(hosts: FleetHosts, ports: LocalPorts) -> Self {
+        Self { hosts, ports, change: Mutex::default(), joint: Mutex::default() }
+    }
+
+    /// Ends all flows and releases the ports of all hosts.
+    pub(super) fn release(&self) {
+        let _change = lock(&self.change);
+        let joint = std::mem::take(&mut *lock(&self.joint));
+        self.release_hosts(joint.hosts.iter().map(|host| host.place.clone()));
+    }
+
+    /// A host that does not answer lets its ports go when its lease ends.
+    fn release_hosts(&self, places: impl Iterator<Item = HostPlace>) {
+        self.hosts.ask(places.map(|place| (place, OtgOrder::Release)).collect(), ANSWER_MAX);
+    }
+
+    /// Gives an order to each of these hosts. Returns warnings.
+    fn order<T>(
+        &self,
+        hosts: &[JointHost],
+        of_hosts: ByHost<T>,
+        timeout: Duration,
+        order: impl Fn(Vec<T>) -> OtgOrder,
+    ) -> Result<Vec<String>, ApiError> {
+        let place = |host: usize| hosts[host].place.clone();
+        let places: Vec<HostPlace> = of_hosts.keys().map(|host| place(*host)).collect();
+        let orders = of_hosts.into_iter().map(|(host, items)| (place(host), order(items))).collect();
+        let answers = self.hosts.ask(orders, timeout);
+        done(hosts, places.into_iter().zip(answers))
+    }
+
+    /// The host of each port.
+    fn places(&self, config: &OtgConfig) -> Result<Vec<HostPlace>, ApiError> {
+        let (mut places, mut errors) = (Vec::new(), Vec::new());
+        let mut first: HashMap<&str, usize> = HashMap::new();
+        for (at, port) in config.ports.iter().enumerate() {
+            let place = match self.ports.maps(&port.location) {
+                true => Ok(HostPlace::Here),
+                false => HostPlace::of(&port.location),
+            };
+            match place {
+                Ok(place) => places.push(place),
+                Err(why) => errors.push(format!("ports[{at}].location: {why}")),
+            }
+            if let Some(first) = first.insert(&port.location, at) {
+                errors.push(format!(
+                    "ports[{at}].location: ports[{first}] has the location {} too",
+                    port.location
+                ));
+            }
+        }
+        if errors.is_empty() { Ok(places) } else { Err(invalid(errors)) }
+    }
+
+    /// Checks a configuration on all of its hosts. Nothing changes. Returns warnings.
+    fn check(&self, json: Value) -> Result<(JointConfig, Vec<String>), ApiError> {
+        let (config, mut warnings) = OtgConfig::read(&json, time_of_day_ns()).map_err(invalid)?;
+        let places = self.places(&config)?;
+        let joint = JointConfig::new(json, config, &places, fresh_seed() as u16);
+        let orders =
+            joint.hosts.iter().map(|host| (host.place.clone(), OtgOrder::Check(joint.part_of(host))));
+        let answers = self.hosts.ask(orders.collect(), ANSWER_MAX);
+        let clocks: Vec<_> = answers.iter().map(HostAnswer::clock).collect();
+        // What only the whole configuration tells was found here already.
+        let places = joint.hosts.iter().map(|host| host.place.clone());
+        let told = done(&joint.hosts, places.zip(answers))?;
+        let is_new = |text: &String| !warnings.iter().any(|known| is_same(known, text));
+        let told: Vec<String> = told.into_iter().filter(is_new).collect();
+        warnings.extend(told);
+        let (errors, of_clocks) = joint.clock_findings(&clocks);
+        warnings.extend(of_clocks);
+        if errors.is_empty() { Ok((joint, warnings)) } else { Err(invalid(errors)) }
+    }
+
+    fn set_config(&self, body: Value) -> Result<Vec<String>, ApiError> {
+        let _change = lock(&self.change);
+        let (new, warnings) = self.check(body)?;
+        let mut joint = lock(&self.joint);
+        let before = std::mem::take(&mut *joint);
+        let stays = |place: &HostPlace| new.hosts.iter().any(|host| host.place == *place);
+        self.release_hosts(before.hosts.iter().map(|host| host.place.clone()).filter(|place| !stays(place)));
+        self.put(&new, OtgOrder::Set)?;
+        *joint = new;
+        Ok(warnings)
+    }
+
+    /// Gives each host its part. If one refuses, nothing stays in force.
+    fn put(&self, joint: &JointConfig, order: fn(fleet::OtgPart) -> OtgOrder) -> Result<(), ApiError> {
+        let orders = joint.hosts.iter().map(|host| (host.place.clone(), order(joint.part_of(host))));
+        let answers = self.hosts.ask(orders.collect(), ANSWER_MAX);
+        let places = joint.hosts.iter().map(|host| host.place.clone());
+        let put = done(&joint.hosts, places.zip(answers));
+        if put.is_err() {
+            self.release_hosts(joint.hosts.iter().map(|host| host.place.clone()));
+        }
+        put.map(drop)
+    }
+
+    fn change_config(
+        &self,
+        body: &Value,
+        edit: fn(&Value, &Value) -> Result<Value, RequestRefusal>,
+    ) -> Result<ApiReply, ApiError> {
+        let _change = lock(&self.change);
+        let json = edit(&lock(&self.joint).as_set(), body).map_err(refused)?;
+        let (mut new, warnings) = self.check(json)?;
+        let mut joint = lock(&self.joint);
+        new.continues(std::mem::take(&mut *joint));
+        self.put(&new, OtgOrder::Change).map_err(|mut error| {
+            error.errors.push("nothing is in force any more: set the configuration again".to_owned());
+            error
+        })?;
+        *joint = new;
+        Ok(warned(warnings))
+    }
+
+    fn control(&self, body: &Value) -> Result<Vec<String>, ApiError> {
+        let _change = lock(&self.change);
+        let control = lock(&self.joint).config.control(body).map_err(refused)?;
+        match control {
+            ControlRequest::Transmit(flows, TransmitState::Start) => self.start(&flows),
+            ControlRequest::Transmit(flows, TransmitState::Stop) => self.stop(&flows, false),
+            ControlRequest::Transmit(flows, TransmitState::Pause) => self.stop(&flows, true),
+            ControlRequest::Transmit(flows, TransmitState::Resume) => self.resume(&flows),
+            ControlRequest::Capture(ports, starts) => {
+                self.order_ports(&ports, |ports| OtgOrder::Capture { ports, starts })
+            }
+            ControlRequest::Link(ports, up) => self.order_ports(&ports, |ports| OtgOrder::Link { ports, up }),
+            ControlRequest::Protocols => Ok(Vec::new()),
+        }
+    }
+
+    fn order_ports(
+        &self,
+        ports: &[usize],
+        order: impl Fn(Vec<u32>) -> OtgOrder,
+    ) -> Result<Vec<String>, ApiError> {
+        let (hosts, ports) = {
+            let joint = lock(&self.joint);
+            (Arc::clone(&joint.hosts), joint.ports_by_host(ports))
+        };
+        self.order(&hosts, ports, ANSWER_MAX, order)
+    }
+
+    fn start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        let mut known = BTreeSet::new();
+        let anew: Vec<(usize, bool)> =
+            flows.iter().filter(|flow| known.insert(**flow)).map(|flow| (*flow, true)).collect();
+        let is_all = anew.len() == lock(&self.joint).flows.len();
+        self.begin(&anew, is_all)
+    }
+
+    fn resume(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        self.settle(flows)?;
+        let resting: Vec<(usize, bool)> = {
+            let joint = lock(&self.joint);
+            let flow = |flow: &usize| (*flow, !joint.flows[*flow].progress.is_paused());
+            let rests = |flow: &&usize| !joint.flows[**flow].progress.is_sending();
+            let mut known = BTreeSet::new();
+            flows.iter().filter(rests).filter(|flow| known.insert(**flow)).map(flow).collect()
+        };
+        self.begin(&resting, false)
+    }
+
+    /// Starts flows on all hosts at one time: `true` from frame 0, the others go on. Nothing is
+    /// sent unless all hosts agree.
+    fn begin(&self, flows: &[(usize, bool)], clears_ports: bool) -> Result<Vec<String>, ApiError> {
+        if flows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let indexes: Vec<usize> = flows.iter().map(|(flow, _)| *flow).collect();
+        let (hosts, starts, senders) = {
+            let mut joint = lock(&self.joint);
+            let mut starts = joint.number(flows).map_err(ApiError::internal)?;
+            if clears_ports {
+                for host in 0..joint.hosts.len() {
+                    starts.entry(host).or_default();
+                }
+            }
+            (Arc::clone(&joint.hosts), starts, joint.senders_of(&indexes))
+        };
+        let armed = self.arm(&hosts, starts, flows.len() as u32, clears_ports);
+        let start_at_ns = armed.inspect_err(|_| drop(self.call_off(&hosts, senders.clone())))?;
+        let left = || Duration::from_nanos(start_at_ns.saturating_sub(realtime_ns()));
+        let go = |_: Vec<u32>| OtgOrder::Go { start_at_ns };
+        if let Err(mut error) = self.order(&hosts, senders.clone(), left().saturating_sub(AGREED_BEFORE), go)
+        {
+            let silent = self.call_off(&hosts, senders);
+            let lease = human_duration(FleetHosts::lease().as_nanos() as u64);
+            error.errors.push("not started: all hosts were told to end the flows".to_owned());
+            error.errors.extend(silent.iter().map(|host| {
+                format!(
+                    "{host} has not answered: if it has started, it sends until its lease of {lease} ends"
+                )
+            }));
+            return Err(error);
+        }
+        thread::sleep(left());
+        let started = self.order(&hosts, senders, ANSWER_MAX, |flows| OtgOrder::AwaitStart { flows });
+        let mut joint = lock(&self.joint);
+        let readings = self.read(&joint, &indexes, &[]);
+        let now = Instant::now();
+        for (flow, reading) in readings.flows {
+            let (sent, received) = (reading.sent.frames, reading.arrived.frames);
+            joint.settle(flow, &reading, now);
+            joint.flows[flow].progress.has_started(sent, received, now);
+        }
+        started
+    }
+
+    /// Builds the engines on all hosts. Returns the time to start at, in nanoseconds since 1970.
+    fn arm(
+        &self,
+        hosts: &[JointHost],
+        starts: ByHost<fleet::FlowStart>,
+        flow_count: u32,
+        clears_ports: bool,
+    ) -> Result<u64, ApiError> {
+        let places: Vec<HostPlace> = starts.keys().map(|host| hosts[*host].place.clone()).collect();
+        let arm = |flows| OtgOrder::Arm { flows, flow_count, clears_ports };
+        let orders = places.iter().cloned().zip(starts.into_values().map(arm)).collect();
+        let answers = self.hosts.ask(orders, ARM_MAX);
+        let mut readiness = Readiness::default();
+        for (place, answer) in places.iter().zip(&answers) {
+            if let (HostPlace::Agent(host), Some(answered), Ok(_)) = (place, &answer.answered, &answer.result)
+            {
+                readiness.hear(host, Ok(answered.clone()), host_clock(), &POLICY);
+            }
+        }
+        done(hosts, places.into_iter().zip(answers))?;
+        let of_clock = readiness.objections().iter().map(|objection| {
+            format!("{}: {} (try: {})", objection.host, objection.why, objection.tries.join("; "))
+        });
+        let errors: Vec<String> = of_clock.collect();
+        if errors.is_empty() { Ok(readiness.start_at_ns(realtime_ns())) } else { Err(internal(errors)) }
+    }
+
+    /// Ends flows that are not to start. Returns the hosts that do not answer.
+    fn call_off(&self, hosts: &[JointHost], senders: ByHost<u32>) -> Vec<HostPlace> {
+        let places: Vec<HostPlace> = senders.keys().map(|host| hosts[*host].place.clone()).collect();
+        let end = |flows| OtgOrder::End { flows, pauses: false };
+        let orders = places.iter().cloned().zip(senders.into_values().map(end)).collect();
+        let answers = self.hosts.ask(orders, ANSWER_MAX);
+        let is_silent = |answer: &HostAnswer| answer.result.as_ref().is_err_and(|fault| fault.is_silent);
+        let silent = places.into_iter().zip(answers).filter(|(_, answer)| is_silent(answer));
+        silent.map(|(place, _)| place).collect()
+    }
+
+    /// Ends flows and waits for their last frames. Returns why runs failed.
+    fn stop(&self, flows: &[usize], pauses: bool) -> Result<Vec<String>, ApiError> {
+        let (hosts, senders) = {
+            let joint = lock(&self.joint);
+            (Arc::clone(&joint.hosts), joint.senders_of(flows))
+        };
+        let ended = self.order(&hosts, senders, ANSWER_MAX, |flows| OtgOrder::End { flows, pauses });
+        // A host that cannot end its flows says why; the others have no more frames to wait for.
+        while self.settle(flows).or_else(|error| if ended.is_ok() { Err(error) } else { Ok(false) })? {
+            thread::sleep(POLL_INTERVAL);
+        }
+        ended
+    }
+
+    /// Reads flows. True while one is sent, or its last frames are waited for.
+    fn settle(&self, flows: &[usize]) -> Result<bool, ApiError> {
+        let mut joint = lock(&self.joint);
+        let readings = self.read(&joint, flows, &[]);
+        let now = Instant::now();
+        let mut is_started = false;
+        for (flow, reading) in &readings.flows {
+            is_started |= joint.settle(*flow, reading, now) == FlowState::Started;
+        }
+        match readings.faults.is_empty() || is_started {
+            true => Ok(is_started),
+            false => Err(unavailable(&joint, flows, &readings)),
+        }
+    }
+
+    /// Reads the counts of flows and ports on their hosts. A flow of a host that could not be read
+    /// has no reading.
+    fn read(&self, joint: &JointConfig, flows: &[usize], ports: &[usize]) -> Readings {
+        // A flow that is named twice is read once.
+        let flows: BTreeSet<usize> = flows.iter().copied().collect();
+        let mut readings = Readings::default();
+        let mut orders: Vec<(usize, Vec<usize>, Vec<usize>)> = Vec::new();
+        for host in 0..joint.hosts.len() {
+            let here = |flow: &&usize| joint.flows[**flow].index_at(host).is_some();
+            let flows: Vec<usize> = flows.iter().filter(here).copied().collect();
+            let ports: Vec<usize> =
+                ports.iter().filter(|port| joint.port_at(**port).0 == host).copied().collect();
+            orders.extend(flows.chunks(FLOWS_OF_ANSWER).map(|flows| (host, flows.to_vec(), Vec::new())));
+            if !ports.is_empty() {
+                orders.push((host, Vec::new(), ports));
+            }
+        }
+        let order = |(host, flows, ports): &(usize, Vec<usize>, Vec<usize>)| {
+            let flows = flows.iter().filter_map(|flow| joint.flows[*flow].index_at(*host)).collect();
+            let ports = ports.iter().map(|port| joint.port_at(*port).1).collect();
+            (joint.hosts[*host].place.clone(), OtgOrder::Read { flows, ports })
+        };
+        let answers = self.hosts.ask(orders.iter().map(order).collect(), READ_MAX);
+        for ((host, flows, ports), answer) in orders.into_iter().zip(answers) {
+            match answer.result {
+                Ok(OtgResult::Readings { flows: of_flows, ports: of_ports })
+                    if (of_flows.len(), of_ports.len()) == (flows.len(), ports.len()) =>
+                {
+                    for (flow, reading) in flows.into_iter().zip(of_flows) {
+                        readings.flows.entry(flow).or_default().add(&reading);
+                    }
+                    readings.ports.extend(ports.into_iter().zip(of_ports));
+                }
+                Ok(_) => {
+                    let errors = vec!["the answer has no counts".to_owned()];
+                    readings.faults.insert(host, HostFault { is_invalid: false, is_silent: false, errors });
+                }
+                Err(fault) => drop(readings.faults.insert(host, fault)),
+            }
+        }
+        let faulty: Vec<usize> = readings.faults.keys().copied().collect();
+        let is_known = |flow: usize| !faulty.iter().any(|host| joint.flows[flow].index_at(*host).is_some());
+        readings.flows.retain(|flow, _| is_known(*flow));
+        readings.flows.values_mut().for_each(|reading| *reading = reading.settled());
+        readings
+    }
+
+    fn metrics(&self, body: &Value) -> Result<ApiReply, ApiError> {
+        let mut joint = lock(&self.joint);
+        let (flows, ports, columns) = match joint.config.metrics_query(body).map_err(refused)? {
+            MetricsQuery::Ports(ports, columns) => (None, ports, columns),
+            MetricsQuery::Flows(flows, columns) => (Some(flows), Vec::new(), columns),
+        };
+        let readings = self.read(&joint, flows.as_deref().unwrap_or_default(), &ports);
+        if !readings.faults.is_empty() {
+            return Err(unavailable(&joint, flows.as_deref().unwrap_or_default(), &readings));
+        }
+        let now = Instant::now();
+        let table = match flows {
+            Some(flows) => {
+                let row = |flow| joint.flow_row(flow, &readings.flows[&flow], now);
+                MetricsTable::of_flows(flows.into_iter().map(row).collect(), columns)
+            }
+            None => {
+                let row = |port| joint.port_row(port, &readings.ports[&port]);
+                MetricsTable::of_ports(ports.into_iter().map(row).collect(), columns)
+            }
+        };
+        Ok(ApiReply::Metrics(table))
+    }
+
+    fn states(&self, body: &Value) -> Result<ApiReply, ApiError> {
+        let joint = lock(&self.joint);
+        let ports: BTreeSet<&str> =
+            joint.config.interfaces.iter().map(|interface| &interface.port[..]).collect();
+        let has_interface = |port: &usize| ports.contains(&joint.config.ports[*port].name[..]);
+        let hosts = joint.hosts.iter().filter(|host| host.part.ports.iter().any(has_interface));
+        let places: Vec<HostPlace> = hosts.map(|host| host.place.clone()).collect();
+        let orders = places.iter().cloned().map(|place| (place, OtgOrder::Neighbours)).collect();
+        let mut macs: HashMap<String, [u8; 6]> = HashMap::new();
+        let mut left = Vec::new();
+        for (place, answer) in places.into_iter().zip(self.hosts.ask(orders, READ_MAX)) {
+            match answer.result {
+                Ok(OtgResult::Neighbours(known)) => macs.extend(known),
+                _ => left.push((place, answer)),
+            }
+        }
+        done(&joint.hosts, left)?;
+        let states = joint.config.states(body, |interface| macs.get(&interface.name).copied());
+        states.map(ApiReply::Json).map_err(refused)
+    }
+
+    fn captured(&self, body: &Value) -> Result<ApiReply, ApiError> {
+        let _change = lock(&self.change);
+        let (query, place, port) = {
+            let joint = lock(&self.joint);
+            let query = joint.config.capture_query(body).map_err(refused)?;
+            let (host, port) = joint.port_at(query.port);
+            (query, joint.hosts[host].place.clone(), port)
+        };
+        let slice = query.slice.map(|(first, count)| (first as u64, count as u64));
+        let mut file = Vec::new();
+        loop {
+            let order = OtgOrder::ReadCapture { port, slice, offset: file.len() as u64 };
+            let answers = self.hosts.ask(vec![(place.clone(), order)], ANSWER_MAX);
+            let answer = answers.into_iter().next().expect("one order has one answer");
+            match answer.result {
+                Ok(OtgResult::Piece { bytes, is_last }) => {
+                    file.extend(bytes.0);
+                    if is_last {
+                        return Ok(ApiReply::Bytes(file));
+                    }
+                }
+                Ok(_) => return Err(ApiError::internal(format!("{place}: the answer has no capture"))),
+                Err(_) => done(&[], [(place.clone(), answer)]).map(drop)?,
+            }
+        }
+    }
+}
+
+/// Warnings of orders that were all carried out.
+fn done(
+    hosts: &[JointHost],
+    answers: impl IntoIterator<Item = (HostPlace, HostAnswer)>,
+) -> Result<Vec<String>, ApiError> {
+    let told = all_done(answers, |place, text| whole_path(hosts, place, text));
+    told.map_err(|(is_invalid, errors)| if is_invalid { invalid(errors) } else { internal(errors) })
+}
+
+/// Which counts are not known, and why: an error, since a row without counts would have zeros.
+fn unavailable(joint: &JointConfig, flows: &[usize], readings: &Readings) -> ApiError {
+    let sentence = |(host, fault): (&usize, &HostFault)| {
+        let names = joint.names_at(flows, *host);
+        let more = names.len().saturating_sub(NAMED_MAX);
+        let mut named = names[..names.len() - more].join(", ");
+        if more > 0 {
+            named = format!("{named} and {more} more");
+        }
+        let what = match names.len() {
+            0 => "the counts of its ports".to_owned(),
+            1 => format!("the counts of flow {named}"),
+            _ => format!("the counts of flows {named}"),
+        };
+        let why = fault.errors.join("; ");
+        said_by(&joint.hosts[*host].place, format!("{why}; {what} are not known"))
+    };
+    internal(readings.faults.iter().map(sentence).collect())
+}
+
+/// True if a host gives a warning that is known.
+fn is_same(known: &str, told: &str) -> bool {
+    let (path, rest) = known.split_once(": ").unwrap_or(("", known));
+    told == known || (told.starts_with(path) && told.ends_with(&format!(": {rest}")))
+}
+
+/// The name of the controller's use of ports, as that of a run.
+pub(super) fn run_name(now_ns: u64) -> FleetName {
+    let name = format!("otg{:x}", now_ns / 1_000_000);
+    name.parse().expect("letters and hexadecimal digits are a name")
+}

@@ -1,0 +1,193 @@
+//! The part of a configuration that this host runs for a controller: the controller's orders,
+//! carried out with what serves a configuration of one host.
+
+use super::backend::{OtgBackend, lock};
+use super::rules::PortRules;
+use crate::monitor::sources::RunList;
+use engine::StartGate;
+use fleet::{FilePiece, FlowStart, OtgOrder, OtgPart, OtgResult, PortReading, RatedCounts};
+use host::StartTime;
+use otg::CaptureQuery;
+use otg::metrics::{PortCounts, TrafficCounts};
+use serde_json::Value;
+use server::{ApiError, ErrorKind};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Bytes of a file in one answer: with base64 they fit into a message of 1 MiB.
+const PIECE_LEN: usize = 512 << 10;
+/// Errors in one answer.
+const ERRORS_MAX: usize = 100;
+/// A start must be this far away when it is requested.
+const GO_LEAD: Duration = Duration::from_millis(50);
+
+/// The part in force.
+pub(crate) struct HostPart {
+    backend: OtgBackend,
+    /// Flows that are armed.
+    gate: Mutex<Option<StartGate>>,
+    /// The file of the capture that is being read.
+    file: Mutex<Vec<u8>>,
+}
+
+impl HostPart {
+    /// Nothing is in force yet. `runs` gets the runs of flows, for metrics.
+    pub(crate) fn new(rules: Box<dyn PortRules>, runs: RunList) -> Self {
+        Self { backend: OtgBackend::new(rules, runs), gate: Mutex::default(), file: Mutex::default() }
+    }
+
+    /// Carries out an order. It may block.
+    pub(crate) fn carry_out(&self, order: OtgOrder) -> OtgResult {
+        self.attempt(order).unwrap_or_else(|ApiError { kind, mut errors }| {
+            let more = errors.len().saturating_sub(ERRORS_MAX);
+            errors.truncate(ERRORS_MAX);
+            if more > 0 {
+                errors.push(format!("and {more} more errors"));
+            }
+            OtgResult::Refused { is_invalid: kind != ErrorKind::Internal, errors }
+        })
+    }
+
+    fn attempt(&self, order: OtgOrder) -> Result<OtgResult, ApiError> {
+        let backend = &self.backend;
+        match order {
+            OtgOrder::Check(part) => {
+                let (config, ports) = read_part(part)?;
+                backend.check_part(config, &ports).map(done)
+            }
+            OtgOrder::Set(part) => {
+                *lock(&self.gate) = None;
+                let mark = part.mark;
+                let (config, ports) = read_part(part)?;
+                backend.set_part(config, Some(&ports), Some(mark)).map(done)
+            }
+            OtgOrder::Change(part) => {
+                let (config, ports) = read_part(part)?;
+                backend.change_part(config, &ports).map(done)
+            }
+            OtgOrder::Arm { flows, flow_count, clears_ports } => {
+                self.flows(flows.iter().map(|start: &FlowStart| start.flow))?;
+                let gate = backend.arm(&flows, flow_count as usize, clears_ports)?;
+                *lock(&self.gate) = Some(gate);
+                Ok(done(Vec::new()))
+            }
+            OtgOrder::Go { start_at_ns } => self.go(StartTime { unix_ns: start_at_ns }),
+            OtgOrder::AwaitStart { flows } => backend.wait_for_start(&self.flows(flows)?).map(done),
+            OtgOrder::End { flows, pauses } => {
+                *lock(&self.gate) = None;
+                Ok(done(backend.end(&self.flows(flows)?, pauses)))
+            }
+            OtgOrder::Read { flows, ports } => self.read(&self.flows(flows)?, &self.ports(ports)?),
+            OtgOrder::Capture { ports, starts } => {
+                let ports = self.ports(ports)?;
+                backend.with_state(|state| state.capture(&ports, starts)).map(done)
+            }
+            OtgOrder::ReadCapture { port, slice, offset } => self.read_capture(port, slice, offset as usize),
+            OtgOrder::Link { ports, up } => {
+                let ports = self.ports(ports)?;
+                backend.set_links(&ports, up)?;
+                Ok(done(Vec::new()))
+            }
+            OtgOrder::Neighbours => {
+                Ok(OtgResult::Neighbours(backend.with_state(|state| state.gateway_macs())))
+            }
+            OtgOrder::Release => {
+                *lock(&self.gate) = None;
+                lock(&self.file).clear();
+                backend.release();
+                Ok(done(Vec::new()))
+            }
+        }
+    }
+
+    fn flows(&self, flows: impl IntoIterator<Item = u32>) -> Result<Vec<usize>, ApiError> {
+        let count = self.backend.with_state(|state| state.flows.len());
+        indexes(flows, count, "flow")
+    }
+
+    fn ports(&self, ports: impl IntoIterator<Item = u32>) -> Result<Vec<usize>, ApiError> {
+        let count = self.backend.with_state(|state| state.ports.len());
+        indexes(ports, count, "port")
+    }
+
+    fn go(&self, start_at: StartTime) -> Result<OtgResult, ApiError> {
+        if start_at.left() < GO_LEAD {
+            let least = GO_LEAD.as_millis();
+            return Err(ApiError::internal(format!(
+                "late: the time to start has passed, or is less than {least} ms away"
+            )));
+        }
+        let gate = lock(&self.gate).take();
+        let gate = gate.ok_or_else(|| ApiError::internal("no flow is armed here"))?;
+        gate.open(start_at);
+        Ok(done(Vec::new()))
+    }
+
+    fn read(&self, flows: &[usize], ports: &[usize]) -> Result<OtgResult, ApiError> {
+        let now = Instant::now();
+        Ok(self.backend.with_state(|state| OtgResult::Readings {
+            flows: flows.iter().map(|flow| state.flow_reading(*flow, now)).collect(),
+            ports: ports.iter().map(|port| reading(&state.port_counts(*port, now))).collect(),
+        }))
+    }
+
+    fn read_capture(
+        &self,
+        port: u32,
+        slice: Option<(u64, u64)>,
+        offset: usize,
+    ) -> Result<OtgResult, ApiError> {
+        let port = self.ports([port])?[0];
+        let mut file = lock(&self.file);
+        if offset == 0 {
+            let slice = slice.map(|(first, count)| (first as usize, count as usize));
+            *file =
+                self.backend.with_state(|state| state.captured(CaptureQuery { port, capture: 0, slice }))?;
+        }
+        let piece = file.get(offset..(offset + PIECE_LEN).min(file.len()));
+        let piece = piece.ok_or_else(|| ApiError::invalid("the capture has no more bytes"))?.to_vec();
+        let is_last = offset + piece.len() == file.len();
+        if is_last {
+            *file = Vec::new();
+        }
+        Ok(OtgResult::Piece { bytes: FilePiece(piece), is_last })
+    }
+}
+
+/// A part as the model has it. A controller of another version may have sent something else.
+fn read_part(part: OtgPart) -> Result<(Value, Vec<usize>), ApiError> {
+    let config =
+        otg::model::from_json(otg::model::message("Config"), part.config).map_err(ApiError::invalid)?;
+    Ok((otg::model::to_json(&config), part.ports.into_iter().map(|port| port as usize).collect()))
+}
+
+fn done(warnings: Vec<String>) -> OtgResult {
+    OtgResult::Done { warnings }
+}
+
+/// Indexes that there are.
+fn indexes(indexes: impl IntoIterator<Item = u32>, count: usize, what: &str) -> Result<Vec<usize>, ApiError> {
+    let index = |index: u32| match (index as usize) < count {
+        true => Ok(index as usize),
+        false => {
+            Err(ApiError::internal(format!("this host has no {what} {index}: set the configuration again")))
+        }
+    };
+    indexes.into_iter().map(index).collect()
+}
+
+fn reading(counts: &PortCounts) -> PortReading {
+    let rated = |counts: TrafficCounts| {
+        let TrafficCounts { frames, bytes, rate } = counts;
+        RatedCounts { frames, bytes, rate }
+    };
+    PortReading {
+        is_up: counts.is_up,
+        is_capturing: counts.is_capturing,
+        is_sending: counts.is_sending,
+        sent: rated(counts.tx),
+        received: rated(counts.rx),
+        last_change_ns: counts.last_change_ns,
+        speed_bps: counts.speed,
+    }
+}

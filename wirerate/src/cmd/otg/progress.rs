@@ -1,0 +1,144 @@
+//! What a flow does over time: whether its late frames are waited for, and its rates.
+
+use otg::metrics::FlowState;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Without a frame for this time, no more frames of an ended flow are expected.
+const QUIET: Duration = Duration::from_millis(300);
+/// The wait for late frames ends after this even if frames still arrive.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+/// Rates are means over this time.
+const RATE_TIME: Duration = Duration::from_secs(1);
+/// Shortest time from one sample of the counts to the next.
+const SAMPLE_TIME: Duration = Duration::from_millis(50);
+
+/// What a flow does now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Stopped,
+    Sending,
+    /// Frames may be on their way; then it is stopped, or paused.
+    Draining(FlowDrain),
+    Paused,
+}
+
+/// The wait for the last frames of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FlowDrain {
+    since: Instant,
+    received: u64,
+    changed: Instant,
+    pauses: bool,
+}
+
+/// Counts at one time.
+#[derive(Clone, Copy, Debug)]
+struct CountSample {
+    at: Instant,
+    sent: u64,
+    received: u64,
+}
+
+/// The progress of a flow.
+#[derive(Debug, Default)]
+pub(super) struct FlowProgress {
+    phase: Phase,
+    samples: VecDeque<CountSample>,
+}
+
+impl FlowProgress {
+    /// It is sent from now on.
+    pub(super) fn sends(&mut self) {
+        self.phase = Phase::Sending;
+        self.samples.clear();
+    }
+
+    /// Its run has ended, when `received` frames had arrived. `pauses`: it may go on later.
+    pub(super) fn drains(&mut self, received: u64, pauses: bool, now: Instant) {
+        self.phase = Phase::Draining(FlowDrain { since: now, received, changed: now, pauses });
+    }
+
+    /// Follows a flow that another host sends.
+    pub(super) fn follow(&mut self, is_sending: bool, is_paused: bool, received: u64, now: Instant) {
+        match (self.is_sending(), is_sending) {
+            (false, true) => self.phase = Phase::Sending,
+            (true, false) => self.drains(received, is_paused, now),
+            _ => {}
+        }
+    }
+
+    pub(super) fn is_sending(&self) -> bool {
+        self.phase == Phase::Sending
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.phase == Phase::Paused || matches!(self.phase, Phase::Draining(FlowDrain { pauses: true, .. }))
+    }
+
+    /// What it does, now that `received` of `sent` frames have arrived. `waits`: frames are counted
+    /// somewhere.
+    pub(super) fn settle(&mut self, sent: u64, received: u64, waits: bool, now: Instant) -> FlowState {
+        if let Phase::Draining(drain) = &mut self.phase {
+            if received != drain.received {
+                (drain.received, drain.changed) = (received, now);
+            }
+            let has_all = !waits || received >= sent;
+            if has_all || now - drain.changed >= QUIET || now - drain.since >= DRAIN_MAX {
+                self.phase = if drain.pauses { Phase::Paused } else { Phase::Stopped };
+            }
+        }
+        match self.phase {
+            Phase::Stopped => FlowState::Stopped,
+            Phase::Paused => FlowState::Paused,
+            Phase::Sending | Phase::Draining(_) => FlowState::Started,
+        }
+    }
+
+    /// Its engine sends now: rates count from here.
+    pub(super) fn has_started(&mut self, sent: u64, received: u64, now: Instant) {
+        self.samples = VecDeque::from([CountSample { at: now, sent, received }]);
+    }
+
+    /// Frames per second sent and received, over the last second.
+    pub(super) fn rates(&mut self, sent: u64, received: u64, now: Instant) -> (f64, f64) {
+        let sample = CountSample { at: now, sent, received };
+        let first = *self.samples.front().unwrap_or(&sample);
+        if self.samples.back().is_none_or(|last| sample.at - last.at >= SAMPLE_TIME) {
+            self.samples.push_back(sample);
+        }
+        while self.samples.get(1).is_some_and(|second| sample.at - second.at >= RATE_TIME) {
+            self.samples.pop_front();
+        }
+        let seconds = (sample.at - first.at).as_secs_f64();
+        if !self.is_sending() || seconds == 0.0 {
+            return (0.0, 0.0);
+        }
+        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        (rate(sent, first.sent), rate(received, first.received))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_of_another_host_is_stopped_once_its_frames_are_there() {
+        let (mut flow, start) = (FlowProgress::default(), Instant::now());
+        let after = |ms: u64| start + Duration::from_millis(ms);
+        let mut at = |ms: u64, is_sending: bool, is_paused: bool, received: u64| {
+            flow.follow(is_sending, is_paused, received, after(ms));
+            flow.settle(10, received, true, after(ms))
+        };
+        assert_eq!(at(0, false, false, 0), FlowState::Stopped);
+        assert_eq!(at(1, true, false, 3), FlowState::Started);
+        assert_eq!(at(2, false, true, 9), FlowState::Started, "a frame is on its way");
+        assert_eq!(at(3, false, true, 10), FlowState::Paused);
+        assert_eq!(at(4, true, false, 10), FlowState::Started);
+        assert_eq!(at(5, false, false, 9), FlowState::Started);
+        assert_eq!(at(304, false, false, 9), FlowState::Started);
+        assert_eq!(at(305, false, false, 9), FlowState::Stopped, "none came for 0.3 s");
+    }
+}

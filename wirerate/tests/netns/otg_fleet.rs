@@ -1,0 +1,223 @@
+//! `wirerate otg` with ports of a fleet: what runs on one machine runs unchanged over hosts. Each
+//! host is an agent with ports in namespaces.
+
+use crate::fleet::{Hub, NATS, agent, agent_file};
+use crate::lab::{Lab, Peer, RX_DEV, Scratch, TX_DEV};
+use crate::otg::{post, script_with, serve_with, transmit};
+use crate::program::{Running, until, wirerate_run};
+use crate::{Case, TestResult, case};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+/// Tests of the API over hosts.
+pub(crate) const CASES: &[Case] = &[
+    case("otg_fleet::a_script_sees_over_hosts_what_it_sees_on_one_machine", NATS, same_script),
+    case("otg_fleet::a_dead_host_has_no_rows_and_the_others_go_on", NATS, dead_host),
+    case("otg_fleet::limits_of_agents_hold", NATS, limits),
+];
+
+/// Three hosts in a chain: `h1/p` to `h2/p`, and `h2/q` to `h3/p`.
+struct Chain {
+    agents: Vec<Running>,
+    labs: [Lab; 2],
+    hub: Hub,
+    _scratch: Scratch,
+}
+
+impl Chain {
+    /// Starts it. `limits` are lines for the port of `h1`.
+    fn new(limits: &str) -> Self {
+        let scratch = Scratch::new();
+        let hub = Hub::start(&scratch);
+        let labs = [(); 2].map(|()| Lab::new(Peer::Gro));
+        let port = |name: &str, device: &str, netns: &str| {
+            format!("[[port]]\nname = \"{name}\"\ndevice = \"{device}\"\nnetns = \"{netns}\"\n")
+        };
+        let [first, second] = &labs;
+        let of_h2 = port("p", RX_DEV, &first.rx_netns) + &port("q", TX_DEV, &second.tx_netns);
+        let hosts = [
+            ("h1", port("p", TX_DEV, &first.tx_netns) + limits),
+            ("h2", of_h2),
+            ("h3", port("p", RX_DEV, &second.rx_netns)),
+        ];
+        let start =
+            |(host, ports): (&str, String)| agent(&agent_file(&scratch, host, &hub.url(), &ports), "");
+        Self { agents: hosts.map(start).into(), labs, hub, _scratch: scratch }
+    }
+
+    /// The server and its address.
+    fn serve(&self) -> (Running, String) {
+        serve_with(&format!(" --hub {}", self.hub.url()))
+    }
+
+    fn locations() -> [String; 4] {
+        ["h1/p", "h2/p", "h2/q", "h3/p"].map(str::to_owned)
+    }
+
+    /// The same ports as one machine sees them.
+    fn devices(&self) -> [String; 4] {
+        let [first, second] = &self.labs;
+        [
+            format!("{}/{TX_DEV}", first.tx_netns),
+            format!("{}/{RX_DEV}", first.rx_netns),
+            format!("{}/{TX_DEV}", second.tx_netns),
+            format!("{}/{RX_DEV}", second.rx_netns),
+        ]
+    }
+
+    fn post(&self, address: &str, path: &str, body: &Value) -> (u64, Value) {
+        post(&self.labs[0], address, path, body)
+    }
+}
+
+/// Counts, patterns, pause and resume, rates that change in flight, frames at several ports, flows
+/// that come and go, latencies: only the locations and the server differ.
+fn same_script() -> TestResult {
+    let chain = Chain::new("");
+    let functions = ["counts", "captured", "control", "several", "append_delete", "times", "chain"];
+    let see = |address: &str, locations: &[String; 4], name: &str| {
+        // One transport is enough for most of them.
+        let transport = if name == "counts" { "grpc" } else { "http" };
+        let location = if transport == "grpc" { address.to_owned() } else { format!("https://{address}") };
+        let mut seen = script_with(&location, transport, name, locations)?;
+        // The bytes of a frame have the number of the configuration.
+        let frames = seen.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+        frames.for_each(|frame| drop(frame.remove("frame")));
+        Some(seen)
+    };
+    let here: Vec<Option<Value>> = {
+        let (_server, address) = serve_with("");
+        functions.iter().map(|name| see(&address, &chain.devices(), name)).collect()
+    };
+    let (server, address) = chain.serve();
+    for (name, here) in functions.iter().zip(here) {
+        let Some(here) = here else { return Ok(()) };
+        assert_eq!(see(&address, &Chain::locations(), name), Some(here), "{name}");
+    }
+    // The port of another host beside a device of this one.
+    let [tx, rx, ..] = chain.devices();
+    let (netns, device) = tx.split_once('/').expect("both");
+    drop(server);
+    let mapped = format!(" --hub {} --port here={device}@{netns}", chain.hub.url());
+    until("the ports are free", || {
+        let hosts = wirerate_run(&format!("fleet hosts --json --hub {}", chain.hub.url()));
+        hosts.stdout.lines().count() == 3 && !hosts.stdout.contains("\"run\":\"")
+    });
+    let (_server, address) = serve_with(&mapped);
+    let locations = ["here", "h2/p", "h2/q", "h3/p"].map(str::to_owned);
+    let expected = json!({"one": [300, 300], "back": [200, 200], "two": [100, 100]});
+    assert_eq!(see(&address, &locations, "chain"), Some(expected), "instead of {rx}");
+    Ok(())
+}
+
+/// A flow of a config without an end.
+fn flow(name: &str, tx: &str, rx: &str) -> Value {
+    json!({"name": name, "tx_rx": {"port": {"tx_name": tx, "rx_names": [rx]}}, "rate": {"pps": 1000},
+        "packet": [{"ethernet": {}}, {"ipv4": {"dst": {"value": "198.18.0.2"}}}, {"udp": {}}],
+        "metrics": {"enable": true, "loss": true}})
+}
+
+fn config(flows: &[Value]) -> Value {
+    let ports = ["a", "b", "c", "d"].into_iter().zip(Chain::locations());
+    let port = |(name, location): (&str, String)| json!({"name": name, "location": location});
+    json!({"ports": ports.map(port).collect::<Vec<_>>(), "flows": flows})
+}
+
+fn errors(answer: &(u64, Value)) -> String {
+    answer.1["errors"]
+        .as_array()
+        .expect("errors")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn dead_host() -> TestResult {
+    let mut chain = Chain::new("");
+    let (server, address) = chain.serve();
+    let good = (200, json!({"warnings": []}));
+    let both = config(&[flow("alive", "a", "b"), flow("dead", "c", "d")]);
+    assert_eq!(chain.post(&address, "/config", &both), good);
+    assert_eq!(chain.post(&address, "/control/state", &transmit("start")), good);
+    let row = |chain: &Chain, name: &str| {
+        chain.post(&address, "/monitor/metrics", &json!({"choice": "flow", "flow": {"flow_names": [name]}}))
+    };
+    let received = |chain: &Chain, name: &str| {
+        row(chain, name).1["flow_metrics"][0]["frames_rx"].as_u64().expect("a number")
+    };
+    until("frames of both flows", || ["alive", "dead"].iter().all(|name| received(&chain, name) > 100));
+    let h3 = chain.agents.pop().expect("three");
+    h3.signal(Signal::SIGKILL);
+    drop(h3);
+    let seen = row(&chain, "dead");
+    assert_eq!(seen.0, 500, "{seen:?}");
+    assert!(errors(&seen).contains("h3: ") && errors(&seen).contains("flow dead are not known"), "{seen:?}");
+    let before = received(&chain, "alive");
+    until("more frames of the other flow", || received(&chain, "alive") > before + 100);
+    let seen = chain.post(&address, "/monitor/metrics", &json!({"choice": "port"}));
+    assert!(seen.0 == 500 && errors(&seen).contains("the counts of its ports are not known"), "{seen:?}");
+    // All senders are stopped, and the answer names the host whose counts are not known.
+    let seen = chain.post(&address, "/control/state", &transmit("stop"));
+    assert!(seen.0 == 500 && errors(&seen).contains("h3: "), "{seen:?}");
+    let rows = row(&chain, "alive").1;
+    let last = &rows["flow_metrics"][0];
+    assert_eq!((&last["transmit"], &last["loss"]), (&json!("stopped"), &json!(0.0)), "{last}");
+    let frames = chain.labs[1].received();
+    // A new configuration does without it.
+    let seen = chain.post(&address, "/config", &both);
+    assert!(seen.0 == 500 && errors(&seen).contains("h3: no agent is connected under this name"), "{seen:?}");
+    let mut alive = config(&[flow("alive", "a", "b")]);
+    alive["ports"].as_array_mut().expect("ports").truncate(2);
+    assert_eq!(chain.post(&address, "/config", &alive), good);
+    assert_eq!(chain.post(&address, "/control/state", &transmit("start")), good);
+    until("frames", || received(&chain, "alive") > 100);
+    assert_eq!(chain.labs[1].received(), frames, "nothing more was sent to the dead host");
+    // Without their controller, agents end the flows and let the ports go.
+    server.signal(Signal::SIGKILL);
+    until("the ports are free", || {
+        let hosts = wirerate_run(&format!("fleet hosts --json --hub {}", chain.hub.url()));
+        hosts.stdout.lines().count() == 2 && !hosts.stdout.contains("\"run\":\"")
+    });
+    chain.agents[0].until_it_says("no controller for 10 s");
+    let frames = chain.labs[0].received();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(chain.labs[0].received(), frames, "nothing is sent any more");
+    assert!(!chain.labs[0].has_xdp());
+    Ok(())
+}
+
+fn limits() -> TestResult {
+    let chain = Chain::new("max_pps = \"2k\"\nallow_dst = [\"198.18.0.0/24\"]\n");
+    let (_server, address) = chain.serve();
+    let set = |config: &Value| chain.post(&address, "/config", config);
+    let (good, bad) = ((200, json!({"warnings": []})), 400);
+    let refused = |config: &Value, status: u64, why: &str| {
+        let seen = set(config);
+        assert!(seen.0 == status && errors(&seen).contains(why), "{why}: {seen:?}");
+    };
+    let mut flows = vec![flow("back", "b", "a"), flow("one", "a", "b"), flow("two", "a", "b")];
+    assert_eq!(set(&config(&flows)), good);
+    flows[1]["rate"] = json!({"pps": 1001});
+    refused(&config(&flows), bad, "h1: 2.001 kpps on port p, and max_pps in the agent's file is 2.000 kpps");
+    // The path is that of the whole configuration.
+    flows[1] = flow("one", "c", "d");
+    flows[2]["packet"][1] = json!({"ipv4": {"dst": {"value": "10.0.0.1"}}});
+    let why = "flows[2].packet: h1: allow_dst of port p in the agent's file does not include 10.0.0.1";
+    refused(&config(&flows), bad, why);
+    let mut other = config(&[]);
+    other["ports"][0]["location"] = json!("h1/eth9");
+    refused(&other, bad, "ports[0].location: h1: the agent's file has no port eth9, only p");
+    other["ports"][0]["location"] = json!("h9/p");
+    refused(&other, 500, "h9: no agent is connected under this name");
+    let many: Vec<Value> = (0..6000).map(|number| flow(&format!("f{number}"), "b", "a")).collect();
+    refused(&config(&many), 500, "bytes: the hub takes 1048576 (max_payload in hub.conf)");
+    // The first configuration is still in force; another controller cannot have its ports.
+    assert_eq!(chain.post(&address, "/control/state", &transmit("start")), good);
+    let (_second, second) = chain.serve();
+    let seen = chain.post(&second, "/config", &config(&[]));
+    assert!(seen.0 == 500 && errors(&seen).contains("h1: port p is in use by run otg"), "{seen:?}");
+    assert_eq!(set(&json!({})), good);
+    assert_eq!(chain.post(&second, "/config", &config(&[])), good);
+    Ok(())
+}
