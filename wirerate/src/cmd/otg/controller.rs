@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 /// Interval at which counts are read while a call waits for frames.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Time for the answer of an agent that reads counts, or starts what is armed.
+/// Time for the answer of an agent that reads counts, or lets its ports go.
 const READ_MAX: Duration = Duration::from_secs(3);
 /// Time for an answer to other orders: runs take up to 10 s to end on a starved machine.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
@@ -96,9 +96,9 @@ impl OtgController {
         self.release_hosts(joint.hosts.iter().map(|host| host.place.clone()));
     }
 
-    /// A host that does not answer lets its ports go when its lease ends.
+    /// A host that does not answer lets its ports go when its lease ends: nothing waits for it.
     fn release_hosts(&self, places: impl Iterator<Item = HostPlace>) {
-        self.hosts.ask(places.map(|place| (place, OtgOrder::Release)).collect(), ANSWER_MAX);
+        self.hosts.ask(places.map(|place| (place, OtgOrder::Release)).collect(), READ_MAX);
     }
 
     /// Gives an order to each of these hosts. Returns warnings.
