@@ -13,9 +13,8 @@ use std::path::Path;
 use std::time::Duration;
 
 const CASE: &str = "export";
-/// Bytes of the packets in the file, about.
-const PACKET_BYTES: u64 = 81;
-const PACKETS_MAX: u64 = 10_000_000;
+/// There is one packet for this number of bytes of the large file of a replay.
+const BYTES_PER_PACKET: u64 = 400;
 /// Random addresses, ports and lengths.
 const FRAMES: &str = "send lo --dst 198.18.0.0/15 --src 10.0.0.0/8 --udp-src 1024-65534 --udp-dst 1-9999 --vlan 42 \
                       --size 66-96 --random dst,src,udp-src,udp-dst,size --pps 500k --seed 6";
@@ -50,7 +49,7 @@ struct ExportEnd {
 pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
     let Rig { bed, programs, plan, report, .. } = rig;
     let wirerate = programs.find(ToolProgram::Wirerate).context("there is no wirerate to measure")?;
-    let packets = (plan.times.replay_bytes / PACKET_BYTES).min(PACKETS_MAX);
+    let packets = plan.times.replay_bytes / BYTES_PER_PACKET;
     report.say(&format!(
         "\n{CASE}: {packets} packets of as many flows as Parquet, by CPU time; best of rounds"
     ))?;
