@@ -17,6 +17,8 @@ target=${1:?"which target: x86_64-unknown-linux-gnu, x86_64-unknown-linux-musl o
 package=${2:-wirerate}
 set_target "$target"
 export CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=symbols
+# No source has it, and crates with C would be built again for each commit.
+unset SOURCE_DATE_EPOCH
 cargo build --quiet --release --locked --package "$package" --target "$target" >&2
 case "$package" in
 vm) echo "$output/$target/release/wirerate-vm" ;;
