@@ -473,8 +473,9 @@ impl QueueRun<'_> {
         let end_ns = before_ns + CALL_NS_MAX;
         let is_near = |number: &u64| {
             let due_ns = due_ns(*number);
-            // A frame that follows at once would be late behind a call that ends and one that
-            // begins. So a call lasts longer, until there is a gap, but not without end.
+            // A frame that is due right after the end of a call would be late, because the next
+            // call takes some time to begin. So a call goes on until there is a gap, but for twice
+            // its time at most.
             let extra_ns = if due_ns < before_ns + LEAD_NS { CALL_NS_MAX } else { 0 };
             let wait_end_ns = (end_ns + extra_ns).min(before_ns + WAIT_NS_MAX);
             before_ns = before_ns.max(due_ns);
