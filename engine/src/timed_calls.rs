@@ -7,9 +7,9 @@
 /// A program waits no longer than this for a frame, because it holds off softirqs of its CPU. They
 /// run after each frame.
 pub(crate) const WAIT_NS_MAX: u64 = 100_000;
-/// A call takes the frames of this time at most, so that a stop takes effect soon; of a replay whose
-/// frames are close together, of twice this time. Between two calls pass some microseconds, in which
-/// no frame can be sent.
+/// A call takes the frames of this time at most, so that a stop takes effect soon. A call of a
+/// replay takes those of twice this time if they are close together. Between two calls pass some
+/// microseconds, in which no frame can be sent.
 pub(crate) const CALL_NS_MAX: u64 = 1_000_000;
 /// A call starts this long before its first frame is due: the time that a call needs to begin. In
 /// 2026 on a virtual machine it needed 8 µs after another call, and up to 30 µs after a sleep, when
