@@ -10,6 +10,9 @@ use std::vec::IntoIter;
 /// The kernel may cache nothing of files and links.
 pub(crate) const NO_CACHING: Duration = Duration::ZERO;
 
+/// The rows of a reply.
+pub(crate) type Listing<T> = Iter<IntoIter<Result<T>>>;
+
 /// A row of a directory.
 pub(crate) struct DirectoryRow {
     pub(crate) name: OsString,
@@ -20,9 +23,7 @@ pub(crate) struct DirectoryRow {
 }
 
 /// The reply to readdir.
-pub(crate) fn listed(
-    rows: impl Iterator<Item = DirectoryRow>,
-) -> ReplyDirectory<Iter<IntoIter<Result<DirectoryEntry>>>> {
+pub(crate) fn listed(rows: impl Iterator<Item = DirectoryRow>) -> ReplyDirectory<Listing<DirectoryEntry>> {
     let entry =
         |DirectoryRow { name, kind, inode, next }| Ok(DirectoryEntry { inode, kind, name, offset: next });
     ReplyDirectory { entries: stream::iter(rows.map(entry).collect::<Vec<_>>()) }
@@ -33,7 +34,7 @@ pub(crate) fn listed(
 pub(crate) fn listed_plus(
     rows: impl Iterator<Item = DirectoryRow>,
     attr: FileAttr,
-) -> ReplyDirectoryPlus<Iter<IntoIter<Result<DirectoryEntryPlus>>>> {
+) -> ReplyDirectoryPlus<Listing<DirectoryEntryPlus>> {
     let entry = |DirectoryRow { name, kind, inode, next }| {
         Ok(DirectoryEntryPlus {
             inode,

@@ -5,12 +5,12 @@
 //! even after SIGKILL: every mount is in a namespace that ends with its last process.
 
 use crate::dev_mgcap::LazyMount;
-use crate::mount::{MountError, Mounted, TreeShape, mount_and_then};
+use crate::mount::{MountError, Mounted, TreeShape, mount_and_then, mount_slots};
 use crate::mount_ns::{MountNamespace, MountNamespaceError};
 use crate::programs::{self, PATH_IF_UNSET};
 use crate::running;
 use crate::signals::{ReceivedSignal, Signals};
-use crate::slots::{OrderNetns, SlotTree, mount_slots};
+use crate::slots::{OrderNetns, SlotTree};
 use crate::sys;
 use crate::tree::Tree;
 use crate::trees::Trees;

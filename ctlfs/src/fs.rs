@@ -6,14 +6,13 @@
 //! `start` delays no other call. A signal to a writer arrives as FUSE_INTERRUPT and fires its
 //! [`Cancel`]; the writer still gets the tree's answer, with full length.
 
-use crate::directory::{DirectoryRow, NO_CACHING, listed, listed_plus};
+use crate::directory::{DirectoryRow, Listing, NO_CACHING, listed, listed_plus};
 use crate::inodes::{Inodes, Node};
 use crate::seq_file::Handle;
 use crate::tree::{Cancel, Errno, REFUSED, Tree, lock};
 use crate::trees::{TreeId, Trees};
 use fuse3::raw::prelude::*;
 use fuse3::{Result, Timestamp};
-use futures_util::stream::Stream;
 use host::{Right, thread_has_right};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -425,25 +424,27 @@ impl Filesystem for ControlFs {
         Ok(ReplyOpen { fh: self.next_handle.fetch_add(1, Ordering::Relaxed), flags: 0 })
     }
 
-    async fn readdir<'a>(
-        &'a self,
+    #[expect(refining_impl_trait, reason = "`Files` needs the type of the listing")]
+    async fn readdir(
+        &self,
         req: Request,
         parent: u64,
         fh: u64,
         offset: i64,
-    ) -> Result<ReplyDirectory<impl Stream<Item = Result<DirectoryEntry>> + Send + 'a>> {
+    ) -> Result<ReplyDirectory<Listing<DirectoryEntry>>> {
         let rows = self.rows(req, parent, fh, offset.cast_unsigned()).await?;
         Ok(listed(rows_from(&rows, offset.cast_unsigned())))
     }
 
-    async fn readdirplus<'a>(
-        &'a self,
+    #[expect(refining_impl_trait, reason = "`Files` needs the type of the listing")]
+    async fn readdirplus(
+        &self,
         req: Request,
         parent: u64,
         fh: u64,
         offset: u64,
         _lock_owner: u64,
-    ) -> Result<ReplyDirectoryPlus<impl Stream<Item = Result<DirectoryEntryPlus>> + Send + 'a>> {
+    ) -> Result<ReplyDirectoryPlus<Listing<DirectoryEntryPlus>>> {
         let rows = self.rows(req, parent, fh, offset).await?;
         Ok(listed_plus(rows_from(&rows, offset), attributes(0, &Node::Pktgen)))
     }

@@ -11,6 +11,7 @@ pub mod control;
 mod dev_mgcap;
 mod directory;
 pub mod exec;
+mod files;
 mod fs;
 mod inodes;
 mod join;

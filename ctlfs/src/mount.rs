@@ -1,11 +1,13 @@
 //! A mounted tree: the FUSE session, its threads, and their end.
 
+use crate::files::Files;
 use crate::fs::ControlFs;
 use crate::inodes::Node;
+use crate::slots::{OrderNetns, SlotFs, SlotTree};
 use crate::tree::Tree;
 use crate::trees::Trees;
 use fuse3::MountOptions;
-use fuse3::raw::{Filesystem, Session};
+use fuse3::raw::Session;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
 use std::fs::File;
@@ -96,21 +98,34 @@ pub(crate) fn mount_and_then(
         TreeShape::Tree => Node::Pktgen,
         TreeShape::ProcNet => Node::ProcNet,
     };
-    mount_fs(ControlFs::new(trees, root), path, source, Permissions::Own, at_end)
+    mount_fs(Files::Control(ControlFs::new(trees, root)), path, source, Permissions::Own, at_end)
+}
+
+/// Mounts `tree` on the directory `path`; `source` is the name that mount tables show for it.
+///
+/// # Errors
+/// [`MountError`] when threads or the mount are refused.
+pub(crate) fn mount_slots(
+    tree: Arc<dyn SlotTree>,
+    path: &Path,
+    source: &str,
+    order_netns: OrderNetns,
+) -> Result<Mounted, MountError> {
+    mount_fs(Files::Devices(SlotFs::new(tree, order_netns)), path, source, Permissions::AsShown, || ())
 }
 
 /// Which side checks whether a process may open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Permissions {
+enum Permissions {
     /// The file system itself.
     Own,
     /// The kernel, by the modes that the file system shows.
     AsShown,
 }
 
-/// Mounts any file system of ours.
-pub(crate) fn mount_fs(
-    fs: impl Filesystem + Sync + 'static,
+/// Mounts a file system of ours.
+fn mount_fs(
+    fs: Files,
     path: &Path,
     source: &str,
     permissions: Permissions,

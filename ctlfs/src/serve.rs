@@ -3,10 +3,10 @@
 //! Our mounts carry the process ID of their owner, so the mount table shows it and no pid file can
 //! become stale. A mount whose daemon died returns `ENOTCONN` and is taken over.
 
-use crate::mount::{MountError, Mounted, TreeShape, mount_and_then, unescape};
+use crate::mount::{MountError, Mounted, TreeShape, mount_and_then, mount_slots, unescape};
 use crate::notify::notify;
 use crate::signals::Signals;
-use crate::slots::{OrderNetns, SlotTree, mount_slots};
+use crate::slots::{OrderNetns, SlotTree};
 use crate::tree::Tree;
 use crate::trees::Trees;
 use host::{HostError, Netns};

@@ -6,16 +6,14 @@
 //! write to the hidden file `.control` is a command. Reading it lists the captures, or the error of
 //! the last command on the same descriptor. [`SlotTree`] supplies the slots.
 
-use crate::directory::{DirectoryRow, NO_CACHING, listed, listed_plus};
+use crate::directory::{DirectoryRow, Listing, NO_CACHING, listed, listed_plus};
 use crate::fs::{
     FOPEN_DIRECT_IO, FOPEN_NOFLUSH, PendingWrites, on_own_thread, only_with_one_of, plain_attributes,
 };
-use crate::mount::{MountError, Mounted, Permissions, mount_fs};
 use crate::tree::{Cancel, Errno, lock};
 use fuse3::Result;
 use fuse3::notify::Notify;
 use fuse3::raw::prelude::*;
-use futures_util::stream::Stream;
 use host::{Netns, Right};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
@@ -23,7 +21,6 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU32;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -84,19 +81,6 @@ pub enum OrderNetns {
     Ours,
 }
 
-/// Mounts `tree` on the directory `path`; `source` is the name that mount tables show for it.
-///
-/// # Errors
-/// [`MountError`] when threads or the mount are refused.
-pub fn mount_slots(
-    tree: Arc<dyn SlotTree>,
-    path: &Path,
-    source: &str,
-    order_netns: OrderNetns,
-) -> std::result::Result<Mounted, MountError> {
-    mount_fs(SlotFs::new(tree, order_netns), path, source, Permissions::AsShown, || ())
-}
-
 /// One open file.
 #[derive(Debug)]
 struct Open {
@@ -107,7 +91,7 @@ struct Open {
 }
 
 /// A [`SlotTree`] as a FUSE server.
-struct SlotFs {
+pub(crate) struct SlotFs {
     tree: Arc<dyn SlotTree>,
     order_netns: OrderNetns,
     /// Names by the numbers that the kernel has for them.
@@ -120,7 +104,7 @@ struct SlotFs {
 }
 
 impl SlotFs {
-    fn new(tree: Arc<dyn SlotTree>, order_netns: OrderNetns) -> Self {
+    pub(crate) fn new(tree: Arc<dyn SlotTree>, order_netns: OrderNetns) -> Self {
         Self {
             tree,
             order_netns,
@@ -360,24 +344,26 @@ impl Filesystem for SlotFs {
         Ok(ReplyOpen { fh: 0, flags: 0 })
     }
 
-    async fn readdir<'a>(
-        &'a self,
+    #[expect(refining_impl_trait, reason = "`Files` needs the type of the listing")]
+    async fn readdir(
+        &self,
         _req: Request,
         _parent: u64,
         _fh: u64,
         offset: i64,
-    ) -> Result<ReplyDirectory<impl Stream<Item = Result<DirectoryEntry>> + Send + 'a>> {
+    ) -> Result<ReplyDirectory<Listing<DirectoryEntry>>> {
         Ok(listed(self.rows(usize::try_from(offset).unwrap_or(usize::MAX))))
     }
 
-    async fn readdirplus<'a>(
-        &'a self,
+    #[expect(refining_impl_trait, reason = "`Files` needs the type of the listing")]
+    async fn readdirplus(
+        &self,
         _req: Request,
         _parent: u64,
         _fh: u64,
         offset: u64,
         _lock_owner: u64,
-    ) -> Result<ReplyDirectoryPlus<impl Stream<Item = Result<DirectoryEntryPlus>> + Send + 'a>> {
+    ) -> Result<ReplyDirectoryPlus<Listing<DirectoryEntryPlus>>> {
         Ok(listed_plus(self.rows(usize::try_from(offset).unwrap_or(usize::MAX)), attributes(0)))
     }
 }
