@@ -97,7 +97,7 @@ fn is_safe(name: &fleet::FleetName) -> bool {
 
 #[test]
 fn a_message_is_read_or_refused() {
-    testkit::fuzz("a_message_is_read_or_refused", |seed| {
+    testkit::fuzz!("a_message_is_read_or_refused", 500_000, |seed| {
         let rng = &mut Rng(seed);
         let mut bytes = match rng.below(8) {
             0 => (0..rng.below(200)).map(|_| rng.below(256) as u8).collect(),
@@ -130,7 +130,7 @@ fn a_message_is_read_or_refused() {
 
 #[test]
 fn a_histogram_is_read_or_refused() {
-    testkit::fuzz("a_histogram_is_read_or_refused", |seed| {
+    testkit::fuzz!("a_histogram_is_read_or_refused", 15_000, |seed| {
         let rng = &mut Rng(seed);
         let counts: Vec<u64> = (0..measure::HISTOGRAM_LEN).map(|_| u64::from(rng.below(3))).collect();
         let mut text = measure::HistogramLog::new(&counts).v2_base64().into_bytes();

@@ -134,7 +134,7 @@ fn model_hosts(rng: &mut Rng, plan: &RunPlan, lease_ms: u64) -> Vec<ModelHost> {
 
 #[test]
 fn an_account_never_claims_more_than_it_knows() {
-    testkit::fuzz("an_account_never_claims_more_than_it_knows", |seed| {
+    testkit::fuzz!("an_account_never_claims_more_than_it_knows", 12_000, |seed| {
         let rng = &mut Rng(seed);
         let plan = {
             let hosts = 2 + rng.below(5) as usize;

@@ -65,7 +65,7 @@ fn read_all(file: &[u8]) {
 
 #[test]
 fn pcapng_reader_survives_everything() {
-    testkit::fuzz("pcapng_reader_survives_everything", |seed| {
+    testkit::fuzz!("pcapng_reader_survives_everything", 75_000, |seed| {
         let rng = &mut Rng(seed);
         let mut file = good_file(rng);
         read_all(&file);
@@ -76,7 +76,7 @@ fn pcapng_reader_survives_everything() {
 
 #[test]
 fn pcap_reader_survives_everything() {
-    testkit::fuzz("pcap_reader_survives_everything", |seed| {
+    testkit::fuzz!("pcap_reader_survives_everything", 150_000, |seed| {
         let rng = &mut Rng(seed);
         let mut file = good_pcap(rng);
         testkit::spoil(&mut file, |end| below(rng, end));

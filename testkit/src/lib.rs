@@ -15,7 +15,7 @@ mod spoil;
 
 pub use exposition::{Exposition, Sample};
 pub use folder::Folder;
-pub use fuzz::fuzz;
+pub use fuzz::Fuzzer;
 pub use golden::{compare, golden};
 pub use spoil::spoil;
 

@@ -406,7 +406,7 @@ struct Called {
 #[test]
 fn fuzzed_files_become_frames_or_a_sentence() {
     let folder = Folder::new("replay-fuzz");
-    testkit::fuzz("fuzzed_files_become_frames_or_a_sentence", |seed| {
+    testkit::fuzz!("fuzzed_files_become_frames_or_a_sentence", 3_000, |seed| {
         let rng = &mut Rng(seed);
         for name in ["a", "b"] {
             std::fs::write(folder.join(name), damaged_file(rng)).unwrap();

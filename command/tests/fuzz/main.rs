@@ -18,7 +18,7 @@ const TAGS_LEN_MAX: u32 = 16 * 4;
 
 #[test]
 fn commands_make_a_plan_or_say_why_not() {
-    testkit::fuzz("commands_make_a_plan_or_say_why_not", |seed| {
+    testkit::fuzz!("commands_make_a_plan_or_say_why_not", 30_000, |seed| {
         let rng = &mut Rng(seed);
         let facts = facts(rng);
         let mut tree = ControlTree::new([0, 3]);
@@ -36,7 +36,7 @@ fn commands_make_a_plan_or_say_why_not() {
 
 #[test]
 fn no_bytes_do_harm() {
-    testkit::fuzz("no_bytes_do_harm", |seed| {
+    testkit::fuzz!("no_bytes_do_harm", 30_000, |seed| {
         let rng = &mut Rng(seed);
         let facts = facts(rng);
         let mut tree = ControlTree::new([0, 3]);

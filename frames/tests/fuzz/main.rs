@@ -42,7 +42,7 @@ fn expand(text: &[u8]) {
 
 #[test]
 fn no_text_does_harm() {
-    testkit::fuzz("no_text_does_harm", |seed| {
+    testkit::fuzz!("no_text_does_harm", 150_000, |seed| {
         let mut rng = Rng(seed);
         let mut text = match rng.below(3) {
             0 => write::words(&mut rng),
@@ -59,7 +59,7 @@ fn no_text_does_harm() {
 #[test]
 fn frames_are_those_of_the_installed_trafgen() {
     testkit::needs!(testkit::has_program("trafgen"));
-    testkit::fuzz("frames_are_those_of_the_installed_trafgen", |seed| {
+    testkit::fuzz!("frames_are_those_of_the_installed_trafgen", 500, |seed| {
         compare(seed);
     });
 }

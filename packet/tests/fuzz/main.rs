@@ -17,7 +17,7 @@ const FRAMES: u32 = 40;
 
 #[test]
 fn another_decoder_finds_in_random_frames_what_was_asked_for() {
-    testkit::fuzz("another_decoder_finds_in_random_frames_what_was_asked_for", |seed| {
+    testkit::fuzz!("another_decoder_finds_in_random_frames_what_was_asked_for", 6_000, |seed| {
         let rng = &mut Rng(seed);
         let facts = facts(rng);
         let mut config = config(rng);

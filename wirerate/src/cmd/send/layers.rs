@@ -890,7 +890,7 @@ mod tests {
     /// Frames may be cut anywhere, and lengths may contradict each other.
     #[test]
     fn no_bytes_do_harm() {
-        testkit::fuzz("no_bytes_do_harm", |seed| {
+        testkit::fuzz!("no_bytes_do_harm", 600_000, |seed| {
             let mut rng = packet::Rng(seed);
             let packets = [
                 "{ vlan(id=3) mpls(label=3) ipv4() gre(key=3) ipv4() tcp(syn) drnd(9) }",
