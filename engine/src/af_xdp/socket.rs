@@ -18,7 +18,7 @@ const FILL_ENTRIES: u32 = 2;
 const CHUNK_SMALL: usize = 2048;
 pub(super) const CHUNK_LARGE: usize = 4096;
 /// Timeout for a busy queue.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
 const CACHE_LINE: usize = 64;
 /// Cache lines of one page.
 const COLOURS_MAX: usize = 64;
