@@ -1,17 +1,19 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install uninstall package package-test reproducible demo check test netns fleet vm vm-arm64 vm-systemd spark bench lint fmt docs clean
+.PHONY: help build install uninstall package package-test reproducible demo check test fuzz netns fleet vm vm-arm64 vm-systemd spark bench lint fmt docs clean
 
-WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
+# Profile of cargo: release, or dist, which packages hold (link-time optimization; takes minutes longer).
+PROFILE ?= release
+WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/$(PROFILE)/wirerate
 export WIRERATE
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
-build: ## the program, as target/release/wirerate
+build: ## the program, as target/release/wirerate (PROFILE=dist: as packages have it)
 	@tools/install.sh build
-	cargo build --release --locked --package wirerate
+	cargo build --profile $(PROFILE) --locked --package wirerate
 
 # Where to: make install PREFIX=/usr DESTDIR=/tmp/package. The small names are those of mgcap's programs.
 PREFIX ?= /usr/local
@@ -69,12 +71,15 @@ check: ## formatting, clippy, unit, golden and property tests, without root, in 
 	cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings
 	cargo test --quiet --workspace --locked --no-fail-fast --lib $(CHECKS:%=--test %)
 
-# Seconds for each fuzzer; WIRERATE_FUZZ_SEED repeats one round.
+# Most seconds for each fuzzer; WIRERATE_FUZZ_SEED repeats one round.
 test: export WIRERATE_FUZZ_SECONDS ?= 30
-test: build ## unit, golden, property, fuzz and end-to-end tests (the last as root), and those of `make vm`
+test: ## unit, golden, property, fuzz and end-to-end tests (the last as root), and those of `make vm`
 	@tools/install.sh test
-	cargo build --release --locked --package vm
-	tools/test.sh $(dir $(WIRERATE))wirerate-vm
+	tools/test.sh $(dir $(WIRERATE))wirerate-vm $(PROFILE)
+
+fuzz: ## the fuzzers with random seeds, for an hour
+	@tools/install.sh netns
+	tools/fuzz.sh
 
 netns: build ## the end-to-end tests alone (as root)
 	@tools/install.sh netns
@@ -90,7 +95,7 @@ fleet: build ## tests of `wirerate fleet` with a real nats-server (as root)
 # VM holds arguments: make vm VM="--kernel 6.1 --only engines"; VM=--shell starts a shell in a machine.
 vm: build ## on Debian's kernels 6.1, 6.12 and the newest, in virtual machines
 	@tools/install.sh vm
-	cargo build --release --locked --package vm
+	cargo build --profile $(PROFILE) --locked --package vm
 	$(WITH_SIGNALS) $(dir $(WIRERATE))wirerate-vm $(VM)
 
 vm-arm64: ## built for arm64: pure tests, then demo, send, capture and measure in an emulated arm64 machine
@@ -108,7 +113,7 @@ spark: build ## DataFusion, and Spark with a worker killed, answer docs/parquet.
 # BENCH holds arguments: make bench BENCH="--size full --only capture". Without, the page of results is made anew.
 bench: build ## against trafgen, tcpreplay, tcpdump and others, in five minutes (as root)
 	@tools/install.sh bench
-	cargo build --release --locked --package bench
+	cargo build --profile $(PROFILE) --locked --package bench
 	$(dir $(WIRERATE))wirerate-bench $(or $(BENCH),--page bench)
 
 lint: ## formatting, clippy, docs, licences and sources, shell scripts

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds a program that the packages or their tests contain, and prints its path.
+# Builds a program that the packages or their tests contain, with the profile `dist`, and prints its path.
 #
 #   tools/release.sh x86_64-unknown-linux-gnu       with the libraries of this system
 #   tools/release.sh x86_64-unknown-linux-musl      linked statically
@@ -16,11 +16,10 @@ cd "$(dirname "$0")/.."
 target=${1:?"which target: x86_64-unknown-linux-gnu, x86_64-unknown-linux-musl or aarch64-unknown-linux-musl"}
 package=${2:-wirerate}
 set_target "$target"
-export CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=symbols
 # No source has it, and crates with C would be built again for each commit.
 unset SOURCE_DATE_EPOCH
-cargo build --quiet --release --locked --package "$package" --target "$target" >&2
+cargo build --quiet --profile dist --locked --package "$package" --target "$target" >&2
 case "$package" in
-vm) echo "$output/$target/release/wirerate-vm" ;;
-*) echo "$output/$target/release/wirerate" ;;
+vm) echo "$output/$target/dist/wirerate-vm" ;;
+*) echo "$output/$target/dist/wirerate" ;;
 esac

@@ -15,7 +15,7 @@ for folder in one another-folder; do
 	git clone --quiet . "$work/$folder"
 done
 for target in "$@"; do
-	program=target/$target/release/wirerate
+	program=target/$target/dist/wirerate
 	for folder in one another-folder; do
 		(cd "$work/$folder" && WIRERATE_MUSL_CACHE=$work/$folder/target/musl tools/release.sh "$target" >/dev/null)
 	done

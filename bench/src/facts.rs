@@ -65,10 +65,10 @@ fn mitigations(folder: &Path) -> Vec<String> {
     found
 }
 
-/// What a program says of its version; nothing where it says nothing.
+/// Version and build profile as `--version` prints them, on one line; empty if it prints nothing.
 fn version(program: &Path) -> String {
     let said = Command::new(program).arg("--version").output();
-    said.map_or(String::new(), |said| String::from_utf8_lossy(&said.stdout).trim().to_owned())
+    said.map_or(String::new(), |said| String::from_utf8_lossy(&said.stdout).trim().replace('\n', ", "))
 }
 
 fn cpu_model(cpuinfo: &str) -> String {

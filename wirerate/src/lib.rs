@@ -40,6 +40,7 @@ use std::process::ExitCode;
 #[command(
     name = "wirerate",
     version,
+    long_version = concat!(env!("CARGO_PKG_VERSION"), "\nprofile ", env!("WIRERATE_PROFILE")),
     about,
     max_term_width = 100,
     disable_help_subcommand = true,

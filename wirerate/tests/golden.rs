@@ -95,7 +95,14 @@ fn golden(name: &str, args: &[&str]) {
 
 #[test]
 fn version() {
-    golden("version.txt", &["--version"]);
+    let said = wirerate(&["--version"]);
+    let profile = if cfg!(debug_assertions) { "profile dev" } else { "profile release" };
+    assert!(said.stdout.contains(profile), "{}", said.stdout);
+    let stdout = said.stdout.replace(profile, "profile PROFILE");
+    testkit::golden(
+        "version.txt",
+        &format!("$ wirerate --version\n{stdout}{}exit code {}\n", said.stderr, said.status),
+    );
 }
 
 #[test]

@@ -1,0 +1,19 @@
+//! Passes the name of the build profile to the program, whose `--version` prints it, and has the
+//! linker compress line tables, which are half of the program.
+
+use std::path::{Path, PathBuf};
+
+fn main() {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    // Cargo passes only the base of a profile ("release" for "dist"). OUT_DIR has its folder:
+    // target/[TRIPLE/]PROFILE/build/wirerate-HASH/out
+    let folder = out.ancestors().nth(3).and_then(Path::file_name).expect("OUT_DIR is below build/");
+    let profile = match folder.to_str() {
+        Some("debug") => "dev",
+        Some(name) => name,
+        None => panic!("{} is not UTF-8", out.display()),
+    };
+    println!("cargo::rustc-env=WIRERATE_PROFILE={profile}");
+    println!("cargo::rustc-link-arg-bins=-Wl,--compress-debug-sections=zlib");
+    println!("cargo::rerun-if-changed=build.rs");
+}
