@@ -277,6 +277,7 @@ test)
 	install_go_client || true
 	install_nats_server || true
 	install_prometheus || true
+	"$(dirname "$0")/kernel-samples.sh" >/dev/null || true
 	;;
 netns) install_nats_server || true ;;
 bench) install_python_packages || true ;;

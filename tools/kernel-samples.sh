@@ -7,6 +7,10 @@ set -euo pipefail
 package=linux-source-6.1
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/wirerate/pktgen-samples-6.1
 
+# Tests that run side by side fetch them once.
+mkdir -p "$(dirname "$cache")"
+exec 9>"$cache.lock"
+flock 9
 if [ ! -e "$cache/functions.sh" ]; then
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
@@ -19,7 +23,6 @@ if [ ! -e "$cache/functions.sh" ]; then
 	}
 	dpkg-deb --fsys-tarfile "$package"_*.deb | tar --extract --to-stdout "./usr/src/$package.tar.xz" |
 		tar --extract --xz --strip-components=3 --wildcards "$package/samples/pktgen/*"
-	mkdir -p "$(dirname "$cache")"
 	rm -rf "$cache.new" && mkdir "$cache.new"
 	mv ./*.sh README.rst "$cache.new"
 	mv "$cache.new" "$cache"

@@ -1,36 +1,110 @@
 #!/usr/bin/env bash
-# Runs every test: those of cargo, then those in virtual machines. What was skipped and what failed is
-# listed at the end, a line each, so that the last lines of a long log tell it.
+# Runs every test in three lanes side by side: the virtual machines, the end-to-end tests between network
+# namespaces, and all others. At the end it prints a table of what each lane took, each skip and each
+# failure on a line of its own, and last the command that repeats a failed fuzz round.
 #
-#   tools/test.sh VM_PROGRAM          (as root; WIRERATE names the program under test)
+#   tools/test.sh VM_PROGRAM [PROFILE]     (as root; WIRERATE names the program under test)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 vm=${1:?the program that runs the virtual machines}
+export profile=${2:-release}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf -- "$work"' EXIT
+# A signal ends the lanes, too, which then remove what they made.
+end_children() {
+	local child
+	for child in $(pgrep --parent "$1"); do
+		end_children "$child"
+		kill -TERM "$child" 2>/dev/null
+	done
+}
+trap 'trap "" INT TERM HUP; end_children $$; wait; exit 130' INT TERM HUP
 export WIRERATE_SKIPS=$work/skips
 : >"$WIRERATE_SKIPS"
-# A shell that starts us in the background lets us inherit an ignored Ctrl-C, which is what some tests send.
-with_signals() { env --default-signal=INT,QUIT,HUP,TERM "$@"; }
-status=0
+: >"$work/times"
+TIMEFORMAT='%R %U %S'
 
-with_signals cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$work/cargo" || status=1
-with_signals "$vm" 2>&1 | tee "$work/vm" || status=1
+# stage NAME COMMAND...: runs it with its output in $work/NAME, and notes its seconds and result. A shell
+# that starts us in the background lets us inherit an ignored Ctrl-C, which is what some tests send.
+stage() {
+	local name=$1 result=0
+	shift
+	{ time env --default-signal=INT,QUIT,HUP,TERM "$@" >"$work/$name" 2>&1; } 2>"$work/$name.time" || result=$?
+	echo "$name $(tail -n 1 "$work/$name.time") $result" >>"$work/times"
+	echo "test: $name ended with $result after $(cut -d ' ' -f 1 "$work/$name.time") s"
+}
 
+# The program, that of the virtual machines, and the test programs: name, kind, package and path of each.
+build_all() {
+	cargo build --profile "$profile" --locked --package wirerate --package vm || return
+	cargo test --workspace --locked --no-run --message-format=json-render-diagnostics >"$work/messages" || return
+	jq --raw-output 'select(.executable != null and .profile.test)
+		| [.target.name, .target.kind[0], (.manifest_path | split("/")[-2]), .executable] | @tsv' \
+		"$work/messages" >"$work/programs"
+}
+
+# As cargo runs it: in the folder of its package.
+cat >"$work/run-one" <<'END'
+#!/usr/bin/env bash
+IFS=$'\t' read -r name _ package path <<<"$1"
+cd "$package" || exit 1
+output=$(CARGO_PKG_NAME=$package CARGO_MANIFEST_DIR=$PWD "$path" 2>&1)
+result=$?
+printf '     Running %s of %s\n%s\n' "$name" "$package" "$output"
+[ "$result" -eq 0 ] || printf 'error: test failed: %s of %s\n' "$name" "$package"
+exit "$result"
+END
+chmod +x "$work/run-one"
+
+run_others() {
+	grep --invert-match --perl-regexp '^netns\ttest\t' "$work/programs" |
+		tr '\n' '\0' | xargs -0 -n 1 -P "$(nproc)" "$work/run-one"
+	local result=$?
+	cargo test --workspace --locked --doc || result=1
+	return "$result"
+}
+export -f run_others build_all
+export work
+
+stage build bash -c build_all
+if [ -s "$work/programs" ]; then
+	stage machines "$vm" &
+	stage namespaces "$work/run-one" "$(grep --perl-regexp '^netns\ttest\t' "$work/programs")" &
+	stage others bash -c run_others &
+	wait
+fi
+cat "$work"/{build,others,namespaces,machines} 2>/dev/null
+
+# One line for each lane: tests that passed, seconds, and seconds of CPU time of all processes.
+awk -v work="$work" '
+	BEGIN { printf "%-12s %6s %8s %8s\n", "stage", "tests", "seconds", "CPU" }
+	{
+		tests = 0
+		while ((getline line < (work "/" $1)) > 0) {
+			if (match(line, /[0-9]+ passed/)) tests += substr(line, RSTART)
+			else if ($1 == "machines" && line ~ / passed /) tests++
+		}
+		total += tests
+		cpu += $3 + $4
+		printf "%-12s %6s %8.0f %8.0f\n", $1, tests, $2, $3 + $4
+	}
+	END { printf "%-12s %6s %8s %8.0f\n", "all", total, "", cpu }
+' "$work/times"
 echo "tests skipped: $(wc --lines <"$WIRERATE_SKIPS")"
 sort "$WIRERATE_SKIPS"
-# A test's name, and the first line of what it said when it failed.
-awk '
+# The name of a failed test, and the first line of what it printed.
+cat "$work"/{build,others,namespaces} 2>/dev/null | awk '
 	/^---- .* ----$/ { name = $2; next }
 	name && NF && !/ panicked at / { said[name] = $0; name = "" }
 	/^test .* \.\.\. FAILED$/ { failed[$2] }
 	/^error: (could not compile|test failed|doctest failed)/ { failed[$0] }
 	END { for (test in failed) print "failed: " test (test in said ? ": " said[test] : "") }
-' "$work/cargo" | sort
+' | sort
 # A case of a virtual machine has a row first, and its reason later.
 awk '
 	$3 == "FAILED" { failed[$1 " " $2 ":"] }
 	($1 " " $2) in failed { print "failed: virtual machine " $0 }
-' "$work/vm"
-exit "$status"
+' "$work/machines" 2>/dev/null
+grep --no-filename '^to repeat it: ' "$work"/{others,namespaces} 2>/dev/null | sort --unique
+[ "$(awk '$5 == 0' "$work/times" | wc --lines)" -eq 4 ]

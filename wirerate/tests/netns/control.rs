@@ -17,7 +17,8 @@ pub(crate) const CASES: &[Case] = &[
     case("control::commands_during_a_run_lose_no_frame", &["dumpcap", "editcap"], during_a_run),
     case("control::commands_between_bursts_send_no_frame_twice", &["dumpcap", "editcap"], between_bursts),
     case("control::a_device_that_goes_down_ends_its_run_normally", &[], link_goes_down),
-    case("control::sixty_four_device_instances_share_a_thread", &[], sixty_four),
+    case("control::sixty_four_device_instances_share_a_thread", &[], sixty_four)
+        .with_lock("uses all slots of the XDP dispatcher"),
     case("control::unpaced_devices_of_one_thread_all_send_and_begin_at_one_instant", &[], sharing),
     case("control::devices_whose_delay_is_out_of_reach_all_send", &[], out_of_reach),
     case("control::eight_device_instances_on_two_threads_all_send_their_count", &[], eight_on_two),

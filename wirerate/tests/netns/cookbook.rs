@@ -15,12 +15,14 @@ pub(crate) const CASES: &[Case] = &[
         "cookbook::every_line_runs_and_prints_what_the_page_shows",
         &["unshare", "tshark", "jq"],
         every_line_runs_and_prints_what_the_page_shows,
-    ),
+    )
+    .with_lock("measures rates"),
     case(
         "cookbook::the_router_of_the_search_page_gets_a_report",
         &["unshare", "tc"],
         the_router_of_the_search_page_gets_a_report,
-    ),
+    )
+    .with_lock("measures throughput"),
 ];
 
 /// Programs that begin a line of the page; an indented block that begins otherwise is output.

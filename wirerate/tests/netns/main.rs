@@ -51,21 +51,37 @@ mod web;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::sync::{Mutex, PoisonError};
 
 /// What a test returns: an error or a panic is a failure.
 type TestResult = Result<(), Failed>;
 
-/// One test: its name, the commands it asks for besides `ip` and `ethtool`, and what it does.
+/// One test: its name, the commands it needs besides `ip` and `ethtool`, and its function.
 struct Case {
     name: &'static str,
     tools: &'static [&'static str],
     body: fn() -> TestResult,
+    /// Why no other test of this kind may run beside it, if so.
+    lock: Option<&'static str>,
+}
+
+impl Case {
+    /// This test takes the lock of [`LOCK`]; `why` names what it measures or holds.
+    const fn with_lock(self, why: &'static str) -> Self {
+        Self { lock: Some(why), ..self }
+    }
 }
 
 /// Shorthand for one row of a table of cases.
 const fn case(name: &'static str, tools: &'static [&'static str], body: fn() -> TestResult) -> Case {
-    Case { name, tools, body }
+    Case { name, tools, body, lock: None }
 }
+
+/// Held by tests that measure time, or that use something of which the machine has only one.
+static LOCK: Mutex<()> = Mutex::new(());
+
+/// Tests that run side by side on each CPU: most of them wait most of the time.
+const TESTS_PER_CPU: usize = 2;
 
 /// All tests, by subject.
 const CASES: &[&[Case]] = &[
@@ -111,8 +127,8 @@ const CASES: &[&[Case]] = &[
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // The tests measure: side by side they would take the time from each other.
-    arguments.test_threads = arguments.test_threads.or(Some(1));
+    let cpu_count = std::thread::available_parallelism().map_or(1, usize::from);
+    arguments.test_threads = arguments.test_threads.or(Some(TESTS_PER_CPU * cpu_count));
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).expect("these may be caught");
     std::thread::spawn(move || clean_up_on(signals));
     lab::sweep();
@@ -131,7 +147,10 @@ fn clean_up_on(mut signals: Signals) {
 
 fn trial(case: &'static Case) -> Trial {
     Trial::ignorable_test(case.name, || match missing(case) {
-        None => (case.body)().map(|()| Completion::Completed),
+        None => {
+            let _lock = case.lock.map(|_| LOCK.lock().unwrap_or_else(PoisonError::into_inner));
+            (case.body)().map(|()| Completion::Completed)
+        }
         Some(reason) => testkit::skip_trial(case.name, reason),
     })
 }

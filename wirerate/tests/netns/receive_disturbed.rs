@@ -17,8 +17,10 @@ use std::time::Duration;
 pub(crate) const CASES: &[Case] = &[
     case("receive_disturbed::millions_of_frames_of_few_and_many_flows", &[], millions_of_frames),
     case("receive_disturbed::two_queues_count_as_one", &[], two_queues_count_as_one),
-    case("receive_disturbed::two_cpus_receive_one_flow", &[], two_cpus_receive_one_flow),
-    case("receive_disturbed::a_receiver_that_changes_its_cpu", &[], receiver_changes_its_cpu),
+    case("receive_disturbed::two_cpus_receive_one_flow", &[], two_cpus_receive_one_flow)
+        .with_lock("finds NAPI threads by the name of the device"),
+    case("receive_disturbed::a_receiver_that_changes_its_cpu", &[], receiver_changes_its_cpu)
+        .with_lock("finds NAPI threads by the name of the device"),
     case("receive_disturbed::a_stopped_receiver_misses_nothing", &[], stopped_receiver_misses_nothing),
     case("receive_disturbed::a_device_that_goes_down_and_up", &[], device_goes_down_and_up),
     case("receive_disturbed::rejected_frames_are_not_lost", &[], rejected_frames_are_not_lost),

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const CASES: &[Case] = &[
     case("replay::frames_arrive_as_they_are_and_in_order", &[], same_bytes_in_order),
-    case("replay::gaps_of_the_file_are_kept_by_both_engines", &[], gaps_are_kept),
+    case("replay::gaps_of_the_file_are_kept_by_both_engines", &[], gaps_are_kept)
+        .with_lock("measures gaps between frames"),
     case("replay::loops_count_and_duration_end_the_run", &[], loops_and_limits),
     case("replay::frames_over_the_mtu_are_refused_with_their_count", &[], over_the_mtu),
     case("replay::an_mtu_beyond_the_longest_live_frame_hinders_no_other_frame", &[], longest_live_frame),
@@ -22,7 +23,8 @@ pub(crate) const CASES: &[Case] = &[
     case("replay::ten_files_arrive_byte_for_byte", &[], ten_files),
     case("replay::frames_of_several_protocols_leave_by_the_skb_engine", &["python3"], skb_protocols),
     case("replay::ctrl_c_ends_it_and_counts_are_exact", &[], ctrl_c),
-    case("replay::ctrl_c_takes_effect_within_ten_milliseconds", &[], prompt_stop),
+    case("replay::ctrl_c_takes_effect_within_ten_milliseconds", &[], prompt_stop)
+        .with_lock("measures the time of a stop"),
     case("replay::sigusr1_pauses_it_and_sigcont_resumes_it", &[], pause),
     case("replay::verify_finds_lost_repeated_swapped_and_changed_frames", &[], verify_finds_faults),
     case("replay::verify_is_content_with_each_frame_once_and_in_order", &[], verify_is_content),
@@ -33,7 +35,8 @@ pub(crate) const CASES: &[Case] = &[
     case("replay::tcp_super_frames_become_segments", &[], super_frames),
     case("replay::memory_does_not_grow_with_the_file", &[], memory),
     case("replay::a_device_that_goes_down_is_named", &[], device_goes_down),
-    case("replay::the_first_frame_is_in_time", &[], first_frame_in_time),
+    case("replay::the_first_frame_is_in_time", &[], first_frame_in_time)
+        .with_lock("measures when the first frame arrives"),
     case("replay::a_device_that_is_removed_is_named", &[], device_is_removed),
     case("replay::a_tun_device_gets_the_packets_without_headers", &["python3"], tun_device),
 ];

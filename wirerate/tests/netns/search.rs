@@ -16,14 +16,18 @@ const PYTHON: &str = "/var/cache/wirerate/python/bin/python";
 /// Tests of the search.
 pub(crate) const CASES: &[Case] = &[
     case("search::counts_what_arrives_in_each_trial", &[], counts_what_arrives_in_each_trial),
-    case("search::a_count_cap_lies_between_the_bounds", &[], a_count_cap_lies_between_the_bounds),
-    case("search::disturbed_trials_are_listed_beside_busy_loops", &[], disturbed_trials_are_listed),
-    case("search::a_token_bucket_lies_between_the_bounds", &[], a_token_bucket_lies_between_the_bounds),
+    case("search::a_count_cap_lies_between_the_bounds", &[], a_count_cap_lies_between_the_bounds)
+        .with_lock("measures throughput"),
+    case("search::disturbed_trials_are_listed_beside_busy_loops", &[], disturbed_trials_are_listed)
+        .with_lock("keeps all CPUs busy"),
+    case("search::a_token_bucket_lies_between_the_bounds", &[], a_token_bucket_lies_between_the_bounds)
+        .with_lock("measures throughput"),
     case(
         "search::a_bucket_on_the_egress_of_a_bridge_lies_between_the_bounds",
         &["tc"],
         a_bucket_on_the_egress_of_a_bridge_lies_between_the_bounds,
-    ),
+    )
+    .with_lock("measures throughput"),
     case(
         "search::both_directions_are_summed_for_each_number_of_flows",
         &["ethtool"],
@@ -32,7 +36,8 @@ pub(crate) const CASES: &[Case] = &[
     case("search::a_sender_that_falls_behind_is_no_loss", &[], a_sender_that_falls_behind_is_no_loss),
     case("search::sizes_count_the_fcs_and_each_has_a_search", &[], sizes_count_the_fcs_and_each_has_a_search),
     case("search::resume_repeats_no_finished_trial", &[], resume_repeats_no_finished_trial),
-    case("search::rfc2544_finds_what_the_box_does", &[], rfc2544_finds_what_the_box_does),
+    case("search::rfc2544_finds_what_the_box_does", &[], rfc2544_finds_what_the_box_does)
+        .with_lock("measures throughput"),
     case("search::refuses_options_that_send_does_not_have", &[], refuses_unknown_options),
 ];
 
@@ -122,22 +127,15 @@ fn bounds_of(end: &Value) -> (Option<u64>, Option<u64>) {
 }
 
 /// No clock is involved, so the truth is exact on any machine. The tester is stopped for
-/// the whole of its fourth trial, so one of ten trials is spoilt.
+/// the whole of its fourth trial, so one of ten trials is spoilt. Where a busy machine has
+/// disturbed an earlier trial, this one may not be repeated, so the search begins again.
 fn a_count_cap_lies_between_the_bounds() -> TestResult {
     const SPOILT: usize = 3;
     let faulty = FaultyLab::new(Faults { lose_above: 20_000, ..Faults::default() });
-    let home = &faulty.lab.tx_netns;
-    let running = wirerate_start(&format!(
-        "search --tx {TX_DEV}@{home} --rx back0@{home} --json --method quick --max-pps 60k --budget 120s -- \
-         --dst 198.18.0.2 --dst-mac {RX_MAC}"
-    ));
-    until("three trials", || running.printed().lines().count() >= SPOILT);
-    let before = faulty.faults.counts().received;
-    until("the fourth trial has begun", || faulty.faults.counts().received > before);
-    running.signal(Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_millis(1200));
-    running.signal(Signal::SIGCONT);
-    let (end, trials) = lines_of(&running.wait(TIME_LIMIT));
+    let (end, trials) = (0..5)
+        .map(|_| search_that_is_stopped_in_a_trial(&faulty, SPOILT))
+        .find(|(_, trials)| trials[..SPOILT].iter().all(is_calm))
+        .expect("one of five searches has three undisturbed trials");
     // Numbers begin at 0 or 1.
     assert_brackets(&end, &trials, 20_000);
     let spoilt = &trials[SPOILT];
@@ -145,6 +143,22 @@ fn a_count_cap_lies_between_the_bounds() -> TestResult {
     assert_eq!(trials[SPOILT + 1]["load_pps"], spoilt["load_pps"], "it is repeated");
     mlrsearch_agrees(faulty, &end);
     Ok(())
+}
+
+/// The result of a search, and its trials, of which number `spoilt` was stopped.
+fn search_that_is_stopped_in_a_trial(faulty: &FaultyLab, spoilt: usize) -> (Value, Vec<Value>) {
+    let home = &faulty.lab.tx_netns;
+    let running = wirerate_start(&format!(
+        "search --tx {TX_DEV}@{home} --rx back0@{home} --json --method quick --max-pps 60k --budget 120s -- \
+         --dst 198.18.0.2 --dst-mac {RX_MAC}"
+    ));
+    until("the trials before it", || running.printed().lines().count() >= spoilt);
+    let before = faulty.faults.counts().received;
+    until("the trial has begun", || faulty.faults.counts().received > before);
+    running.signal(Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(1200));
+    running.signal(Signal::SIGCONT);
+    lines_of(&running.wait(TIME_LIMIT))
 }
 
 /// PyPI MLRsearch finds the same cap of 20,000 frames per second, by trials of 0.2 s.

@@ -50,8 +50,10 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case("send::ctrl_c_at_any_moment_loses_nothing_uncounted", &[], ctrl_c),
     case("send::a_duration_ends_the_run", &[], duration),
-    case("send::a_pace_is_kept_and_lateness_does_not_add_up", &["chrt"], pace),
-    case("send::a_paced_run_that_was_stopped_catches_up_at_twice_its_pace_and_says_so", &[], stopped),
+    case("send::a_pace_is_kept_and_lateness_does_not_add_up", &["chrt"], pace)
+        .with_lock("measures the times of frames"),
+    case("send::a_paced_run_that_was_stopped_catches_up_at_twice_its_pace_and_says_so", &[], stopped)
+        .with_lock("measures the times of frames"),
     case("send::a_rate_out_of_reach_is_said_and_is_exit_code_1", &[], out_of_reach),
     case("send::rows_report_and_csv_have_the_same_numbers", &[], rows),
     case("send::quiet_prints_nothing_and_json_all_the_same", &[], quiet),

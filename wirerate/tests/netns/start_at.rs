@@ -12,11 +12,13 @@ use std::process::Command;
 
 /// Tests of starts at a requested time.
 pub(crate) const CASES: &[Case] = &[
-    case("start_at::first_frames_come_at_the_time_whatever_happened_before", &["chrt"], first_frames),
+    case("start_at::first_frames_come_at_the_time_whatever_happened_before", &["chrt"], first_frames)
+        .with_lock("measures when first frames arrive"),
     case("start_at::a_time_that_has_passed_is_refused_and_nothing_sent", &[], refused),
     case("start_at::a_stop_while_it_waits_sends_nothing", &[], stopped),
-    case("start_at::receivers_count_their_time_from_then_on", &[], receivers),
-    case("start_at::pgctrl_starts_at_a_time", &[], pgctrl),
+    case("start_at::receivers_count_their_time_from_then_on", &[], receivers)
+        .with_lock("measures when frames arrive"),
+    case("start_at::pgctrl_starts_at_a_time", &[], pgctrl).with_lock("measures when first frames arrive"),
 ];
 
 /// Runs one after another; the frames of each have a length of their own.

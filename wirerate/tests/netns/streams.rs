@@ -14,7 +14,8 @@ pub(crate) const CASES: &[Case] = &[
         &["dumpcap", "editcap"],
         every_engine_sends_the_frames_of_each_stream,
     ),
-    case("streams::sixty_four_streams_are_counted_one_by_one", &[], sixty_four_streams),
+    case("streams::sixty_four_streams_are_counted_one_by_one", &[], sixty_four_streams)
+        .with_lock("uses all slots of the XDP dispatcher"),
     case("streams::af_xdp_has_a_stream_per_queue", &[], af_xdp_has_a_stream_per_queue),
 ];
 
