@@ -300,6 +300,39 @@ fn a_rewritten_file_has_the_checksums_that_tcprewrite_would_write() {
     }
 }
 
+/// `--dst-mac` and `--src-mac` were ignored without a word for captures of Ethernet.
+#[test]
+fn mac_options_set_the_addresses_of_every_frame() {
+    let folder = Folder::new("macs");
+    let of_ethernet = pcap_of(1, |number| (frame(number).len() as u32, frame(number)));
+    std::fs::write(folder.join("ethernet"), of_ethernet).unwrap();
+    std::fs::write(folder.join("raw"), with_header(101, &[])).unwrap();
+    std::fs::write(folder.join("mixed"), pcapng_of(&[1, 101])).unwrap();
+    let [dst, src] = ["02:aa:00:00:00:0a", "02:bb:00:00:00:0b"];
+    for file in ["ethernet", "raw", "mixed"] {
+        // Later options override those of `replay`.
+        for (options, expected) in [
+            (&["--dst-mac", dst, "--src-mac", src][..], [[2, 0xaa, 0, 0, 0, 10], [2, 0xbb, 0, 0, 0, 11]]),
+            (&["--dst-mac", dst][..], [[2, 0xaa, 0, 0, 0, 10], [2, 0, 0, 0, 0, 1]]),
+            (&["--src-mac", src][..], [[2, 0, 0, 0, 0, 2], [2, 0xbb, 0, 0, 0, 11]]),
+            (
+                &["--dst-mac", dst, "--set", "dst-mac=02:aa:00:00:00:0a"][..],
+                [[2, 0xaa, 0, 0, 0, 10], [2, 0, 0, 0, 0, 1]],
+            ),
+        ] {
+            let frames = written(&folder, &[&[file], options].concat());
+            assert_eq!(frames.len() as u64, FRAMES, "{file} {options:?}");
+            for (number, (_, _, bytes)) in frames.iter().enumerate() {
+                assert_eq!(bytes[..12], expected.concat(), "{file} {options:?}");
+                assert_eq!(bytes[14..], ip(number as u64), "{file} {options:?}");
+            }
+        }
+    }
+    let (said, code) = replay(&folder, &["ethernet", "--set", "dst-mac=02:00:00:00:00:07"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("both set the same address") && said.contains("\n  try: --dst-mac "), "{said}");
+}
+
 #[test]
 fn a_filter_selects_packets_and_times_count_from_the_first_of_the_file() {
     let folder = Folder::new("filter");

@@ -118,17 +118,36 @@ fn timing_rule(args: &Args) -> Result<TimingRule, Failure> {
     }
 }
 
-fn settings(args: &Args, facts: &TargetFacts, roles: Option<&HostRoles>) -> FrameSettings {
+/// The changes of every frame: those of `--set`, and `--dst-mac` and `--src-mac`, which are other
+/// names of two of its fields.
+fn edits(args: &Args) -> Result<Edits, Failure> {
     let mut edits =
         Edits { address_maps: args.map_ip.clone(), port_maps: args.map_port.clone(), ..Edits::default() };
     args.set.iter().for_each(|field| field.apply(&mut edits));
+    for (field, mac, edit) in
+        [("dst-mac", args.dst_mac, &mut edits.dst_mac), ("src-mac", args.src_mac, &mut edits.src_mac)]
+    {
+        if let (Some(mac), Some(set)) = (mac, *edit)
+            && mac != set
+        {
+            let why = "both set the same address of every frame";
+            return Err(Failure::usage(format!("use --{field} {mac} with --set {field}={set}"), why)
+                .try_this(format!("--{field} {mac}, without --set {field}")));
+        }
+        *edit = mac.or(*edit);
+    }
+    Ok(edits)
+}
+
+fn settings(args: &Args, facts: &TargetFacts, roles: Option<&HostRoles>) -> Result<FrameSettings, Failure> {
+    let edits = edits(args)?;
     let mut per_loop = PerLoop::default();
     args.each_loop.iter().for_each(|step| step.apply(&mut per_loop));
-    FrameSettings {
+    Ok(FrameSettings {
         target: facts.kind,
         // MAC addresses have no meaning on a loopback device, whose own is zero.
-        dst_mac: args.dst_mac.or(edits.dst_mac).or(facts.mac.is_zero().then_some(facts.mac)),
-        src_mac: args.src_mac.unwrap_or(facts.mac),
+        dst_mac: edits.dst_mac.or(facts.mac.is_zero().then_some(facts.mac)),
+        src_mac: edits.src_mac.unwrap_or(facts.mac),
         mtu: facts.mtu,
         frame_len_max: facts.frame_len_max,
         cut: args.cut.into(),
@@ -145,7 +164,7 @@ fn settings(args: &Args, facts: &TargetFacts, roles: Option<&HostRoles>) -> Fram
             (Some(SplitChoice::Rule(rule)), _) => Some(rule.clone()),
             (_, roles) => roles.map(|roles| SplitRule::Servers(roles.servers())),
         },
-    }
+    })
 }
 
 impl Player {
@@ -171,7 +190,7 @@ impl Player {
                 args.loops,
             )?,
             filter,
-            maker: FrameMaker::new(settings(args, facts, roles.as_ref())),
+            maker: FrameMaker::new(settings(args, facts, roles.as_ref())?),
             role_note: roles.map(|roles| role_note(args, &roles)),
             timing,
             target: facts.kind,
