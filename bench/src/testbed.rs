@@ -7,7 +7,7 @@ use crate::sys::FloodSocket;
 use anyhow::{Context, Result, ensure};
 use bpf::Sink;
 use bpf::xdp::{XdpLink, XdpModeChoice};
-use host::{CpuList, Lab, LabEnd, LabOptions, MacAddr, Netns, Stack, monotonic_ns};
+use host::{CpuList, DevicePlace, Lab, LabEnd, LabOptions, MacAddr, Stack, monotonic_ns};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use nix::sys::statvfs::statvfs;
 use std::fs;
@@ -27,24 +27,16 @@ const STANDSTILL: Duration = Duration::from_millis(10);
 
 /// A device, and the namespace that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeviceAt {
-    ifname: String,
-    /// The bench's own where nothing is said.
-    netns: Option<String>,
-}
+pub(crate) struct DeviceAt(String);
 
 impl FromStr for DeviceAt {
     type Err = String;
 
     /// Of `DEV` or `DEV@NETNS`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (ifname, netns) = match text.split_once('@') {
-            Some((ifname, netns)) => (ifname, Some(netns)),
-            None => (text, None),
-        };
-        match ifname.is_empty() || netns.is_some_and(str::is_empty) {
+        match text.is_empty() || text.starts_with('@') || text.ends_with('@') {
             true => Err("it is DEV or DEV@NETNS".to_owned()),
-            false => Ok(Self { ifname: ifname.to_owned(), netns: netns.map(str::to_owned) }),
+            false => Ok(Self(text.to_owned())),
         }
     }
 }
@@ -76,22 +68,20 @@ impl Wire {
         Ok(Self::Given { tx: Box::new(tx), rx: Box::new(rx), _listens: listens })
     }
 
-    fn end(place: &DeviceAt) -> Result<LabEnd> {
-        let stack = match &place.netns {
-            Some(name) => Stack::of(&Netns::named(name)?)?,
-            None => Stack::here()?,
-        };
-        let link = stack.link(place.ifname.as_str())?;
+    fn end(DeviceAt(text): &DeviceAt) -> Result<LabEnd> {
+        let place = DevicePlace::of(text, None);
+        let stack = Stack::of(&place.netns()?)?;
+        let link = stack.link(place.device.as_str())?;
         let addresses = stack.addresses(link.index)?;
         let v4 = addresses.iter().find_map(|address| match address.ip {
             IpAddr::V4(v4) => Some(v4),
             IpAddr::V6(_) => None,
         });
         Ok(LabEnd {
-            netns_name: place.netns.clone().unwrap_or_default(),
+            netns_name: place.netns.unwrap_or_default(),
             stack,
             // Two names in the life of a program.
-            ifname: Box::leak(place.ifname.clone().into_boxed_str()),
+            ifname: Box::leak(place.device.into_boxed_str()),
             index: link.index,
             mac: link.mac.unwrap_or(MacAddr::ZERO),
             v4: v4.unwrap_or(SRC),
@@ -256,12 +246,9 @@ mod tests {
 
     #[test]
     fn places_are_devices_with_or_without_a_namespace() {
-        let place = |ifname: &str, netns: Option<&str>| DeviceAt {
-            ifname: ifname.to_owned(),
-            netns: netns.map(str::to_owned),
-        };
-        assert_eq!("eth1".parse(), Ok(place("eth1", None)));
-        assert_eq!("eth1@lab".parse(), Ok(place("eth1", Some("lab"))));
+        for place in ["eth1", "eth1@lab"] {
+            assert_eq!(place.parse(), Ok(DeviceAt(place.to_owned())));
+        }
         for wrong in ["", "@lab", "eth1@"] {
             assert!(wrong.parse::<DeviceAt>().is_err(), "{wrong}");
         }

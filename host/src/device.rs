@@ -45,7 +45,7 @@ pub struct DeviceState {
     pub steering: Option<Steering>,
     /// Its IOMMU domain.
     pub iommu_domain: Option<String>,
-    /// It carries a default route.
+    /// It carries a default route of the host.
     pub is_default_route: Option<bool>,
     /// What could not be determined, and why, one line each.
     pub unknown: Vec<String>,
@@ -75,7 +75,7 @@ impl Stack {
             interrupts: self.interrupts(&link),
             steering: known(&mut unknown, self.steering(&link)),
             iommu_domain: self.iommu_domain(&link),
-            is_default_route: known(&mut unknown, self.carries_default_route(&link)),
+            is_default_route: known(&mut unknown, self.carries_default_route_of_host(&link)),
             unknown,
             link,
         })

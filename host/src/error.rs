@@ -42,8 +42,12 @@ pub enum HostError {
     #[error("cannot {act} {object}")]
     Refused { act: &'static str, object: String, source: KernelError },
     /// No namespace of that name.
-    #[error("there is no network namespace named {name}")]
-    NoNetns { name: String },
+    #[error("there is no network namespace named {name} ({})", netns_names(existing))]
+    NoNetns {
+        name: String,
+        /// The names of `ip netns`.
+        existing: Vec<String>,
+    },
     /// No device of that name or index.
     #[error("there is no device {link} in {netns}")]
     NoLink { link: String, netns: String },
@@ -133,6 +137,16 @@ impl HostError {
     ) -> impl FnOnce(S) -> Self {
         let object = object.into();
         move |source| Self::Refused { act, object, source: source.into() }
+    }
+}
+
+/// The namespaces that exist, for the error about one that does not.
+fn netns_names(existing: &[String]) -> String {
+    const COUNT_MAX: usize = 12;
+    match existing.len() {
+        0 => "no namespace has a name".to_owned(),
+        1..=COUNT_MAX => format!("existing: {}", existing.join(", ")),
+        count => format!("existing: {} and {} more", existing[..COUNT_MAX].join(", "), count - COUNT_MAX),
     }
 }
 

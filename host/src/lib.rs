@@ -11,6 +11,7 @@ mod clock;
 mod command_place;
 mod cpu;
 mod device;
+mod device_place;
 mod error;
 mod ethtool;
 mod genl;
@@ -47,6 +48,7 @@ pub use clock::{ClockOffset, monotonic_ns, realtime_ns};
 pub use command_place::CommandPlace;
 pub use cpu::{CpuList, node_of_cpu, pin_thread, process_cpu_time, thread_cpu_time};
 pub use device::DeviceState;
+pub use device_place::DevicePlace;
 pub use error::{HostError, KernelError};
 pub use ethtool::{
     Driver, FEATURE_GRO, FEATURE_GRO_HARDWARE, FEATURE_LRO, FEATURE_TSO, Features, QueueUse, Timestamping,

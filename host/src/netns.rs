@@ -55,9 +55,7 @@ impl Netns {
             None => path_of(name)?,
         };
         match Self::open(&path, &format!("namespace {name}")) {
-            Err(error) if error.errno() == Some(libc::ENOENT) => {
-                Err(HostError::NoNetns { name: name.to_owned() })
-            }
+            Err(error) if error.errno() == Some(libc::ENOENT) => Err(Self::missing(name)),
             other => other,
         }
     }
@@ -107,7 +105,7 @@ impl Netns {
         match umount2(&path, MntFlags::MNT_DETACH) {
             // EINVAL: a name without its mount, after a crash inside `create`.
             Ok(()) | Err(nix::errno::Errno::EINVAL) => {}
-            Err(nix::errno::Errno::ENOENT) => return Err(HostError::NoNetns { name: name.to_owned() }),
+            Err(nix::errno::Errno::ENOENT) => return Err(Self::missing(name)),
             Err(errno) => return Err(HostError::refused("remove", object)(errno)),
         }
         match fs::remove_file(&path) {
@@ -120,6 +118,11 @@ impl Netns {
     /// True if `ip netns` has this name.
     pub fn exists(name: &str) -> bool {
         path_of(name).is_ok_and(|path| path.exists())
+    }
+
+    /// The error for a name that no namespace has.
+    fn missing(name: &str) -> HostError {
+        HostError::NoNetns { name: name.to_owned(), existing: Self::names().unwrap_or_default() }
     }
 
     /// All names of `ip netns`, sorted.
@@ -161,6 +164,12 @@ impl Netns {
         // /proc/sys/net belongs to the namespace of the thread that opens it.
         self.run(|| fs::write(&path, value))?
             .map_err(|error| refused("set", &format!("{path} in {self}"), &error))
+    }
+
+    /// True for the network namespace of process 1: that of the host, or of the container that this
+    /// process is in. Also true if it cannot be read.
+    pub fn is_of_host(&self) -> bool {
+        Self::id_at(Path::new("/proc/1/ns/net")).map_or(true, |host| host == self.id)
     }
 
     /// Its identity.

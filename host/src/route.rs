@@ -124,6 +124,13 @@ impl Stack {
         Ok(self.default_route_path()?.contains(&index))
     }
 
+    /// True if frames of a default route of the host pass this device, so that a flood on it can
+    /// cut the host off. Other namespaces than the host's may have default routes; see
+    /// [`Netns::is_of_host`](crate::Netns::is_of_host).
+    pub fn carries_default_route_of_host<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<bool, HostError> {
+        Ok(self.carries_default_route(id)? && self.netns().is_of_host())
+    }
+
     fn route_lookup(
         &self,
         destination: IpAddr,

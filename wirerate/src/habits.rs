@@ -146,7 +146,7 @@ pub const HABITS: &[Habit] = &[
         &["--rotate-size 100MB --rotate-command gzip -w FILE (a command for each complete file)"],
     ),
     capture_habit(
-        &["-j", "-J", "--time-stamp-type"],
+        &["-j", "--time-stamp-type"],
         "timestamps come from the device if it makes some",
         &["--clock system (kernel time)", "wirerate timestamp DEV"],
     ),
@@ -226,7 +226,7 @@ pub const HABITS: &[Habit] = &[
     replay_habit(&["--maxsleep"], &["--max-gap 100ms"]),
     replay_habit(&["--loopdelay-ms", "--loopdelay-ns"], &["--loop-gap 10ms"]),
     replay_habit(
-        &["-P", "--pid", "-q", "--quiet", "-K", "--preload-pcap"],
+        &["-P", "--pid", "-K", "--preload-pcap"],
         &["wirerate replay DEV FILE (needs no such option)"],
     ),
 ];

@@ -45,8 +45,8 @@ use std::process::ExitCode;
     max_term_width = 100,
     disable_help_subcommand = true,
     args_override_self = true,
-    after_help = "Exit codes: 0 success; 1 completed with loss, a missed rate or a failed check; 2 usage error; 3 refused \
-                  by the host or the device."
+    after_help = "Exit codes: 0 success; 1 completed with loss, a missed rate or a failed check, or stopped before its \
+                  end; 2 usage error; 3 refused by the host or the device."
 )]
 pub struct Cli {
     /// What to do.

@@ -52,10 +52,12 @@ pub struct RowArgs {
 }
 
 impl RowArgs {
-    /// A printer, if rows are asked for, people watch at a terminal, or programs follow the run.
-    pub fn printer(&self, json: bool) -> Option<RowPrinter> {
+    /// A printer, if rows are requested, people watch at a terminal, or programs follow the run.
+    /// With `quiet`, a terminal alone is no reason to print rows.
+    pub fn printer(&self, json: bool, quiet: bool) -> Option<RowPrinter> {
         let format = RowFormat::of(json, self.csv);
-        let is_watched = format == RowFormat::Text && io::stdout().is_terminal() && !is_progress_elsewhere();
+        let is_watched =
+            format == RowFormat::Text && !quiet && io::stdout().is_terminal() && !is_progress_elsewhere();
         let is_printed = self.every_second || self.csv || is_watched;
         RowPrinter::new(is_printed.then_some(format), events::are_followed())
     }

@@ -70,7 +70,7 @@ impl Interfaces for TestInterfaces {
 
     fn numbered(&self, index: u32) -> Result<Option<LiveInterface>, HostError> {
         if self.0.is_unreadable.load(Ordering::Relaxed) {
-            return Err(HostError::NoNetns { name: "test".into() });
+            return Err(HostError::NoNetns { name: "test".into(), existing: Vec::new() });
         }
         Ok(self.0.interfaces.lock().unwrap().get(&index).cloned())
     }

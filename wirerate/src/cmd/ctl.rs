@@ -8,14 +8,14 @@ use host::Netns;
 /// Arguments of `wirerate ctl`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Device of the capture or replay
+    /// Device of the capture or replay: DEV, or DEV@NETNS in another network namespace
     #[arg(value_name = "DEV")]
     pub device: String,
     /// To a capture: `mode mirror`, `mode drop`, `stats` (one line of JSON, docs/json.md), `stop`;
     /// to a replay: `pause`, `resume`, `speed X` (times the speed that it began with)
     #[arg(value_name = "COMMAND", required = true)]
     pub command: Vec<String>,
-    /// Network namespace of the device
+    /// Network namespace of a device that is named without one
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
 }

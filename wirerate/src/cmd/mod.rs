@@ -34,6 +34,7 @@ pub mod trafgen;
 use crate::monitor::{Monitored, RunSubject};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
+use host::DevicePlace;
 
 const COUNT_HELP: &str = "\
 Prints a row each second on a terminal or with --every-second. Ctrl-C ends it.\n\n\
@@ -237,11 +238,39 @@ impl Command {
         matches!(self, Self::Capture(command) if command.args.user.is_some())
     }
 
+    /// Takes the namespace from a device that is named `DEV@NETNS`. Commands with several devices
+    /// do it themselves.
+    ///
+    /// # Errors
+    /// Bad usage for a capture on devices of several namespaces.
+    fn split_device(&mut self) -> Result<(), Failure> {
+        let (device, netns) = match self {
+            Self::Send(command) => (&mut command.args.device, &mut command.args.netns),
+            Self::Replay(command) => (&mut command.args.device, &mut command.args.netns),
+            Self::Tcpreplay(args) => (&mut args.device, &mut args.netns),
+            Self::Receive(command) => (&mut command.args.run.device, &mut command.args.run.netns),
+            Self::Reflect(command) => (&mut command.args.run.device, &mut command.args.run.netns),
+            Self::Ctl(args) => (&mut args.device, &mut args.netns),
+            Self::Timestamp(args) => (&mut args.device, &mut args.netns),
+            Self::MgcapHwtstampConfig(args) => (&mut args.device, &mut args.netns),
+            Self::Mgdump(args) => (&mut args.device, &mut args.netns),
+            Self::Doctor(doctor::Args { device: Some(device), netns, .. }) => (device, netns),
+            Self::Capture(command) => return command.args.rx.split_devices("capture"),
+            Self::Count(command) => return command.args.rx.split_devices("count"),
+            Self::Sink(command) => return command.args.rx.split_devices("sink"),
+            _ => return Ok(()),
+        };
+        let place = DevicePlace::of(device, netns.as_deref());
+        (*device, *netns) = (place.device, place.netns);
+        Ok(())
+    }
+
     /// Does it. `stop` is set by Ctrl-C.
     ///
     /// # Errors
     /// What could not be done, ready to be printed.
-    pub fn run(self, stop: &Stop) -> Result<Outcome, Failure> {
+    pub fn run(mut self, stop: &Stop) -> Result<Outcome, Failure> {
+        self.split_device()?;
         match self {
             Self::Send(command) => {
                 let subject = subject("send", &command.args.device, command.args.netns.as_deref());
@@ -273,8 +302,8 @@ impl Command {
                 command.run(subject, stop, |args| receive::run(args, stop))
             }
             Self::Measure(command) => {
-                let (device, netns) = command.args.transmitter();
-                let subject = subject("measure", device, netns);
+                let place = command.args.transmitter();
+                let subject = subject("measure", &place.device, place.netns.as_deref());
                 command.run(subject, stop, |args| measure::run(args, stop))
             }
             Self::Reflect(command) => {

@@ -4,12 +4,13 @@
 //! names the program that has.
 
 use crate::outcome::Failure;
-use host::{CommandPlace, Link, Netns, Stack};
+use host::{CommandPlace, DevicePlace, Link, Netns, Stack};
 
 /// See the top of the file.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct RxArgs {
-    /// The device, or several for a capture. Words after them are a filter, as with --filter
+    /// The device, DEV or DEV@NETNS, or several for a capture. Words after them are a filter, as
+    /// with --filter
     #[arg(value_name = "DEV")]
     pub words: Vec<String>,
     /// A device, as with tcpdump; all words without an option are then the filter
@@ -21,7 +22,8 @@ pub struct RxArgs {
     /// Do not make the device promiscuous: a card drops frames for other addresses
     #[arg(short = 'p', long = "no-promisc", visible_alias = "no-promiscuous-mode")]
     pub no_promisc: bool,
-    /// Network namespace of the devices: a name, a path such as /proc/PID/ns/net, or a process ID
+    /// Network namespace of devices that are named without one: a name, a path such as
+    /// /proc/PID/ns/net, or a process ID
     #[arg(long, value_name = "NETNS")]
     pub netns: Option<String>,
     /// Print no progress and no notes, only errors and the report
@@ -128,6 +130,42 @@ impl RxArgs {
             filter: (self.filter.is_some() || !words.is_empty()).then_some(filter),
             first_filter_word: words.first().filter(|_| self.interfaces.is_empty()).cloned(),
         })
+    }
+
+    /// Takes the namespace from devices that are named `DEV@NETNS`.
+    ///
+    /// # Errors
+    /// Bad usage for devices of several namespaces.
+    pub fn split_devices(&mut self, verb: &str) -> Result<(), Failure> {
+        let (are_options, netns) = (!self.interfaces.is_empty(), self.netns.clone());
+        let words = if are_options { &mut self.interfaces } else { &mut self.words };
+        if !words.iter().any(|word| word.contains('@')) {
+            return Ok(());
+        }
+        let stack = netns.as_deref().map_or_else(Netns::current, Netns::named).and_then(|it| Stack::of(&it));
+        let exists = |name: &str| stack.as_ref().is_ok_and(|stack| stack.link(name).is_ok());
+        let is_device = |(index, word): &(usize, &String)| {
+            are_options || *index == 0 || word.contains('@') || exists(word)
+        };
+        let count = words.iter().enumerate().take_while(is_device).count();
+        let place = |word: &String| DevicePlace::of(word, netns.as_deref());
+        let places: Vec<DevicePlace> = words[..count].iter().map(place).collect();
+        let devices: Vec<String> = places.iter().map(|place| place.device.clone()).collect();
+        if places.iter().any(|place| place.netns != places[0].netns) {
+            let names = places.iter().map(DevicePlace::to_string).collect::<Vec<_>>().join(" and ");
+            let why = "the devices of a capture are in one network namespace";
+            return Err(Failure::usage(format!("{verb} on {names}"), why)
+                .try_this(format!("`wirerate {verb} {}`, and another one for the rest", places[0])));
+        }
+        let given: Vec<String> = words.splice(..count, devices.iter().cloned()).collect();
+        if are_options
+            && let Some(again) = self.words.first_mut()
+            && let Some(index) = given.iter().position(|word| word == again)
+        {
+            again.clone_from(&devices[index]);
+        }
+        self.netns.clone_from(&places[0].netns);
+        Ok(())
     }
 
     /// `capture on eth0 in lab`
@@ -244,6 +282,25 @@ mod tests {
             let (got, rest) = split(&args.interfaces, &args.words, exists);
             assert_eq!((got.join(" "), rest.join(" ")), (devices.to_owned(), filter.to_owned()), "{words}");
         }
+    }
+
+    #[test]
+    fn devices_have_their_namespace_behind_an_at() {
+        let path = "/proc/self/ns/net";
+        for (words, expected) in [
+            (format!("lo@{path} udp port 9"), "lo udp port 9"),
+            (format!("-i lo@{path} udp port 9"), "lo udp port 9"),
+            (format!("-i lo@{path} lo@{path} udp"), "lo lo udp"),
+            (format!("lo@{path} lo@{path} udp"), "lo lo udp"),
+        ] {
+            let mut args = parsed(&words);
+            args.split_devices("capture").unwrap();
+            let got = [&args.interfaces[..], &args.words].concat().join(" ");
+            assert_eq!((got.as_str(), args.netns.as_deref()), (expected, Some(path)), "{words}");
+            assert_eq!(args.targets("capture").expect("lo is there").devices[0], "lo");
+        }
+        let refused = parsed(&format!("lo@{path} lo udp")).split_devices("capture").unwrap_err().to_string();
+        assert!(refused.contains("in one network namespace"), "{refused}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ wirerate timestamp eth1 show\n  \
 wirerate timestamp eth1 on\n  \
 wirerate timestamp eth1 on --filter ptp")]
 pub struct Args {
-    /// The device
+    /// The device: DEV, or DEV@NETNS in another network namespace
     #[arg(value_name = "DEV")]
     pub device: String,
     /// What to do
@@ -50,24 +50,24 @@ pub struct Args {
     /// Which frames to stamp [default: all]
     #[arg(long, value_enum)]
     pub filter: Option<Filter>,
-    /// Network namespace that the device is in
+    /// Network namespace of a device that is named without one
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
     /// Print the report as one line of JSON (docs/json.md)
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     pub json: bool,
 }
 
 /// Arguments of `mgcap_hwtstamp_config`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OldArgs {
-    /// The device
+    /// The device: DEV, or DEV@NETNS in another network namespace
     #[arg(value_name = "DEV")]
     pub device: String,
     /// 1 to stamp every received frame, 0 to stamp none
     #[arg(value_name = "1|0", value_parser = clap::value_parser!(u8).range(0..=1))]
     pub is_on: u8,
-    /// Network namespace that the device is in
+    /// Network namespace of a device that is named without one
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
 }

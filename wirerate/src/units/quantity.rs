@@ -11,6 +11,8 @@ struct QuantityKind {
     units: &'static [(&'static str, u64)],
     /// Whether spellings are matched with their case ("M" is mega, "m" is a minute).
     exact_case: bool,
+    /// True if several values add up, such as `1m30s`.
+    is_sum: bool,
     accepted: &'static str,
 }
 
@@ -28,7 +30,8 @@ const TIME: QuantityKind = QuantityKind {
         ("", 1_000_000_000),
     ],
     exact_case: true,
-    accepted: "a number and one of ns, us, ms, s, min, h, such as 10s, 500ms or 1.5us; a number alone is seconds",
+    is_sum: true,
+    accepted: "a number and one of ns, us, ms, s, min, h, such as 10s, 500ms or 1m30s; a number alone is seconds",
 };
 
 const RATE: QuantityKind = QuantityKind {
@@ -55,6 +58,7 @@ const RATE: QuantityKind = QuantityKind {
         ("", 1),
     ],
     exact_case: false,
+    is_sum: false,
     accepted: "bits per second: a number and one of bit, kbit, Mbit, Gbit, Tbit (or k, M, G, T), such as 1Gbit or 300M",
 };
 
@@ -71,6 +75,7 @@ const FRAMES: QuantityKind = QuantityKind {
         ("Gpps", 1_000_000_000),
     ],
     exact_case: false,
+    is_sum: false,
     accepted: "frames per second: a whole number, or a number and k, M or G, such as 1000, 1e6 or 14.88M",
 };
 
@@ -87,6 +92,7 @@ const FRAME_RATE: QuantityKind = QuantityKind {
         ("Gpps", 1_000_000_000_000_000),
     ],
     exact_case: false,
+    is_sum: false,
     accepted: "frames per second: a number, perhaps with k, M or G, such as 1000, 0.5, 1e6 or 14.88M",
 };
 
@@ -94,6 +100,7 @@ const COUNT: QuantityKind = QuantityKind {
     name: "count",
     units: &[("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000), ("", 1)],
     exact_case: false,
+    is_sum: false,
     accepted: "a whole number, or a number and k, M or G, such as 1000 or 10M",
 };
 
@@ -116,12 +123,44 @@ const SIZE: QuantityKind = QuantityKind {
         ("B", 1),
     ],
     exact_case: false,
+    is_sum: false,
     accepted: "bytes: a number and k, M, G or T (thousands), or KiB, MiB, GiB or TiB, such as 500M or 2GiB",
 };
 
 impl QuantityKind {
-    /// Reads `text`, exactly.
+    /// Reads `text`, exactly. Values with falling units add up where the kind allows it: `1m30s`.
     fn parse(&self, text: &str) -> Result<u64, BadText> {
+        if !self.is_sum {
+            return self.parse_one(text);
+        }
+        let (mut sum, mut at, mut smallest) = (0u64, 0, u64::MAX);
+        loop {
+            let rest = &text[at..];
+            let digits_len = leading_number(rest).0;
+            let unit_len = rest[digits_len..].find(|c: char| c.is_ascii_digit());
+            let end = unit_len.map_or(rest.len(), |unit_len| digits_len + unit_len);
+            if (at, end) == (0, rest.len()) {
+                return self.parse_one(text);
+            }
+            let within = |bad: BadText| bad.within(text, at);
+            let part = self.parse_one(&rest[..end]).map_err(within)?;
+            let unit = self.scale(&rest[digits_len..end]).unwrap_or(0);
+            if digits_len == end || unit >= smallest {
+                let why = "each part of a sum of times has a unit, smaller than the one before";
+                return Err(self.bad(text, at..at + end, why.to_owned()));
+            }
+            sum = sum.checked_add(part).ok_or_else(|| {
+                self.bad(text, 0..text.len(), format!("too large a number in a {}", self.name))
+            })?;
+            (at, smallest) = (at + end, unit);
+            if at == text.len() {
+                return Ok(sum);
+            }
+        }
+    }
+
+    /// Reads one number with its unit.
+    fn parse_one(&self, text: &str) -> Result<u64, BadText> {
         let (digits_len, number) = leading_number(text);
         let unit = &text[digits_len..];
         let Some(Decimal { whole, fraction, exponent }) = number else {
@@ -353,6 +392,10 @@ mod tests {
             ("2min", 120_000_000_000),
             ("2m", 120_000_000_000),
             ("0.50s", 500_000_000),
+            ("1m30s", 90_000_000_000),
+            ("1h30min", 5_400_000_000_000),
+            ("1h0.5s1ms", 3_600_501_000_000),
+            ("1e1m1e0s", 601_000_000_000),
             ("10", 10_000_000_000),
             ("1e3ms", 1_000_000_000),
         ] {
@@ -413,6 +456,11 @@ mod tests {
         assert_eq!(mark("1.2.3s".parse::<Nanos>().unwrap_err()), 0..5);
         assert_eq!(mark("1.s".parse::<Nanos>().unwrap_err()), 0..2);
         assert_eq!(mark("0.5ns".parse::<Nanos>().unwrap_err()), 0..3);
+        assert_eq!(mark("1m30".parse::<Nanos>().unwrap_err()), 2..4);
+        assert_eq!(mark("1s2m".parse::<Nanos>().unwrap_err()), 2..4);
+        assert_eq!(mark("1m1m".parse::<Nanos>().unwrap_err()), 2..4);
+        assert_eq!(mark("1m3x".parse::<Nanos>().unwrap_err()), 3..4);
+        assert_eq!(mark("9999999h9999999999m".parse::<Nanos>().unwrap_err()), 0..7);
         assert_eq!(mark("99999999999999999999M".parse::<Pps>().unwrap_err()), 0..20);
     }
 

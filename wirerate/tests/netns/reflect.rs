@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(crate) const CASES: &[Case] = &[
     case("reflect::round_trips_are_measured_by_the_sender", &[], round_trips_are_measured),
     case("reflect::frames_that_the_peer_drops_are_not_sent", &[], dropped_frames_are_not_sent),
-    case("reflect::default_route_is_spared", &[], default_route_is_spared),
+    case("reflect::a_missing_device_is_refused", &[], missing_device),
 ];
 
 fn reflect(lab: &Lab, more: &str) -> Running {
@@ -75,15 +75,9 @@ fn dropped_frames_are_not_sent() -> TestResult {
     Ok(())
 }
 
-fn default_route_is_spared() -> TestResult {
+fn missing_device() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let rx = &lab.rx_netns;
-    run(&["ip", "-n", rx, "route", "add", "default", "dev", RX_DEV]);
-    wirerate_run(&format!("reflect {RX_DEV} --netns {rx} --duration 1ms"))
-        .expect_code(3)
-        .says(&["it carries the default route of this host", "\n  try: --allow-default-route"]);
-    wirerate_run(&format!("reflect {RX_DEV} --netns {rx} --duration 1ms --allow-default-route"))
-        .expect_code(0);
     wirerate_run(&format!("reflect no-dev --netns {rx}")).expect_code(3).says(&["there is no device no-dev"]);
     Ok(())
 }

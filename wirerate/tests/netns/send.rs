@@ -40,8 +40,12 @@ pub(crate) const CASES: &[Case] = &[
     case("send::a_node_that_is_not_there_is_refused", &[], no_such_node),
     case("send::a_wrong_mac_is_bad_usage", &[], wrong_mac),
     case("send::frames_for_a_stranger_arrive_and_are_counted", &[], mac_of_a_stranger),
-    case("send::the_device_of_the_default_route_is_refused", &[], default_route),
-    case("send::the_device_beneath_that_of_the_default_route_is_refused", &[], beneath_default_route),
+    case("send::the_device_of_the_hosts_default_route_is_refused", &["unshare"], default_route),
+    case(
+        "send::the_device_beneath_that_of_the_hosts_default_route_is_refused",
+        &["unshare"],
+        beneath_default_route,
+    ),
     case("send::a_device_without_ethernet_is_refused_and_doctor_says_so", &[], without_ethernet),
     case(
         "send::two_af_xdp_threads_have_a_queue_each_and_the_failure_of_either_ends_the_run",
@@ -56,7 +60,7 @@ pub(crate) const CASES: &[Case] = &[
         .with_lock("measures the times of frames"),
     case("send::a_rate_out_of_reach_is_said_and_is_exit_code_1", &[], out_of_reach),
     case("send::rows_report_and_csv_have_the_same_numbers", &[], rows),
-    case("send::quiet_prints_nothing_and_json_all_the_same", &[], quiet),
+    case("send::quiet_prints_the_report_and_nothing_else", &[], quiet),
     case("send::a_full_queue_costs_retries_and_no_frame", &["tc"], full_queue),
 ];
 
@@ -406,14 +410,28 @@ fn mac_of_a_stranger() -> TestResult {
     Ok(())
 }
 
+/// `wirerate words` where process 1 is in `netns`, as if it were the namespace of the host.
+fn run_on_host(netns: &str, words: &str) -> Outcome {
+    let mut command = in_netns(netns, "unshare");
+    command.args(["--pid", "--fork", "--mount-proc"]).arg(wirerate().get_program());
+    command.args(words.split_whitespace());
+    Running::start(command).wait(TIME_LIMIT)
+}
+
 fn default_route() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     run(&["ip", "-n", &lab.tx_netns, "route", "add", "default", "via", "198.18.0.2"]);
-    let refused = wirerate_run(&sending(&lab, "--count 10")).expect_code(3);
-    refused.says(&[TX_DEV, "default route", "--allow-default-route"]);
-    assert_eq!(lab.received(), 0);
-    send(&lab, "--count 10 --allow-default-route");
-    assert_arrived(&lab, 0, 10);
+    let reflect = format!("reflect {TX_DEV}@{} --duration 1ms", lab.tx_netns);
+    for (words, frames) in [(&reflect, 0), (&sending(&lab, "--count 10"), 10)] {
+        let refused = run_on_host(&lab.tx_netns, words).expect_code(3);
+        refused.says(&["it carries the default route of this host", "\n  try: --allow-default-route"]);
+        assert_arrived(&lab, 0, 0);
+        // A default route of a lab is not that of the host.
+        run_on_host(&lab.rx_netns, words).expect_code(0);
+        assert_arrived(&lab, 0, frames);
+        run_on_host(&lab.tx_netns, &format!("{words} --allow-default-route")).expect_code(0);
+        assert_arrived(&lab, 0, 2 * frames);
+    }
     Ok(())
 }
 
@@ -439,8 +457,10 @@ fn beneath_default_route() -> TestResult {
         ip("link set top up");
         ip("addr add 198.18.9.1/24 dev top");
         ip("route add default via 198.18.9.2");
-        wirerate_run(&sending(&lab, "--count 10")).expect_code(3).says(&[TX_DEV, "default route"]);
-        let said = wirerate_run(&format!("doctor {TX_DEV} --netns {}", lab.tx_netns)).expect_code(0);
+        let words = sending(&lab, "--count 10");
+        run_on_host(&lab.tx_netns, &words).expect_code(3).says(&[TX_DEV, "default route"]);
+        run_on_host(&lab.rx_netns, &words).expect_code(0);
+        let said = run_on_host(&lab.tx_netns, &format!("doctor {TX_DEV}")).expect_code(0);
         assert!(said.stdout.contains("default route"), "{above:?}: {}", said.stdout);
     }
     Ok(())
@@ -475,6 +495,27 @@ fn ctrl_c() -> TestResult {
         let report = report(&outcome);
         assert_eq!(report["end"], "stopped", "{signal} after {after_ms} ms: {report}");
         assert_arrived(&lab, 0, number(&report, "sent"));
+    }
+    // A run with an end that it did not reach, counted or timed.
+    for (words, says) in [("--count 100k", " of 100,000\n"), ("--duration 1h", " of 3600 s\n")] {
+        let lab = Lab::new(Peer::Gro);
+        let sender = wirerate_start(&sending(&lab, &format!("--pps 1k {words}")).replace("--json", ""));
+        until("frames arrive", || lab.received() > 10);
+        sender.signal(Signal::SIGINT);
+        let told = sender.wait(TIME_LIMIT).expect_code(1).stdout;
+        assert!(told.contains(", stopped after ") && told.contains(says), "{told}");
+        let sender = start(&lab, &format!("--pps 1k {words}"));
+        let before = lab.received();
+        until("frames arrive", || lab.received() > before);
+        sender.signal(Signal::SIGTERM);
+        let report = report(&sender.wait(TIME_LIMIT).expect_code(1));
+        assert_eq!(report["end"], "stopped", "{report}");
+        let asked = (&report["asked_count"], &report["asked_duration_ns"]);
+        let expected = match words {
+            "--count 100k" => (Value::from(100_000), Value::Null),
+            _ => (Value::Null, Value::from(3_600_000_000_000u64)),
+        };
+        assert_eq!(asked, (&expected.0, &expected.1), "{report}");
     }
     Ok(())
 }
@@ -588,7 +629,7 @@ fn rows() -> TestResult {
 fn quiet() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let quiet = wirerate_run(&sending(&lab, "-q -c 10").replace("--json", "")).expect_code(0);
-    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));
+    assert!(quiet.stdout.contains(": 10 frames in ") && quiet.stderr.is_empty(), "{quiet:?}");
     let report = send(&lab, "-q -c 10");
     assert!(report["start_time"].as_str().is_some_and(|time| time.ends_with('Z')), "{report}");
     assert_eq!(report["argv"][1], "send", "{report}");

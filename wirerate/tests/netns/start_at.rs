@@ -152,7 +152,7 @@ fn stopped() -> TestResult {
         let running = wirerate_start(&format!("{words} --start-at +1h"));
         running.until_it_says("wirerate: starting at ");
         running.signal(Signal::SIGINT);
-        let ended = running.wait(TIME_LIMIT).expect_code(0);
+        let ended = running.wait(TIME_LIMIT).expect_code(1);
         let report: serde_json::Value = serde_json::from_str(ended.stdout.trim())?;
         assert_eq!((&report["end"], number(&report, "sent")), (&"stopped".into(), 0), "{report}");
         assert!(report["first_frame_late_ns"].is_null(), "{report}");

@@ -43,7 +43,7 @@ impl PortRules for AgentPorts {
     fn device(&self, location: &str) -> Result<TxDevice, String> {
         let port = self.port(location)?;
         let device = TxDevice::find(port.netns.as_deref(), port.device()).map_err(|why| why.to_string())?;
-        if device.spare_default_route().is_err() {
+        if device.stack.carries_default_route(&device.link).unwrap_or(true) {
             let name = port.device();
             return Err(format!("{name} carries the default route of the host, which agents never send on"));
         }

@@ -74,7 +74,7 @@ impl PortSender {
         let device =
             TxDevice::find(port.netns.as_deref(), device_name).map_err(|why| Failure::host(act(), why))?;
         // No message may allow this device.
-        if device.spare_default_route().is_err() {
+        if device.stack.carries_default_route(&device.link).unwrap_or(true) {
             let why = anyhow::anyhow!(
                 "{device_name} carries the default route of the host, which agents never send on"
             );
@@ -107,6 +107,8 @@ impl PortSender {
             seed: prepare.seed,
             notes: Vec::new(),
             streams: streams.iter().map(streams::Stream::info).collect(),
+            count: 0,
+            duration_ns: 0,
         };
         let stop = Stop::default();
         let (workers, gate) = WorkerSet::arm(&device.netns, requests, &stop)?;

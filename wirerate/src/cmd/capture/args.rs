@@ -64,7 +64,7 @@ pub struct Args {
     pub every_second: bool,
     /// Print the report as one line of JSON, and one each second with --every-second
     /// (docs/json.md)
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     pub json: bool,
     /// Print the counts every second as CSV; the report goes to standard error
     #[arg(long, conflicts_with = "json")]

@@ -27,6 +27,6 @@ pub struct Args {
     #[command(flatten)]
     pub rows: RowArgs,
     /// Print the report as one line of JSON (docs/json.md)
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     pub json: bool,
 }

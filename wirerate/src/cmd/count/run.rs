@@ -135,7 +135,7 @@ fn watch(counting: &Counting, args: &Args, stop: &Stop) -> Result<(), OutError> 
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
     let mut ticker = Ticker::default();
-    let mut printer = args.rows.printer(args.json);
+    let mut printer = args.rows.printer(args.json, args.rx.quiet);
     loop {
         let (cpus, elapsed) = (counting.cpus(), counting.elapsed());
         let received: u64 = cpus.iter().map(|cpu| cpu.frames).sum();

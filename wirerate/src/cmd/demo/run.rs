@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE", default_value = "wirerate-demo.pcapng")]
     pub write: PathBuf,
     /// Print the report as one line of JSON (docs/json.md)
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     pub json: bool,
 }
 

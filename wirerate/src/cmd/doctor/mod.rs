@@ -35,10 +35,10 @@ const NOWHERE_V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
                         no such device or namespace, or the hub cannot be used."
 )]
 pub struct Args {
-    /// The device; without it the machine, and one line per device
+    /// The device, DEV or DEV@NETNS; without it the machine, and one line per device
     #[arg(value_name = "DEV")]
     pub device: Option<String>,
-    /// Network namespace that the device is in
+    /// Network namespace of a device that is named without one
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
     /// Check a hub of `wirerate fleet` instead: its address, or the file of its controller
@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long)]
     pub all: bool,
     /// Print the report as one line of JSON (docs/json.md)
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     pub json: bool,
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct HubArgs {
     #[arg(long, value_name = "URL")]
     hub: Option<String>,
     /// Print JSON (docs/json.md)
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 

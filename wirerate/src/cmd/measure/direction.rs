@@ -4,22 +4,8 @@ use crate::cmd::send;
 use crate::cmd::send::args::RandomField;
 use crate::outcome::Failure;
 use crate::units::{Addresses, Interval};
+use host::DevicePlace;
 use packet::DeviceFacts;
-use std::fmt;
-
-/// A device in its namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DevicePlace {
-    pub(super) device: String,
-    pub(super) netns: Option<String>,
-}
-
-impl fmt::Display for DevicePlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.device)?;
-        self.netns.iter().try_for_each(|netns| write!(f, "@{netns}"))
-    }
-}
 
 /// From one device to another.
 #[derive(Clone, Debug, PartialEq, Eq)]

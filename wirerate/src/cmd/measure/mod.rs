@@ -10,13 +10,12 @@ pub use run::{Drain, run};
 
 use crate::bad_usage;
 use crate::cmd::receive::ReceiverArgs;
-use crate::cmd::search::split_netns;
 use crate::cmd::send;
 use crate::outcome::Failure;
 use crate::units::Nanos;
 use clap::Parser;
-use direction::{DevicePlace, MeasuredPath};
-use host::StartTime;
+use direction::MeasuredPath;
+use host::{DevicePlace, StartTime};
 use std::ffi::OsString;
 
 /// Arguments of `wirerate measure`.
@@ -28,6 +27,9 @@ pub struct Args {
     /// The device to receive on
     #[arg(long, value_name = "DEV[@NETNS]", required = true)]
     pub rx: Vec<String>,
+    /// Network namespace of devices that are named without one
+    #[arg(long, value_name = "NETNS")]
+    pub netns: Option<String>,
     /// Measure from --rx to --tx at the same time, with addresses and ports exchanged
     #[arg(long)]
     pub bidirectional: bool,
@@ -52,6 +54,9 @@ pub struct Args {
     /// Print these rows as CSV; the reports go to standard error
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
+    /// Print no progress and no notes, only errors and the reports
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Options of send: frames, rate, count, duration
     #[arg(last = true, value_name = "OPTIONS OF SEND")]
     pub send: Vec<OsString>,
@@ -71,10 +76,14 @@ impl Args {
         self.every_second || self.csv
     }
 
-    /// The first sending device and its namespace.
-    pub fn transmitter(&self) -> (&str, Option<&str>) {
-        let (device, netns) = split_netns(&self.tx[0]);
-        (device, self.tx_netns.as_deref().or(netns))
+    /// The first sending device.
+    pub fn transmitter(&self) -> DevicePlace {
+        self.place(&self.tx[0], self.tx_netns.as_deref())
+    }
+
+    /// A device of --tx or --rx. `netns` is the namespace of --tx-netns or --rx-netns.
+    fn place(&self, device: &str, netns: Option<&str>) -> DevicePlace {
+        DevicePlace::of(device, netns.or(self.netns.as_deref()))
     }
 
     /// All directions: those of each pair, and back.
@@ -88,13 +97,10 @@ impl Args {
             return Err(Failure::usage("pair --tx and --rx", why)
                 .try_this("wirerate measure --tx DEV1 --rx DEV2 --tx DEV3 --rx DEV4"));
         }
-        let place = |device: &str, given: &Option<String>| {
-            let (name, netns) = split_netns(device);
-            DevicePlace { device: name.to_owned(), netns: given.as_deref().or(netns).map(str::to_owned) }
-        };
         let mut directions = Vec::new();
         for (tx, rx) in self.tx.iter().zip(&self.rx) {
-            let (from, to) = (place(tx, &self.tx_netns), place(rx, &self.rx_netns));
+            let from = self.place(tx, self.tx_netns.as_deref());
+            let to = self.place(rx, self.rx_netns.as_deref());
             let forward = MeasuredPath { from, to, is_back: false };
             let back = MeasuredPath { from: forward.to.clone(), to: forward.from.clone(), is_back: true };
             directions.push(forward);
@@ -114,7 +120,8 @@ impl Args {
         let netns = from.netns.iter().flat_map(|netns| ["--netns", netns]).map(OsString::from);
         let json = self.options.counting.results.json.then(|| OsString::from("--json"));
         let device = OsString::from(&from.device);
-        let words = [OsString::from("send"), device].into_iter().chain(netns).chain(json);
+        let quiet = self.quiet.then(|| OsString::from("--quiet"));
+        let words = [OsString::from("send"), device].into_iter().chain(netns).chain(json).chain(quiet);
         let words: Vec<OsString> = words.chain(self.send.iter().cloned()).collect();
         let line = SendLine::try_parse_from(&words).map_err(|error| {
             bad_usage::explain(&error, &[OsString::from("wirerate"), OsString::from("send")])
@@ -153,7 +160,7 @@ mod tests {
         assert_eq!(names, ["a0@lab > b0@far", "b0@far > a0@lab", "a1 > b1", "b1 > a1"]);
         let back: Vec<bool> = directions.iter().map(|direction| direction.is_back).collect();
         assert_eq!(back, [false, true, false, true]);
-        assert_eq!(args.transmitter(), ("a0", Some("lab")));
+        assert_eq!(args.transmitter().to_string(), "a0@lab");
     }
 
     #[test]

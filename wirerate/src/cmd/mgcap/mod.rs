@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
     pub dir: PathBuf,
     /// Print what `show` finds as lines of JSON (docs/json.md)
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     pub json: bool,
     /// What to do
     #[arg(value_name = "ORDER", trailing_var_arg = true)]

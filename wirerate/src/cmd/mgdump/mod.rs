@@ -30,7 +30,8 @@ Examples:\n  \
 mgdump /dev/mgcap/lo\n  \
 mgdump eth1 --per-cpu")]
 pub struct Args {
-    /// The device, or its file, such as /dev/mgcap/eth1
+    /// The device (DEV, or DEV@NETNS in another network namespace), or its file, such as
+    /// /dev/mgcap/eth1
     #[arg(value_name = "DEV")]
     pub device: String,
     /// The file to write
@@ -52,7 +53,7 @@ pub struct Args {
     /// End frames here instead of letting the host have them (not for device files: `mgcap set`)
     #[arg(long)]
     pub drop: bool,
-    /// Network namespace that the device is in
+    /// Network namespace of a device that is named without one
     #[arg(long, value_name = "NAME", conflicts_with_all = ["dir"])]
     pub netns: Option<String>,
     /// Directory of the device files

@@ -29,9 +29,11 @@ impl HostPlace {
     /// # Errors
     /// It has a `/`, and is not HOST/PORT.
     pub(super) fn of(location: &str) -> Result<Self, String> {
-        match location.contains('/') {
-            false => Ok(Self::Here),
-            true => location.parse().map(|place: PortPlace| Self::Agent(place.host)),
+        match location.split_once('/') {
+            None => Ok(Self::Here),
+            // A device of this host: DEV@/proc/PID/ns/net.
+            Some((device, _)) if device.contains('@') => Ok(Self::Here),
+            Some(_) => location.parse().map(|place: PortPlace| Self::Agent(place.host)),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::rules::PortRules;
 use crate::cmd::send::device::TxDevice;
 use engine::CatchUp;
+use host::DevicePlace;
 use otg::FlowConfig;
 use std::str::FromStr;
 
@@ -11,7 +12,6 @@ use std::str::FromStr;
 pub struct PortLocation {
     location: String,
     device: String,
-    netns: Option<String>,
 }
 
 impl FromStr for PortLocation {
@@ -21,14 +21,10 @@ impl FromStr for PortLocation {
         let (location, device) = text
             .split_once('=')
             .ok_or_else(|| format!("{text:?} is not LOCATION=DEV or LOCATION=DEV@NETNS"))?;
-        let (device, netns) = match device.split_once('@') {
-            Some((device, netns)) => (device, Some(netns.to_owned())),
-            None => (device, None),
-        };
-        if location.is_empty() || device.is_empty() || netns.as_ref().is_some_and(String::is_empty) {
+        if location.is_empty() || device.is_empty() || device.starts_with('@') || device.ends_with('@') {
             return Err(format!("{text:?} is not LOCATION=DEV or LOCATION=DEV@NETNS"));
         }
-        Ok(Self { location: location.to_owned(), device: device.to_owned(), netns })
+        Ok(Self { location: location.to_owned(), device: device.to_owned() })
     }
 }
 
@@ -49,15 +45,20 @@ impl LocalPorts {
 
 impl PortRules for LocalPorts {
     fn device(&self, location: &str) -> Result<TxDevice, String> {
-        let (netns, device) = match self.mapped.iter().find(|mapped| mapped.location == location) {
-            Some(mapped) => (mapped.netns.as_deref(), &mapped.device[..]),
-            None => match location.split_once('/') {
-                Some((netns, device)) => (Some(netns), device),
-                None => (None, location),
-            },
+        let mapped = self.mapped.iter().find(|mapped| mapped.location == location);
+        let place = match (mapped, location.split_once('/')) {
+            (Some(mapped), _) => DevicePlace::of(&mapped.device, None),
+            // A device has no slash in its name; one in DEV@/proc/PID/ns/net is behind the @.
+            (None, Some((netns, device))) if !netns.contains('@') => {
+                DevicePlace { device: device.to_owned(), netns: Some(netns.to_owned()) }
+            }
+            (None, _) => DevicePlace::of(location, None),
         };
-        let device = TxDevice::find(netns, device).map_err(|error| error.to_string())?;
-        if !self.allows_default_route && device.stack.carries_default_route(&device.link).unwrap_or(true) {
+        let device =
+            TxDevice::find(place.netns.as_deref(), &place.device).map_err(|error| error.to_string())?;
+        if !self.allows_default_route
+            && device.stack.carries_default_route_of_host(&device.link).unwrap_or(true)
+        {
             let name = &device.link.name;
             return Err(format!(
                 "{name} carries the default route of this host: start wirerate otg with --allow-default-route"
@@ -82,11 +83,7 @@ mod tests {
     #[test]
     fn locations_may_contain_colons_and_name_a_namespace() {
         let mapped: PortLocation = "localhost:5555=eth1@lab".parse().unwrap();
-        let expected = PortLocation {
-            location: "localhost:5555".to_owned(),
-            device: "eth1".to_owned(),
-            netns: Some("lab".to_owned()),
-        };
+        let expected = PortLocation { location: "localhost:5555".to_owned(), device: "eth1@lab".to_owned() };
         assert_eq!(mapped, expected);
         for text in ["", "eth1", "=eth1", "a=", "a=eth1@"] {
             assert!(text.parse::<PortLocation>().is_err(), "{text}");

@@ -44,7 +44,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "CHECK")]
     expect: Vec<Expectation>,
     /// Print JSON (docs/json.md)
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     json: bool,
 }
 

@@ -1,8 +1,12 @@
 //! `--expect 'lost=0'`: checks of the results that decide the exit code.
 
 use super::Report;
-use crate::units::{Count, Nanos, human_duration};
+use crate::units::{
+    BitRate, Count, FrameRate, Nanos, human_bps, human_count, human_duration, human_pps, per_second,
+    percentage,
+};
 use measure::PERCENTILES;
+use packet::WIRE_OVERHEAD;
 use std::fmt;
 use std::str::FromStr;
 
@@ -11,7 +15,7 @@ type CountOf = fn(&Report) -> Option<u64>;
 /// Reads a latency in nanoseconds; `None` if it is unknown.
 type TimeOf = fn(&measure::Latency) -> Option<u64>;
 /// Compares a value with a limit.
-type Comparison = fn(u64, u64) -> bool;
+type Comparison = fn(u128, u128) -> bool;
 
 /// A result that can be checked.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +24,8 @@ pub enum Metric {
     Lost,
     /// A count of the report.
     Counted(CountOf),
+    /// Frames per second, or bits per second on the wire.
+    Rate,
     /// A latency in nanoseconds.
     Time(TimeOf),
     /// The latency at a percentile.
@@ -60,20 +66,38 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     (">", |found, limit| found > limit),
 ];
 
+/// The limit of a check.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    /// Frames, or nanoseconds.
+    Value(u64),
+    /// Parts per billion of the sent frames, or of the received ones for a result that only they
+    /// have.
+    Share(u64),
+    /// Frames per million seconds.
+    FrameRate(u64),
+    /// Bits per second on the wire.
+    BitRate(u64),
+}
+
+/// Counts that are a share of the sent frames; the others are shares of the received ones.
+const OF_SENT: [&str; 3] = ["received", "unique", "missing"];
+
 /// A check.
 #[derive(Clone, Debug)]
 pub struct Expectation {
     text: String,
     metric: Metric,
     holds: Comparison,
-    limit: u64,
+    limit: Limit,
+    is_of_sent: bool,
 }
 
 impl FromStr for Expectation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let split = |(sign, holds): (&str, fn(u64, u64) -> bool)| {
+        let split = |(sign, holds): (&str, Comparison)| {
             text.split_once(sign).map(|(name, limit)| (name.trim(), limit.trim(), holds))
         };
         let found = COMPARISONS.into_iter().find_map(split);
@@ -81,17 +105,32 @@ impl FromStr for Expectation {
             found.ok_or("not a check such as lost=0 or p99<50us (comparisons: = != < <= > >=)")?;
         let metric = metric(name).ok_or_else(|| format!("no result `{name}`; there are {}", names()))?;
         let limit = match metric {
-            Metric::Lost | Metric::Counted(_) => limit.parse::<Count>().map(|count| count.0),
-            Metric::Time(_) | Metric::Percentile(_) => limit.parse::<Nanos>().map(|time| time.0),
+            Metric::Lost | Metric::Counted(_) if limit.ends_with('%') => {
+                let share = percentage(limit).map(Limit::Share);
+                share.ok_or_else(|| format!("`{limit}` is not a percentage from 0% to 100%, such as 0.1%"))?
+            }
+            Metric::Lost | Metric::Counted(_) => {
+                Limit::Value(limit.parse::<Count>().map_err(|why| why.to_string())?.0)
+            }
+            Metric::Time(_) | Metric::Percentile(_) => {
+                Limit::Value(limit.parse::<Nanos>().map_err(|why| why.to_string())?.0)
+            }
+            Metric::Rate => match (limit.parse::<FrameRate>(), limit.parse::<BitRate>()) {
+                (Ok(rate), _) => Limit::FrameRate(rate.0),
+                (Err(_), Ok(rate)) => Limit::BitRate(rate.0),
+                (Err(why), Err(_)) => return Err(why.to_string()),
+            },
         };
-        let limit = limit.map_err(|why| why.to_string())?;
-        Ok(Self { text: text.to_owned(), metric, holds, limit })
+        let is_of_sent = matches!(metric, Metric::Lost) || OF_SENT.contains(&name);
+        Ok(Self { text: text.to_owned(), metric, holds, limit, is_of_sent })
     }
 }
 
 fn metric(name: &str) -> Option<Metric> {
-    if name == "lost" {
-        return Some(Metric::Lost);
+    match name {
+        "lost" => return Some(Metric::Lost),
+        "rate" => return Some(Metric::Rate),
+        _ => {}
     }
     let percentile = name.strip_prefix('p').and_then(|digits| digits.parse().ok());
     if let Some(percentile) = percentile.filter(|percentile| PERCENTILES.contains(percentile)) {
@@ -106,7 +145,9 @@ fn names() -> String {
     let percentiles = PERCENTILES.iter().map(|percentile| format!("p{percentile}"));
     let counts = COUNTS.iter().map(|(name, _)| (*name).to_owned());
     let times = TIMES.iter().map(|(name, _)| (*name).to_owned());
-    std::iter::once("lost".to_owned())
+    ["lost", "rate"]
+        .map(str::to_owned)
+        .into_iter()
         .chain(counts)
         .chain(times)
         .chain(percentiles)
@@ -117,7 +158,7 @@ fn names() -> String {
 impl Expectation {
     /// True if the check needs the number of sent frames.
     pub fn needs_sent(&self) -> bool {
-        matches!(self.metric, Metric::Lost)
+        matches!(self.metric, Metric::Lost) || (self.is_of_sent && matches!(self.limit, Limit::Share(_)))
     }
 
     /// The failure as a sentence; `None` if the check holds for every value that is possible.
@@ -126,16 +167,29 @@ impl Expectation {
         let found = match self.metric {
             Metric::Lost => report.loss.map(|loss| (loss.lost_min, loss.lost_max)),
             Metric::Counted(of) => exactly(of(report)),
+            Metric::Rate => return self.rate_failure(report),
             Metric::Time(of) => exactly(latency.and_then(of)),
             Metric::Percentile(percentile) => exactly(latency.and_then(|latency| latency.at(percentile))),
         };
         let is_time = matches!(self.metric, Metric::Time(_) | Metric::Percentile(_));
+        let whole = match self.is_of_sent {
+            true => report.loss.map(|loss| loss.sent),
+            false => Some(report.figures.totals.received),
+        };
+        let found = found.filter(|_| !self.needs_sent() || whole.is_some());
+        let share = |count: u64| {
+            let share = count as f64 / whole.unwrap_or(0).max(1) as f64;
+            format!("{count}, {:.4} % of {}", share * 100.0, human_count(whole.unwrap_or(0)))
+        };
         match found {
             None if self.needs_sent() => Some(format!(
                 "{self} failed: the sender announced no end (`send --end-frames 5`), and there is no --sent N"
             )),
             None => Some(format!("{self} failed: it was not measured")),
-            Some((min, max)) if self.holds_between(min, max) => None,
+            Some((min, max)) if self.holds_between(min, max, whole.unwrap_or(0)) => None,
+            Some((min, max)) if min == max && matches!(self.limit, Limit::Share(_)) => {
+                Some(format!("{self} failed: it is {}", share(max)))
+            }
             Some((_, found)) if is_time => Some(format!("{self} failed: it is {}", human_duration(found))),
             Some((min, max)) if min == max => Some(format!("{self} failed: it is {max}")),
             Some((min, max)) => {
@@ -146,10 +200,34 @@ impl Expectation {
 }
 
 impl Expectation {
-    /// True if the check holds for every value from `min` to `max`.
-    fn holds_between(&self, min: u64, max: u64) -> bool {
+    /// True if the check holds for every value from `min` to `max`. `whole` are the frames that a
+    /// share is a part of.
+    fn holds_between(&self, min: u64, max: u64, whole: u64) -> bool {
+        let (limit, scale) = match self.limit {
+            Limit::Share(ppb) => (u128::from(ppb) * u128::from(whole), 1_000_000_000),
+            Limit::Value(limit) | Limit::FrameRate(limit) | Limit::BitRate(limit) => (u128::from(limit), 1),
+        };
+        let [min, max] = [min, max].map(|found| u128::from(found) * scale);
         // The comparisons change their answer at the limit only.
-        [min, self.limit.clamp(min, max), max].into_iter().all(|found| (self.holds)(found, self.limit))
+        [min, limit.clamp(min, max), max].into_iter().all(|found| (self.holds)(found, limit))
+    }
+
+    /// The failure of a check of the rate of received frames.
+    fn rate_failure(&self, report: &Report) -> Option<String> {
+        let (totals, duration_ns) = (&report.figures.totals, report.head.duration_ns);
+        if duration_ns == 0 {
+            return Some(format!("{self} failed: it was not measured"));
+        }
+        let wire_bytes = totals.frame_bytes + totals.received * u64::from(WIRE_OVERHEAD);
+        let pps = per_second(totals.received, duration_ns);
+        let bps = per_second(wire_bytes * 8, duration_ns);
+        let (found, limit, text) = match self.limit {
+            Limit::BitRate(limit) => (bps, u128::from(limit), human_bps(bps)),
+            Limit::Value(limit) | Limit::Share(limit) | Limit::FrameRate(limit) => {
+                (pps * 1e6, u128::from(limit), human_pps(pps))
+            }
+        };
+        (!(self.holds)(found as u128, limit)).then(|| format!("{self} failed: it is {text}"))
     }
 }
 
@@ -179,6 +257,27 @@ mod tests {
             assert_eq!(failure(text), None, "{text}");
         }
         assert_eq!(failure("lost=0").as_deref(), Some("check lost=0 failed: it is 10"));
+        for text in [
+            "lost<1%",
+            "lost<=0.9803922%",
+            "lost>0.9803921%",
+            "unique>99%",
+            "received<99.1%",
+            "missing=0%",
+            "duplicate<0.1%",
+            "reordered=0%",
+            "rate>=1kpps",
+            "rate>1009.99",
+            "rate<1.0101k",
+            "rate>=678kbit",
+            "rate<=0.68Mbit",
+        ] {
+            assert_eq!(failure(text), None, "{text}");
+        }
+        let lost = failure("lost<0.1%").expect("it is more");
+        assert_eq!(lost, "check lost<0.1% failed: it is 10, 0.9804 % of 1,020");
+        let rate = failure("rate>=900kpps").expect("it is less");
+        assert_eq!(rate, "check rate>=900kpps failed: it is 1.010 kpps");
         let p99 = failure("p99<1us").expect("it is longer");
         assert!(p99.starts_with("check p99<1us failed: it is ") && p99.ends_with(" µs"), "{p99}");
     }
@@ -203,9 +302,12 @@ mod tests {
     fn words_that_are_no_check_are_refused_with_the_names() {
         for (text, says) in [
             ("lost", "comparisons: = != < <= > >="),
-            ("losst=0", "no result `losst`; there are lost, received,"),
+            ("losst=0", "no result `losst`; there are lost, rate, received,"),
             ("p98<1us", "p99.9"),
             ("lost=x", ""),
+            ("lost<101%", "not a percentage from 0% to 100%"),
+            ("p99<1%", ""),
+            ("rate>=fast", ""),
         ] {
             let why = text.parse::<Expectation>().expect_err(text);
             assert!(why.contains(says), "{text}: {why}");

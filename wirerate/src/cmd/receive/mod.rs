@@ -38,21 +38,24 @@ pub struct Args {
 /// Options of `receive` and `reflect`: the device, and when a run ends.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReceiveRunArgs {
-    /// The device to receive on
+    /// The device to receive on: DEV, or DEV@NETNS in another network namespace
     #[arg(value_name = "DEV")]
     pub device: String,
-    /// Network namespace that the device is in
+    /// Network namespace of a device that is named without one
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
     /// Frames to wait for; receiving ends then
-    #[arg(long, value_name = "N")]
+    #[arg(short, long, value_name = "N")]
     pub count: Option<Count>,
-    /// Time to receive for, such as 10s
-    #[arg(long, value_name = "TIME")]
+    /// Time to receive for, such as 10s or 1m30s
+    #[arg(short = 't', long, value_name = "TIME")]
     pub duration: Option<Nanos>,
     /// Frames that were sent; the report then has the loss
     #[arg(long, value_name = "N")]
     pub sent: Option<Count>,
+    /// Print no progress and no notes, only errors and the report
+    #[arg(short, long)]
+    pub quiet: bool,
     /// See [`RowArgs`]
     #[command(flatten)]
     pub rows: RowArgs,
@@ -150,7 +153,7 @@ pub struct ResultArgs {
     #[arg(long, value_name = "FILE")]
     pub hgrm: Option<PathBuf>,
     /// Print JSON (docs/json.md)
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     pub json: bool,
 }
 

@@ -36,8 +36,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let (source, mode) = (source_text(&receiving), args.options.mode_name(receiving.mode()));
     let reflection = args.options.reflection;
     let act = if reflection.is_some() { "reflecting" } else { "measuring" };
-    eprintln!("wirerate: {act} frames of {} ({source})", args.run.device);
-    if !receiving.device().is_up() {
+    if !args.run.quiet {
+        eprintln!("wirerate: {act} frames of {} ({source})", args.run.device);
+    }
+    if !receiving.device().is_up() && !args.run.quiet {
         eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.run.device);
     }
     let _counted = count_frames(&receiving, &args.run.device, args.run.netns.as_deref(), || 0);
@@ -231,7 +233,7 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
 fn watch(receiving: &Receiving, args: &Args, begin: RunBegin, stop: &Stop) -> Result<(), Failure> {
     let wanted = args.run.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.run.duration.map(|duration| Duration::from_nanos(duration.0));
-    let mut printer = args.run.rows.printer(args.options.counting.results.json);
+    let mut printer = args.run.rows.printer(args.options.counting.results.json, args.run.quiet);
     let mut seconds = Seconds::of(None, begin);
     let mut late = LateFrames::default();
     loop {

@@ -100,12 +100,12 @@ impl FromStr for Speed {
                   Examples:\n  \
                   wirerate replay eth1 capture.pcapng\n  \
                   wirerate replay eth1 capture.pcap --speed top --loop 100\n  \
-                  wirerate replay eth1 day.pcapng.zst --rate 2Gbit --set dst-mac=02:00:00:00:00:01\n  \
+                  wirerate replay eth1 day.pcapng.zst --rate 2Gbit --dst-mac 02:00:00:00:00:01\n  \
                   wirerate replay eth1 capture.pcap --other eth2 --split sources=10.0.0.0/8\n  \
                   wirerate replay eth1 capture.pcap --dry-run --write frames.pcapng"
 )]
 pub struct Args {
-    /// The device to send on
+    /// The device to send on: DEV, or DEV@NETNS in another network namespace
     #[arg(value_name = "DEV")]
     pub device: String,
     /// Files to send, one after another; - for standard input
@@ -153,11 +153,11 @@ pub struct Args {
     /// Add to a field in each further loop: dst, src, dst-port, src-port, dst-mac, src-mac, vlan
     #[arg(long, value_name = "FIELD+=N", help_heading = "Rewriting")]
     pub each_loop: Vec<LoopStep>,
-    /// Destination MAC address of packets without an Ethernet header in the file
+    /// Destination MAC address of every frame, as --set dst-mac
     #[arg(long, value_name = "MAC", help_heading = "Rewriting")]
     pub dst_mac: Option<MacAddr>,
-    /// Source MAC address of packets without an Ethernet header in the file [default: the device's
-    /// own]
+    /// Source MAC address of every frame, as --set src-mac [default: that in the file; the
+    /// device's own for packets without an Ethernet header]
     #[arg(long, value_name = "MAC", help_heading = "Rewriting")]
     pub src_mac: Option<MacAddr>,
 
@@ -192,7 +192,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", help_heading = "Run")]
     pub loop_gap: Option<Nanos>,
     /// Frames to send at most [default: all]
-    #[arg(long, alias = "limit", value_name = "N", help_heading = "Run")]
+    #[arg(long, short = 'c', alias = "limit", value_name = "N", help_heading = "Run")]
     pub count: Option<Count>,
     /// Time to send for, such as 10s
     #[arg(long, value_name = "TIME", help_heading = "Run")]
@@ -208,7 +208,7 @@ pub struct Args {
     /// CPUs to send from, each with a thread and queue; the files are read on another one
     #[arg(long, value_name = "LIST", help_heading = "Run")]
     pub cpus: Option<CpuSequence>,
-    /// Network namespace of the device
+    /// Network namespace of devices that are named without one
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub netns: Option<String>,
     /// Method to send frames: xdp, skb or af_packet [default: the first that works]
@@ -233,14 +233,28 @@ pub struct Args {
     #[arg(long, conflicts_with = "dry_run", help_heading = "Output")]
     pub every_second: bool,
     /// Print the report, and rows of --every-second, as lines of JSON (docs/json.md)
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
     /// Print a row per second as CSV; the report goes to standard error
     #[arg(long, conflicts_with_all = ["json", "dry_run"], help_heading = "Output")]
     pub csv: bool,
+    /// Print no progress and no notes, only errors and the report
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
 }
 
 impl Args {
+    /// Frames to send at most.
+    pub fn frames_max(&self) -> Option<u64> {
+        self.count.map(|count| count.0).filter(|count| *count > 0)
+    }
+
+    /// True for a run that only a signal ends.
+    pub fn is_endless(&self) -> bool {
+        let is_timed = self.duration.is_some_and(|duration| duration.0 > 0);
+        self.loops == 0 && self.frames_max().is_none() && !is_timed
+    }
+
     /// True if frames may have to wait: at top speed only those behind a gap between loops.
     pub fn is_timed(&self) -> bool {
         let is_top = matches!(self.speed, Some(Speed::Top)) || self.delay == Some(Nanos(0));

@@ -9,7 +9,6 @@ use super::report::{GapErrors, ReplayCause, ReplayEnd, ReplayReport};
 use super::target;
 use super::verify::{SharedComparison, Verifier, VerifyReport};
 use super::watch::watched;
-use crate::cmd::search::split_netns;
 use crate::cmd::send::args::EngineName;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::run::nearest_cpus;
@@ -23,7 +22,7 @@ use engine::{
     EngineKind, OtherDevice, ReplayControl, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource,
     ReplayStep,
 };
-use host::{CpuList, HostError};
+use host::{CpuList, DevicePlace, HostError};
 use packet::FRAME_LEN_MAX;
 use replay::{Fates, OutputPort, TargetKind, queue_of};
 use std::sync::Arc;
@@ -80,17 +79,17 @@ impl ReplaySource for PlayerSource {
 pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let act = || format!("replay on {}", args.device);
     refuse_if_late(args.start_at, act)?;
-    let find = |name: &str, netns: Option<&str>| {
-        let netns = netns.or(args.netns.as_deref());
-        let device = TxDevice::find(netns, name).map_err(|why| Failure::host(act(), why))?;
+    let find = |place: DevicePlace| {
+        let device =
+            TxDevice::find(place.netns.as_deref(), &place.device).map_err(|why| Failure::host(act(), why))?;
         if !args.allow_default_route {
             device.spare_default_route()?;
         }
         Ok::<TxDevice, Failure>(device)
     };
-    let device = find(&args.device, None)?;
-    let other = args.other.as_deref().map(split_netns);
-    let other = other.map(|(name, netns)| find(name, netns)).transpose()?;
+    let place = |text: &String| DevicePlace::of(text, args.netns.as_deref());
+    let device = find(DevicePlace { device: args.device.clone(), netns: args.netns.clone() })?;
+    let other = args.other.as_ref().map(place).map(find).transpose()?;
     let engine = args.engine.map(EngineKind::from);
     let kind = target::kind_of(&device.link)?;
     let len_max = match engine {
@@ -132,7 +131,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     };
     let labels = DeviceLabels::new(&args.device, args.netns.as_deref());
     let _counted = count_in(sources::replay(Arc::clone(&counts), labels));
-    let verifier = args.verify.as_deref().map(|verify| Verifier::start(verify, queues, stop)).transpose()?;
+    let verifier =
+        args.verify.as_ref().map(|verify| Verifier::start(place(verify), queues, stop)).transpose()?;
     let comparison = verifier.as_ref().map(Verifier::comparison);
     let mut source = PlayerSource { player, queues, comparison, failure: None };
     let run = || engine::replay(&device.netns, &request, &mut source, &stop.flag());
@@ -227,6 +227,8 @@ fn sum_up(
         netns: args.netns.clone(),
         files: super::file_names(args),
         end,
+        asked_count: args.frames_max(),
+        is_endless: args.is_endless(),
         fates: Fates {
             sent: result.burst.sent,
             errors: errors.total(),

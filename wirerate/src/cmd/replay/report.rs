@@ -100,6 +100,12 @@ pub struct ReplayReport {
     pub is_dry_run: bool,
     /// Why it ended.
     pub end: ReplayEnd,
+    /// Frames that it was to send at most.
+    #[serde(skip)]
+    pub asked_count: Option<u64>,
+    /// True for a run that only a signal ends.
+    #[serde(skip)]
+    pub is_endless: bool,
     /// Complete loops over the files.
     pub loops: u64,
     /// Packets read in all loops.
@@ -183,7 +189,11 @@ impl ReplayReport {
 
     /// False if the files or the device fell short: exit code 1.
     pub fn is_good(&self) -> bool {
-        let is_whole = !matches!(self.end, ReplayEnd::Failed | ReplayEnd::Packet);
+        let is_whole = match self.end {
+            ReplayEnd::Done => true,
+            ReplayEnd::Stopped => self.is_endless,
+            ReplayEnd::Failed | ReplayEnd::Packet => false,
+        };
         let is_same = self.verify.as_ref().is_none_or(|verify| verify.counts.is_good());
         is_whole && is_same && !self.fates.fell_short() && self.troubles.is_empty()
     }
@@ -200,7 +210,13 @@ impl ReplayReport {
         };
         let end = match self.end {
             ReplayEnd::Done => "",
-            ReplayEnd::Stopped => ", stopped",
+            ReplayEnd::Stopped => match self.asked_count {
+                Some(count) => {
+                    &format!(", stopped after {} of {}", human_count(self.fates.sent), human_count(count))
+                }
+                None if self.is_endless => ", stopped",
+                None => ", stopped before its end",
+            },
             ReplayEnd::Packet => ", ended by a packet",
             ReplayEnd::Failed => ", then it failed",
         };
@@ -289,6 +305,27 @@ mod tests {
         let report = sent.with_files(FileReport { fates, ..FileReport::default() });
         assert_eq!((report.read, report.fates.after_end), (31, 10));
         assert!(!report.is_good());
+    }
+
+    /// A replay that Ctrl-C ended in the middle of its file had exit code 0.
+    #[test]
+    fn a_run_that_was_stopped_before_its_end_is_not_good() {
+        let report = |is_endless, asked_count| ReplayReport {
+            end: ReplayEnd::Stopped,
+            is_endless,
+            asked_count,
+            fates: Fates { sent: 992, ..Fates::default() },
+            ..ReplayReport::default()
+        };
+        for (is_endless, asked_count, end) in [
+            (false, None, ", stopped before its end"),
+            (true, None, ", stopped"),
+            (false, Some(100_000), ", stopped after 992 of 100,000"),
+        ] {
+            let report = report(is_endless, asked_count);
+            assert_eq!(report.is_good(), is_endless);
+            assert!(report.headline().ends_with(end), "{}", report.headline());
+        }
     }
 
     #[test]

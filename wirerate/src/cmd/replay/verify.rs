@@ -4,12 +4,11 @@
 //! digests to the [`Comparison`], which the source of the frames fills.
 
 use crate::cmd::measure::Drain;
-use crate::cmd::search::split_netns;
 use crate::outcome::{Failure, Refused};
 use crate::stop::{BlockedSignals, Stop};
 use crate::units::Table;
 use capture::{ClockMode, Mode, Options, Output, SNAPLEN_WHOLE, Session};
-use host::Netns;
+use host::{DevicePlace, Netns};
 use pcapng::Block;
 use replay::{Comparison, ComparisonResult};
 use serde::Serialize;
@@ -108,15 +107,16 @@ impl VerifyReport {
 }
 
 impl Verifier {
-    /// Receives on a device, `DEV` or `DEV@NETNS`, from now on. Frames leave by `queues` queues.
+    /// Receives on a device from now on. Frames leave by `queues` queues.
     ///
     /// # Errors
     /// Refused by the host or the device.
-    pub fn start(device: &str, queues: u16, stop: &Stop) -> Result<Self, Failure> {
-        let (device, netns) = split_netns(device);
+    pub fn start(place: DevicePlace, queues: u16, stop: &Stop) -> Result<Self, Failure> {
+        let DevicePlace { device, netns } = place;
         let act = || format!("receive on {device}");
         let (from, to) = pipe().refused(act())?;
-        let namespace = netns.map(Netns::named).transpose().map_err(|why| Failure::host(act(), why))?;
+        let namespace =
+            netns.as_deref().map(Netns::named).transpose().map_err(|why| Failure::host(act(), why))?;
         let options = Options {
             netns: namespace,
             mode: Mode::Drop,
@@ -125,7 +125,7 @@ impl Verifier {
             snaplen: SNAPLEN_WHOLE,
             output: Output::Stream { name: "the comparison".to_owned(), to: Box::new(to) },
             interrupted: stop.flag(),
-            ..Options::new(device)
+            ..Options::new(&device)
         };
         // Signals go to the thread that sends.
         let _blocked = BlockedSignals::begin();
@@ -137,7 +137,6 @@ impl Verifier {
         let compared = shared.clone();
         let reader = thread::Builder::new().name("replay-verify".to_owned());
         let reader = reader.spawn(move || compare(from, &compared)).refused(act())?;
-        let (device, netns) = (device.to_owned(), netns.map(str::to_owned));
         Ok(Self { device, netns, session, reader, shared })
     }
 

@@ -37,7 +37,7 @@ pub fn watched<R>(
 ) -> Result<(R, RunWatch), Failure> {
     let rows = (args.every_second || args.csv).then(|| RowFormat::of(args.json, args.csv));
     let view = View {
-        progress: !args.json && rows.is_none(),
+        progress: !(args.json || args.quiet) && rows.is_none(),
         rows,
         are_events: events::are_followed(),
         ..View::default()

@@ -1,7 +1,7 @@
 //! The arguments of `wirerate rfc2544`.
 
 use crate::cmd::search::{FrameSize, PathArgs};
-use crate::units::Pps;
+use crate::units::{Nanos, Pps};
 use search::{BILLION, Method};
 
 /// Arguments of `wirerate rfc2544`.
@@ -31,6 +31,9 @@ pub struct Args {
     /// Throughput of the one frame size from an earlier run, instead of a search for it
     #[arg(long, value_name = "PPS")]
     pub throughput: Option<Pps>,
+    /// Time after which the tests end with the results so far, such as 1h30m
+    #[arg(short = 't', long, value_name = "TIME")]
+    pub budget: Option<Nanos>,
     /// Short trials and few repeats: minutes instead of hours
     #[arg(long)]
     pub quick: bool,

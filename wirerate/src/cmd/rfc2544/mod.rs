@@ -27,7 +27,7 @@ use search::{
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     check(args)?;
     let start_ns = time_of_day_ns();
-    let mut runner = TrialRunner::new(&args.path, stop)?;
+    let mut runner = TrialRunner::new(&args.path, stop)?.with_budget(args.budget);
     let mut record = Rfc2544Record { provenance: Provenance::default(), sizes: Vec::new() };
     let mut is_complete = true;
     for size in sizes(args) {
@@ -38,7 +38,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         let mut tests = SizeTests { args, tester, runner: &mut runner, record: SizeRecord::default() };
         is_complete &= tests.run()?;
         record.sizes.push(tests.record);
-        if stop.is_set() {
+        if runner.is_over() {
             break;
         }
     }

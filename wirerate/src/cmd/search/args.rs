@@ -1,7 +1,7 @@
 //! The arguments of `wirerate search`.
 
 use super::frame_size::FrameSize;
-use crate::units::{Count, Nanos, Pps};
+use crate::units::{Count, Nanos, Pps, percentage};
 use search::{BILLION, Method};
 use std::path::PathBuf;
 
@@ -14,6 +14,9 @@ pub struct PathArgs {
     /// The device to receive on
     #[arg(long, value_name = "DEV[@NETNS]")]
     pub rx: String,
+    /// Network namespace of devices that are named without one
+    #[arg(long, value_name = "NETNS")]
+    pub netns: Option<String>,
     /// Highest load [default: the rate of the medium, or 20M]
     #[arg(long, value_name = "PPS")]
     pub max_pps: Option<Pps>,
@@ -28,8 +31,11 @@ pub struct PathArgs {
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
     /// Print each trial and the result as lines of JSON, for `wirerate report` (docs/json.md)
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     pub json: bool,
+    /// Print no progress and no notes, only errors and the results
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Options of `wirerate send` for the frames
     #[arg(last = true, value_name = "SEND OPTIONS")]
     pub send: Vec<String>,
@@ -65,7 +71,7 @@ pub struct Args {
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     pub threads: Vec<u32>,
     /// Time after which each search ends with the bounds so far, such as 5m
-    #[arg(long, value_name = "TIME")]
+    #[arg(short = 't', long, value_name = "TIME")]
     pub budget: Option<Nanos>,
 }
 
@@ -84,17 +90,16 @@ fn method(text: &str) -> Result<MethodName, String> {
 
 /// `0`, `0.005` or `0.5%`, exactly.
 fn loss_ratio(text: &str) -> Result<LossRatio, String> {
-    let (number, scale) = text.strip_suffix('%').map_or((text, BILLION), |number| (number, BILLION / 100));
-    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    if let Some(ppb) = percentage(text).filter(|ppb| *ppb < BILLION) {
+        return Ok(LossRatio(ppb));
+    }
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
     let error = || "is not a ratio below 1, such as 0, 0.005 or 0.5%".to_owned();
-    if whole.is_empty() || whole.len() > 3 || part.len() > 9 || !is_number(whole) || !is_number(part) {
+    if whole != "0" || part.len() > 9 || !is_number(part) {
         return Err(error());
     }
-    let whole: u64 = whole.parse().map_err(|_| error())?;
-    let parts: u64 = format!("{part:0<9}").parse().map_err(|_| error())?;
-    let ppb = whole * scale + parts * scale / BILLION;
-    (ppb < BILLION).then_some(LossRatio(ppb)).ok_or_else(error)
+    format!("{part:0<9}").parse().map(LossRatio).map_err(|_| error())
 }
 
 #[cfg(test)]
@@ -107,7 +112,7 @@ mod tests {
         assert_eq!(loss_ratio("0.5%"), Ok(LossRatio(5_000_000)));
         assert_eq!(loss_ratio("0.005"), Ok(LossRatio(5_000_000)));
         assert_eq!(loss_ratio("0.0000001"), Ok(LossRatio(100)));
-        for wrong in ["", "%", "1", "100%", "-1", "1e-3", "0.5 %", ".5"] {
+        for wrong in ["", "%", "1", "100%", "-1", "1e-3", ".5"] {
             assert!(loss_ratio(wrong).is_err(), "{wrong}");
         }
     }

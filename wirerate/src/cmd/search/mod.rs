@@ -14,7 +14,7 @@ pub use frame_size::FrameSize;
 pub(crate) use frame_size::RFC2544_SIZES;
 pub(crate) use report::{deviations, shape_text};
 pub(crate) use runner::{TrialRunner, json_line};
-pub(crate) use tester::{Tester, split_netns};
+pub(crate) use tester::Tester;
 pub(crate) use traffic::Traffic;
 
 use crate::out;

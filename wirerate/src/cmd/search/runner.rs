@@ -9,8 +9,10 @@ use crate::events;
 use crate::out;
 use crate::outcome::Failure;
 use crate::stop::Stop;
+use crate::units::Nanos;
 use search::record::{ResultLine, TrafficShape, TrialRecord};
 use search::{GoalResult, Procedure};
+use std::time::{Duration, Instant};
 
 /// The trials of one command, for one frame size, number of flows and so on after the other.
 pub(crate) struct TrialRunner<'a> {
@@ -18,6 +20,8 @@ pub(crate) struct TrialRunner<'a> {
     stop: &'a Stop,
     journal: Option<Journal>,
     number: u64,
+    /// No trial begins after this time.
+    end: Option<Instant>,
 }
 
 impl<'a> TrialRunner<'a> {
@@ -27,7 +31,17 @@ impl<'a> TrialRunner<'a> {
     /// The folder of `--resume`.
     pub(crate) fn new(args: &'a PathArgs, stop: &'a Stop) -> Result<Self, Failure> {
         let journal = args.resume.as_deref().map(Journal::open).transpose()?;
-        Ok(Self { args, stop, journal, number: 0 })
+        Ok(Self { args, stop, journal, number: 0, end: None })
+    }
+
+    /// Begins no trial once `budget` is over; `None` for no limit.
+    pub(crate) fn with_budget(self, budget: Option<Nanos>) -> Self {
+        Self { end: budget.map(|budget| Instant::now() + Duration::from_nanos(budget.0)), ..self }
+    }
+
+    /// True if no further trial begins: the command was stopped, or its budget is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop.is_set() || self.end.is_some_and(|end| Instant::now() >= end)
     }
 
     /// The tester for this traffic.
@@ -38,8 +52,8 @@ impl<'a> TrialRunner<'a> {
         Tester::new(self.args, traffic)
     }
 
-    /// Runs trials until the procedure has its answer or the command is stopped. Returns true in
-    /// the first case.
+    /// Runs trials until the procedure has its answer, the command is stopped or its budget is
+    /// over. Returns true in the first case.
     ///
     /// # Errors
     /// What the host refused.
@@ -51,7 +65,7 @@ impl<'a> TrialRunner<'a> {
     ) -> Result<bool, Failure> {
         let shape = tester.shape();
         while let Some(request) = procedure.next_trial() {
-            if self.stop.is_set() {
+            if self.is_over() {
                 return Ok(false);
             }
             let earlier = self.journal.as_mut().map(|journal| journal.take(&shape, &request)).transpose()?;
@@ -91,7 +105,7 @@ impl<'a> TrialRunner<'a> {
         events::add(|| line.clone());
         if self.args.json {
             out::text(&line)?;
-        } else {
+        } else if !self.args.quiet {
             let left_ns = procedure.time_left_ns();
             eprintln!("{}", report::trial_line(self.number, shape, trial, results, left_ns));
         }

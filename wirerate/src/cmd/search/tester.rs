@@ -11,7 +11,7 @@ use crate::units::{Count, CpuSequence, Nanos, Pps};
 use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
 use clap::{Args as _, FromArgMatches};
 use engine::Ramp;
-use host::{CpuTicks, Link, LinkCounters, Machine, Netns, Stack};
+use host::{CpuTicks, DevicePlace, Link, LinkCounters, Machine, Netns, Stack};
 use measure::{Latency, MeterOptions, first_number};
 use packet::{Config, SignatureLevel, wire_len};
 use search::record::{Provenance, TrafficShape};
@@ -51,16 +51,11 @@ struct TestedPath {
     speed_bps: Option<u64>,
 }
 
-/// The name and the namespace of `DEV[@NETNS]`.
-pub(crate) fn split_netns(device: &str) -> (&str, Option<&str>) {
-    device.split_once('@').map_or((device, None), |(name, netns)| (name, Some(netns)))
-}
-
 impl TestedPath {
-    /// Finds the devices, which are named `DEV[@NETNS]`, and reads send's options.
-    fn new(tx: &str, rx: &str, options: &[String]) -> Result<Self, Failure> {
-        let (tx, tx_netns) = split_netns(tx);
-        let (rx, rx_netns) = split_netns(rx);
+    /// Finds the devices, and reads send's options.
+    fn new(tx: &DevicePlace, rx: &DevicePlace, options: &[String]) -> Result<Self, Failure> {
+        let (tx, tx_netns) = (&tx.device[..], tx.netns.as_deref());
+        let (rx, rx_netns) = (&rx.device[..], rx.netns.as_deref());
         let mut send = send_args(tx, options)?;
         send.netns = tx_netns.map(str::to_owned);
         send.quiet = true;
@@ -131,13 +126,14 @@ impl Tester {
     pub(super) fn new(args: &PathArgs, traffic: Traffic) -> Result<Self, Failure> {
         let own = traffic.send_options()?;
         let with_own = |options: Vec<String>| options.into_iter().chain(own.clone()).collect::<Vec<_>>();
-        let mut directions = vec![TestedPath::new(&args.tx, &args.rx, &with_own(args.send.clone()))?];
+        let [tx, rx] = [&args.tx, &args.rx].map(|device| DevicePlace::of(device, args.netns.as_deref()));
+        let mut directions = vec![TestedPath::new(&tx, &rx, &with_own(args.send.clone()))?];
         if let Some(options) = &args.bidirectional {
             let options = with_own(options.split_whitespace().map(str::to_owned).collect());
-            directions.push(TestedPath::new(&args.rx, &args.tx, &options)?);
+            directions.push(TestedPath::new(&rx, &tx, &options)?);
             part_cpus(&mut directions)?;
         }
-        let facts = [("kernel", Machine::read().kernel), ("tx", args.tx.clone()), ("rx", args.rx.clone())];
+        let facts = [("kernel", Machine::read().kernel), ("tx", tx.to_string()), ("rx", rx.to_string())];
         let lens: Vec<Option<u64>> = directions.iter().map(|direction| direction.wire_len).collect();
         if lens.windows(2).any(|pair| pair[0] != pair[1]) {
             let why = "their frames have different sizes";

@@ -166,7 +166,7 @@ pub struct Args {
     /// The runs, for a command that sends as a part of its work
     #[arg(skip)]
     pub started: StartedRuns,
-    /// The device to send on
+    /// The device to send on: DEV, or DEV@NETNS in another network namespace
     #[arg(value_name = "DEV")]
     pub device: String,
 
@@ -373,7 +373,7 @@ pub struct Args {
     /// CPUs to send from, one thread per CPU, such as 0,2-3
     #[arg(long, value_name = "LIST", group = "workers", help_heading = "Run")]
     pub cpus: Option<CpuSequence>,
-    /// Network namespace of the device
+    /// Network namespace of a device that is named without one
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub netns: Option<String>,
     /// Frames per batch, 1 to 256 [default: set by the engine]
@@ -424,7 +424,7 @@ pub struct Args {
     /// Show in the report how the gaps between frames are distributed
     #[arg(long, help_heading = "Output")]
     pub histogram: bool,
-    /// Print errors only: no progress, and no report unless --json or --csv asks for one
+    /// Print no progress and no notes, only errors and the report
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
     /// Send UDP, as always (iperf3)

@@ -54,13 +54,13 @@ impl TxDevice {
         Ok(Self { netns, netns_name: None, stack, link, facts })
     }
 
-    /// Rejects the device that carries the default route: a flood there cuts off the host.
+    /// Rejects the device that carries the default route of the host: a flood there cuts it off.
     ///
     /// # Errors
     /// Refused, with the option that allows it.
     pub fn spare_default_route(&self) -> Result<(), Failure> {
         let act = || format!("send on {}", self.link.name);
-        match self.stack.carries_default_route(&self.link) {
+        match self.stack.carries_default_route_of_host(&self.link) {
             Ok(false) => Ok(()),
             Ok(true) => Err(Failure::refused(
                 act(),

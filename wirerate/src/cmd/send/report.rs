@@ -163,6 +163,10 @@ pub struct Report {
     pub next_hop: Option<NextHopMac>,
     /// Why it ended.
     pub end: EndReason,
+    /// Frames that it was to send; `None` for no limit.
+    pub asked_count: Option<u64>,
+    /// Time that it was to send for, in nanoseconds; `None` for no limit.
+    pub asked_duration_ns: Option<u64>,
     /// Frames that the engine tried to send; always `sent` + `errors`.
     pub offered: u64,
     /// Frames that the driver accepted.
@@ -242,11 +246,24 @@ impl Report {
         out::json_line(SCHEMA, self)
     }
 
+    /// True if it was stopped before the end that it was given.
+    pub fn is_unfinished(&self) -> bool {
+        self.end == EndReason::Stopped && (self.asked_count.is_some() || self.asked_duration_ns.is_some())
+    }
+
     fn headline(&self) -> String {
         let end = match self.end {
             EndReason::Count => "",
             EndReason::Duration => "",
-            EndReason::Stopped => ", stopped",
+            EndReason::Stopped => match (self.asked_count, self.asked_duration_ns) {
+                (Some(count), _) => {
+                    &format!(", stopped after {} of {}", human_count(self.sent), human_count(count))
+                }
+                (None, Some(ns)) => {
+                    &format!(", stopped after {} of {}", human_duration(self.duration_ns), human_duration(ns))
+                }
+                (None, None) => ", stopped",
+            },
             EndReason::DeviceGone => ", then the device went away",
             EndReason::Failed => ", then it failed",
         };
@@ -401,6 +418,10 @@ pub struct RunInfo {
     pub notes: Vec<String>,
     /// The streams, one per worker result; empty for a run of one.
     pub streams: Vec<StreamInfo>,
+    /// Frames to send; 0 for no limit.
+    pub count: u64,
+    /// Time to send for; 0 for no limit.
+    pub duration_ns: u64,
 }
 
 /// Adds up the results of the workers. `cpus_busy` is the CPU time that the process used, in CPUs;
@@ -431,6 +452,8 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
         start: info.start_at.map(|start_at| StartReport::new(start_at, first_late_ns)),
         next_hop: info.next_hop,
         end: end(done),
+        asked_count: Some(info.count).filter(|count| *count > 0),
+        asked_duration_ns: Some(info.duration_ns).filter(|ns| *ns > 0),
         offered: total.offered(),
         sent: total.sent,
         errors: total.errors.total(),
@@ -620,6 +643,8 @@ mod tests {
             start: None,
             next_hop: None,
             end: EndReason::Count,
+            asked_count: Some(10_000_000),
+            asked_duration_ns: None,
             offered: 10_000_000,
             sent: 10_000_000,
             errors: 0,
@@ -661,6 +686,7 @@ mod tests {
                 mac: packet::MacAddr([2, 0, 0, 0, 0, 2]),
             }),
             end: EndReason::Stopped,
+            asked_count: Some(2_000_000),
             offered: 1_000_000,
             sent: 999_000,
             errors: 1_000,
@@ -744,6 +770,8 @@ mod tests {
             seed: 1,
             notes: Vec::new(),
             streams: Vec::new(),
+            count: 0,
+            duration_ns: 0,
         }
     }
 

@@ -12,7 +12,6 @@ use super::report::{self, EndReason, Report, RunInfo};
 use super::split::shares;
 use super::watch::{View, Watch};
 use super::workers::{SentTotals, WorkerSet};
-use crate::events;
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::outcome::{Failure, Outcome};
@@ -107,7 +106,6 @@ pub fn drive(
     device: &TxDevice,
     requests: Vec<(u32, Request)>,
     info: RunInfo,
-    count: u64,
     stop: &Stop,
     view: View,
 ) -> Result<(Report, Option<EngineError>), Failure> {
@@ -121,7 +119,7 @@ pub fn drive(
     let _counted = count_in(sources::send(labels, workers.sources()));
     let control = Arc::new(workers.control(limits));
     let offered = run_control::offer(Arc::<SendControl>::clone(&control));
-    let mut watch = Watch::new(view, count);
+    let mut watch = Watch::new(view, info.count);
     let done = workers.finish(stop, |totals| {
         if !watch.see(totals, Instant::now()) {
             stop.set();
@@ -222,18 +220,15 @@ pub fn conclude(
 /// When standard output is closed.
 pub fn print(args: &Args, report: &Report) -> Result<(), Failure> {
     let text = if args.histogram { report.to_string() + &report.histogram() } else { report.to_string() };
-    if args.quiet && !args.json {
-        events::add_report(&report.json_line(), &text);
-        return Ok(());
-    }
     Ok(print_report(RowFormat::of(args.json, args.csv && !args.json), &report.json_line(), &text)?)
 }
 
 /// A full ring is normal for a fast sender with a slow driver. All other errors are failures, and
-/// so is a rate that was not reached.
+/// so are a rate that was not reached and a run that was stopped before its count or time.
 fn is_good(report: &Report) -> bool {
     let trouble = report.error_causes.iter().any(|cause| cause.cause != "ring_full");
-    !trouble && !report.rate_missed && !matches!(report.end, EndReason::Failed | EndReason::DeviceGone)
+    let is_short = report.rate_missed || report.is_unfinished();
+    !trouble && !is_short && !matches!(report.end, EndReason::Failed | EndReason::DeviceGone)
 }
 
 /// The CPUs to send from: those of `--cpus`, or as many as `--threads` near the device.
@@ -343,8 +338,7 @@ impl<'a> Job<'a> {
     pub fn run(mut self, stop: &Stop, view: View) -> Result<(Report, Option<EngineError>), Failure> {
         let seed = self.config.seed.unwrap_or_else(super::fresh_seed);
         let requests = self.requests(seed)?;
-        let (device, count) = (self.device, self.config.count);
-        drive(device, requests, self.info(seed, time_of_day_ns()), count, stop, view)
+        drive(self.device, requests, self.info(seed, time_of_day_ns()), stop, view)
     }
 
     fn info(self, seed: u64, time_ns: u64) -> RunInfo {
@@ -360,6 +354,8 @@ impl<'a> Job<'a> {
             seed,
             notes: notes(&self.config, self.packets.as_ref()),
             streams: Vec::new(),
+            count: self.config.count,
+            duration_ns: self.duration_ns,
         }
     }
 

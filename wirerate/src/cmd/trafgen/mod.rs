@@ -11,6 +11,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::{out, units};
 use frames::{DeviceAddresses, Expander, FrameSpec, PacketOrder};
+use host::DevicePlace;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -78,7 +79,7 @@ pub struct Args {
     /// Link type of the file is IEEE 802.11 with radiotap
     #[arg(short = 'R', long)]
     pub rfraw: bool,
-    /// Network namespace of the device
+    /// Network namespace of a device that is named without one
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
     /// Method to send frames: xdp, skb, af_packet or af_xdp [default: the first that works]
@@ -175,7 +176,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let seed = args.seed.unwrap_or_else(random_seed);
     let order = if args.rand { PacketOrder::Random } else { PacketOrder::RoundRobin };
     if let Some(name) = device_name {
-        let device = device::find(args, &name)?;
+        let place = DevicePlace::of(&name, args.netns.as_deref());
+        let args = &Args { netns: place.netns.clone(), ..args.clone() };
+        let device = device::find(args, &place.device)?;
         let specs = input::packets(args, seed, addresses(&device.facts))?;
         if args.verbose {
             out::text(&describe(&specs))?;

@@ -359,6 +359,7 @@ impl StreamSet {
     /// # Errors
     /// Refused by the host or the device before the first frame.
     pub fn transmit(self, args: &Args, stop: &Stop) -> Result<(Report, Option<EngineError>), Failure> {
+        let times = || self.requests.iter().map(|(_, request)| request.limits.duration_ns);
         let info = RunInfo {
             device: self.device.link.name.clone(),
             netns: args.netns.clone(),
@@ -371,8 +372,10 @@ impl StreamSet {
             seed: self.seed,
             notes: self.streams.iter().filter_map(Stream::note).collect(),
             streams: self.streams.iter().map(Stream::info).collect(),
+            count: count(&self.streams),
+            duration_ns: times().max().filter(|_| times().all(|ns| ns > 0)).unwrap_or(0),
         };
-        drive(&self.device, self.requests, info, count(&self.streams), stop, View::of(args))
+        drive(&self.device, self.requests, info, stop, View::of(args))
     }
 }
 
