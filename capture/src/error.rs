@@ -157,6 +157,14 @@ impl CaptureError {
             Self::Create { name, source } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some(format!("another directory: `ls -ld $(dirname {name})` shows who may write there"))
             }
+            Self::Write { name, source, .. }
+                if source.kind() == io::ErrorKind::StorageFull && !Path::new(name).exists() =>
+            {
+                Some(
+                    "`df -h` for the space of each file system; --count 1000 writes the first frames only"
+                        .to_owned(),
+                )
+            }
             Self::Write { name, source, .. } if source.kind() == io::ErrorKind::StorageFull => Some(format!(
                 "`df -h {name}` for the space there; --rotate-size 100MB --files 10 keeps the newest files only"
             )),

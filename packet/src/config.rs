@@ -7,6 +7,9 @@ use crate::wire::{ETHERNET_LEN, IPV4_LEN, IPV6_LEN, TAG_LEN, UDP_LEN};
 use crate::{MacAddr, SignatureSetting};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// EtherType of a VLAN tag (IEEE 802.1Q).
+const ETHERTYPE_VLAN: u16 = 0x8100;
+
 /// `delay_ns` of a device that never sends (pktgen: `delay 2147483647`).
 pub const NEVER_NS: u64 = u64::MAX;
 
@@ -142,12 +145,16 @@ pub struct Config {
     pub mpls: Vec<u32>,
     /// VLAN id 0 to 4095, `None` for untagged.
     pub vlan_id: Option<u16>,
+    /// EtherType of the VLAN tag; pktgen's is 0x8100.
+    pub vlan_type: u16,
     /// VLAN priority 0 to 7.
     pub vlan_p: u8,
     /// VLAN drop eligible bit.
     pub vlan_cfi: u8,
     /// Outer VLAN id 0 to 4095, `None` for no outer tag.
     pub svlan_id: Option<u16>,
+    /// EtherType of the outer VLAN tag; pktgen's is 0x8100, that of IEEE 802.1ad is 0x88a8.
+    pub svlan_type: u16,
     /// Outer VLAN priority 0 to 7.
     pub svlan_p: u8,
     /// Outer VLAN drop eligible bit.
@@ -258,9 +265,11 @@ impl Default for Config {
             udp_dst_max: 9,
             mpls: Vec::new(),
             vlan_id: None,
+            vlan_type: ETHERTYPE_VLAN,
             vlan_p: 0,
             vlan_cfi: 0,
             svlan_id: None,
+            svlan_type: ETHERTYPE_VLAN,
             svlan_p: 0,
             svlan_cfi: 0,
             tos: 0,

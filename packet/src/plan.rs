@@ -22,7 +22,6 @@ pub const IMIX_ENTRIES_MAX: usize = 20;
 pub const FLOWS_MAX: u32 = 65_536;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_MPLS: u16 = 0x8847;
 const HOP_LIMIT: u8 = 32;
@@ -543,11 +542,13 @@ fn template(config: &Config, is_ipv6: bool) -> (Vec<u8>, Layout) {
         layout.mpls = bytes.len();
         bytes.extend(label_stack(&config.mpls));
     } else {
-        // Both tags are 0x8100, the outer one too, as pktgen sends them.
-        let tags = [(&mut layout.svlan, config.svlan_id), (&mut layout.vlan, config.vlan_id)];
-        for (place, id) in tags {
+        let tags = [
+            (&mut layout.svlan, config.svlan_id, config.svlan_type),
+            (&mut layout.vlan, config.vlan_id, config.vlan_type),
+        ];
+        for (place, id, ethertype) in tags {
             if let Some(id) = id {
-                bytes.extend(ETHERTYPE_VLAN.to_be_bytes());
+                bytes.extend(ethertype.to_be_bytes());
                 *place = bytes.len();
                 bytes.extend(id.to_be_bytes());
             }

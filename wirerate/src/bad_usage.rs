@@ -3,6 +3,7 @@
 use crate::cmd::completions::{device_of, named_netns};
 use crate::habits;
 use crate::outcome::Failure;
+use crate::path_words;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -84,10 +85,10 @@ fn with_device(advice: &str, args: &[OsString]) -> String {
     format!("{first} {device}{netns}{rest}")
 }
 
-/// The answer to options of `send`, or devices, where they cannot stand: `measure`, `search` and
-/// `rfc2544` have options for their devices, and those of `send` behind `--`.
+/// The answer to devices without an option: `measure`, `search` and `rfc2544` have options for
+/// them.
 fn of_a_path(command: &str, word: &str, args: &[OsString]) -> Option<Failure> {
-    if !["measure", "search", "rfc2544"].contains(&command) {
+    if !path_words::COMMANDS.contains(&command) {
         return None;
     }
     let words = words(args);
@@ -95,20 +96,10 @@ fn of_a_path(command: &str, word: &str, args: &[OsString]) -> Option<Failure> {
     if !word.starts_with('-') {
         let rx = words.iter().skip_while(|other| **other != word).nth(1).filter(|rx| !rx.starts_with('-'))?;
         let why = "the devices are named by options";
-        let line = format!("wirerate {command} --tx {word} --rx {rx} -- --dst 198.18.0.2");
+        let line = format!("wirerate {command} --tx {word} --rx {rx} --dst 198.18.0.2");
         return Some(Failure::usage(format!("use {word} with {command}"), why).try_this(line));
     }
-    let name = word.split('=').next().unwrap_or(word);
-    let parser = crate::parser();
-    let is_it = |arg: &clap::Arg| {
-        arg.get_long().is_some_and(|long| format!("--{long}") == name)
-            || arg.get_short().is_some_and(|short| format!("-{short}") == name)
-    };
-    let of_send = parser.find_subcommand("send").is_some_and(|send| send.get_arguments().any(is_it));
-    let at = words.iter().position(|other| *other == word).filter(|_| of_send)?;
-    let line = [&["wirerate"], &words[1..at], &["--"], &words[at..]].concat().join(" ");
-    let why = "options of send follow `--`";
-    Some(Failure::usage(format!("use {word} with {command}"), why).try_this(line))
+    None
 }
 
 fn unknown(error: &clap::Error, command: &str, help: &str, args: &[OsString]) -> Failure {
@@ -213,12 +204,50 @@ fn message(error: &clap::Error) -> String {
     let is_extra = |part: &&str| {
         ["Usage:", "For more information", "  tip:"].iter().any(|start| part.starts_with(start))
     };
-    text.split("\n\n").filter(|part| !is_extra(part)).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+    let text = text.split("\n\n").filter(|part| !is_extra(part)).collect::<Vec<_>>().join("\n");
+    in_plain_words(text.trim_end())
+}
+
+/// The parser's message without words of Rust: `5000 is not in 0..=4095`.
+fn in_plain_words(message: &str) -> String {
+    let range = |text: &str| {
+        let (first, last) = text.split_once("..")?;
+        let (last, is_end_in) = last.strip_prefix('=').map_or((last, false), |last| (last, true));
+        let first = first.parse::<i128>().ok()?;
+        match (last.parse::<i128>(), is_end_in) {
+            (Ok(last), true) => Some(format!("from {first} to {last}")),
+            (Ok(last), false) => Some(format!("from {first} to {}", last - 1)),
+            (Err(_), _) if last.is_empty() => Some(format!("{first} or more")),
+            (Err(_), _) => None,
+        }
+    };
+    let words = message.split(' ').map(|word| range(word).unwrap_or_else(|| word.to_owned()));
+    let text = words.collect::<Vec<_>>().join(" ").replace(" is not in from ", " is not from ");
+    [
+        ("invalid digit found in string", "it is not a whole number"),
+        ("cannot parse integer from empty string", "it is not a whole number"),
+        ("number too large to fit in target type", "the number is too large"),
+    ]
+    .into_iter()
+    .fold(text, |text, (from, to)| text.replace(from, to))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_have_no_words_of_rust() {
+        for (message, plain) in [
+            ("invalid value: 5000 is not in 0..=4095", "invalid value: 5000 is not from 0 to 4095"),
+            ("0 is not in 1..2147483648", "0 is not from 1 to 2147483647"),
+            ("0 is not in 1..", "0 is not in 1 or more"),
+            ("'x': invalid digit found in string", "'x': it is not a whole number"),
+            ("1k..1M/30s and a..b stay", "1k..1M/30s and a..b stay"),
+        ] {
+            assert_eq!(in_plain_words(message), plain);
+        }
+    }
 
     /// `--dscp` was answered with `--udp`, and `--syn` with `--json`.
     #[test]

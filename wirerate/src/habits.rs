@@ -4,6 +4,7 @@
 //! pktgen's scripts. What wirerate cannot do yet is said there as well, so that no error suggests
 //! an option that only looks similar.
 
+use crate::path_words;
 use std::ffi::OsString;
 
 /// The answer to an option that a command does not have.
@@ -204,7 +205,7 @@ pub const HABITS: &[Habit] = &[
         &["nohup wirerate send DEV --dst 198.18.0.2 &"],
     ),
     habit(
-        &["--frame-size", "--pkt-size", "--pkt_size", "--packet-size", "--mtu", "-z"],
+        &["--pkt-size", "--pkt_size", "--packet-size", "--mtu", "-z"],
         OTHER_NAME,
         &["--size 60 (bytes without FCS)"],
     ),
@@ -271,8 +272,8 @@ pub fn answer(command: &str, word: &str) -> Option<&'static Habit> {
 }
 
 /// `args` in wirerate's words: `send -i DEV` is `send DEV`, `send -i 1` (iperf3) a row per second,
-/// `--dry-run 10` is `--dry-run=10`, `COMMAND help` the help of the command, and `timestamp show
-/// DEV` is `timestamp DEV show`.
+/// `--dry-run 10` is `--dry-run=10`, options of `send` follow those of `measure`, `COMMAND help` is
+/// the help of the command, and `timestamp show DEV` is `timestamp DEV show`.
 pub fn translated(args: Vec<OsString>) -> Vec<OsString> {
     let text = |at: usize| args.get(at).and_then(|arg| arg.to_str());
     if args.len() == 3 && text(2) == Some("help") && !matches!(text(1), Some("help" | "exec" | "mgcap")) {
@@ -286,6 +287,9 @@ pub fn translated(args: Vec<OsString>) -> Vec<OsString> {
     }
     if matches!(text(1), Some("replay" | "receive")) {
         return with_device_first(args);
+    }
+    if text(1).is_some_and(|command| path_words::COMMANDS.contains(&command)) {
+        return path_words::sorted(args);
     }
     if text(1) != Some("send") {
         return args;

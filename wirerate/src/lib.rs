@@ -6,7 +6,8 @@
 //! writes the data, [`rows`] prints a line of numbers per second, [`monitor`] serves the counters,
 //! [`tui`] shows them on a full screen, [`web`] on a page, [`events`] holds the rows for programs
 //! that follow a command, [`run_control`] and [`run_orders`] change a run that sends, [`start_at`]
-//! is the time that a run may have to start at.
+//! is the time that a run may have to start at, [`path_words`] sorts the options of commands that
+//! take those of `send` as well.
 #![forbid(unsafe_code)]
 
 pub mod bad_usage;
@@ -17,6 +18,7 @@ pub mod log;
 pub mod monitor;
 pub mod out;
 pub mod outcome;
+pub mod path_words;
 pub mod raw_terminal;
 pub mod rows;
 pub mod run_control;

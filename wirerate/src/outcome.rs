@@ -162,9 +162,22 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)?;
+        f.write_str(&without_os_errors(&self.text))?;
         self.tries.iter().try_for_each(|what| writeln!(f, "  try: {what}"))
     }
+}
+
+/// `text` without the numbers that Rust puts behind errors of the kernel: ` (os error 2)`.
+fn without_os_errors(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.parse::<i32>().is_ok() => plain += rest,
+            _ => plain += &format!(" (os error {part}"),
+        }
+    }
+    plain
 }
 
 impl fmt::Debug for Failure {
@@ -265,6 +278,13 @@ mod tests {
         let denied = text("a/b.pcap", io::ErrorKind::PermissionDenied);
         assert!(denied.ends_with("\n  try: `ls -l a/b.pcap` to see who may read it\n"), "{denied}");
         assert_eq!(text("b", io::ErrorKind::InvalidData).lines().count(), 1);
+    }
+
+    #[test]
+    fn numbers_of_kernel_errors_are_left_out() {
+        let failure = Failure::refused("read x", io::Error::from_raw_os_error(2));
+        assert_eq!(failure.to_string(), "wirerate: cannot read x: No such file or directory\n");
+        assert_eq!(without_os_errors("a (os error b) c (os error 5)"), "a (os error b) c");
     }
 
     #[test]

@@ -79,8 +79,18 @@ fn habits_of_capture_replay_and_measure_are_answered_with_what_was_typed() {
         "replay -i lab0",
         "replay lab0 f.pcap --topspeed",
         "measure lab0 lab1",
-        "measure --tx lab0 --rx lab1 --dst 198.18.0.2 --count 5",
-        "search --tx lab0 --rx lab1 --dst 198.18.0.2",
+        "measure --tx lab0 --rx lab1 --dst nowhere --count 5",
+        "measure --tx lab0 --rx lab1 --no-such-option 5",
+        "search --tx lab0 --rx lab1 --dst 198.18.0.2 --count 5",
+        "search --tx lab0 --pps 5k --rx lab1 --dst 198.18.0.2",
+        "rfc2544 --tx lab0 --rx lab1 --dst 198.18.0.2 -- --rate 1Gbit",
+        "send lab0 --dst 198.18.0.2 --vlan 5000",
+        "send lab0 --dst 198.18.0.2 --vlan 5,6 --svlan 7",
+        "send lab0 --dst 198.18.0.2 --size 60 --frame-size 64",
+        "send lab0 --dst 198.18.0.2 --imix complex",
+        "send lab0 --dst 198.18.0.2 --flows 10 --random sport --sport 1-9",
+        "send lab0 --dst 198.18.0.2 --udp-src 5 --udp-dst 6 --flows 7",
+        "send lab0 --dst 198.18.0.2 --flows 7 --flow-len 3",
         "rfc2544 lab0 lab1",
         "receive lab0 udp port 9",
     ] {
@@ -90,6 +100,25 @@ fn habits_of_capture_replay_and_measure_are_answered_with_what_was_typed() {
         text += &format!("$ wirerate {line}\n{}", said.stderr);
     }
     testkit::golden("habits_others.txt", &text);
+}
+
+/// `measure -t 1`, `-q`, `-J`, `--netns` and options of send before `--` were answered with a line
+/// that had `--` twice.
+#[test]
+fn commands_on_a_path_take_the_options_of_send_anywhere() {
+    for line in [
+        "measure --tx lab0 --rx lab1 --netns no-such-namespace --dst 198.18.0.2 -t 1 -q -J",
+        "measure -c 5 --allow-default-route --tx lab0 --netns no-such-namespace --rx lab1 -- --dst 198.18.0.2",
+        "measure --dst 198.18.0.2 --pps 5k --flows 7 --netns no-such-namespace --tx lab0 --rx lab1",
+        "search --tx lab0 --netns no-such-namespace --rx lab1 --dst 198.18.0.2 --flows 1,2 -t 1m -q -J",
+        "search --tcp --tx lab0 --netns no-such-namespace --rx lab1 --size 60,simple --dst 198.18.0.2",
+        "rfc2544 --dst 198.18.0.2 --tx lab0 --netns no-such-namespace --rx lab1 --sizes 64,1518",
+        "rfc2544 --dst 198.18.0.2 --tx lab0 --netns no-such-namespace --rx lab1 --size 60 -J",
+    ] {
+        let said = wirerate(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(said.status, 3, "{line}: {}", said.stderr);
+        assert!(said.stderr.contains("no network namespace named no-such-namespace"), "{}", said.stderr);
+    }
 }
 
 /// Compares everything `args` makes the program say with the golden file `name`.

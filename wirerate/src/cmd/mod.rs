@@ -70,11 +70,11 @@ wirerate receive eth1 --count 1M --sent 1M --expect lost=0 --expect 'p99<50us'\n
 wirerate receive veth1 --netns lab --duration 10s --flows-out flows.csv";
 
 const MEASURE_HELP: &str = "\
-Put the options of send last, after `--`. The receiver starts first. When all frames are sent, the\n\
+Takes all options of send for the frames. The receiver starts first. When all frames are sent, the\n\
 receiver waits until no more arrive, and both reports are printed.\n\n\
 Examples:\n  \
-wirerate measure --tx eth1 --rx eth2 -- --dst 198.18.0.2 --count 1M --pps 100k\n  \
-wirerate measure --tx veth0 --rx veth1@lab --expect lost=0 -- --dst 198.18.0.2 --count 1M";
+wirerate measure --tx eth1 --rx eth2 --dst 198.18.0.2 --count 1M --pps 100k\n  \
+wirerate measure --tx veth0 --rx veth1@lab --expect lost=0 --dst 198.18.0.2 --count 1M";
 
 const REFLECT_HELP: &str = "\
 Swaps MAC addresses, IP addresses and ports of frames with a signature, and sends them back by XDP.\n\
@@ -82,7 +82,7 @@ The host receives all others. The sender measures round trips on the device that
 one reflector on a path: two would send the frames to and fro.\n\n\
 Examples:\n  \
 wirerate reflect eth2\n  \
-wirerate measure --tx eth1 --rx eth1 -- --dst 198.18.0.2 --count 1M --pps 100k";
+wirerate measure --tx eth1 --rx eth1 --dst 198.18.0.2 --count 1M --pps 100k";
 
 const ANALYZE_HELP: &str = "\
 Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4, xz). The frames are those of `send`\n\

@@ -1,20 +1,31 @@
 //! Small words of their own: a mix of frame lengths with weights, one byte, and the number of an
 //! IPsec association.
 
-use super::BadText;
+use super::{BadText, Interval};
 use std::fmt;
 use std::str::FromStr;
 
-/// Frame lengths in bytes without FCS and their weights, written `60:7,594:4,1514:1`.
+/// Bytes of the frame check sequence.
+const FCS_LEN: u32 = 4;
+/// Shortest frame of Ethernet with FCS; shorter ones are padded on the wire.
+const FRAME_SIZE_MIN: usize = 64;
+/// Weights of named mixes have two decimal places.
+const WEIGHT_SCALE: f64 = 100.0;
+
+/// Frame lengths in bytes without FCS and their weights, written `60:7,590:4,1514:1` or as the name
+/// of a mix of [`otg::MIXES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix(pub Vec<(u32, u64)>);
 
-const MIX: &str = "frame length and weight with a colon, entries with commas, such as 60:7,594:4,1514:1";
+const MIX: &str = "a name (simple, imix, ipsec_imix, ipv6_imix, standard_imix or tcp_imix), or length and weight with a colon, entries with commas, such as 60:7,590:4,1514:1";
 
 impl FromStr for Mix {
     type Err = BadText;
 
     fn from_str(text: &str) -> Result<Self, BadText> {
+        if let Some(mix) = named(text) {
+            return Ok(mix);
+        }
         let mut entries = Vec::new();
         let mut offset = 0;
         for part in text.split(',') {
@@ -22,6 +33,44 @@ impl FromStr for Mix {
             offset += part.len() + 1;
         }
         Ok(Self(entries))
+    }
+}
+
+/// The mix of that name. Frames shorter than the least on Ethernet are as long as that.
+fn named(name: &str) -> Option<Mix> {
+    let (_, sizes) = otg::MIXES.iter().find(|(known, _)| *known == name)?;
+    let is_whole = sizes.iter().all(|(_, weight)| weight.fract() == 0.0);
+    let scale = if is_whole { 1.0 } else { WEIGHT_SCALE };
+    let entry = |(size, weight): &(usize, f64)| {
+        ((*size).max(FRAME_SIZE_MIN) as u32 - FCS_LEN, (weight * scale).round() as u64)
+    };
+    Some(Mix(sizes.iter().map(entry).collect()))
+}
+
+/// A mix whose lengths include the FCS.
+///
+/// # Errors
+/// [`BadText`] for a name, whose lengths are not written, and for lengths of at most 4 bytes.
+pub fn frame_mix(text: &str) -> Result<Mix, BadText> {
+    let bad = |why: &str| BadText::whole(text, why, MIX);
+    if named(text).is_some() {
+        return Err(bad("a name is a value of --imix"));
+    }
+    let Mix(entries) = text.parse()?;
+    let without = |(size, weight): (u32, u64)| Some((size.checked_sub(FCS_LEN)?, weight));
+    let entries: Option<Vec<_>> = entries.into_iter().map(without).collect();
+    entries.map(Mix).ok_or_else(|| bad("a length has no space for the FCS of 4 bytes"))
+}
+
+/// A frame length with FCS, or a range, as the length without.
+///
+/// # Errors
+/// What [`Interval`] rejects, and lengths of at most 4 bytes.
+pub fn frame_size(text: &str) -> Result<Interval<u32>, BadText> {
+    let Interval { first, last } = text.parse::<Interval<u32>>()?;
+    match (first.checked_sub(FCS_LEN), last.checked_sub(FCS_LEN)) {
+        (Some(first), Some(last)) => Ok(Interval { first, last }),
+        _ => Err(BadText::whole(text, "a frame has an FCS of 4 bytes", "such as 64 or 64-1518")),
     }
 }
 
@@ -92,6 +141,20 @@ mod tests {
         assert_eq!(mark("60:7,594,1514:1"), 5..8);
         assert_eq!(mark("60:7,594:0"), 5..10);
         assert_eq!(mark("60:7,"), 5..5);
+    }
+
+    /// The documented example mixed lengths with and without FCS.
+    #[test]
+    fn names_and_lengths_with_fcs_are_converted() {
+        let text = |text: &str| text.parse::<Mix>().unwrap().to_string();
+        assert_eq!(text("simple"), "60:7,590:4,1514:1");
+        assert_eq!(text("imix"), "60:7,566:4,1514:1");
+        assert_eq!(text("standard_imix"), "60:5867,60:200,590:2366,1514:1567");
+        assert_eq!(frame_mix("64:7,594:4,1518:1").unwrap().to_string(), "60:7,590:4,1514:1");
+        assert!(frame_mix("simple").is_err() && frame_mix("3:1").is_err());
+        assert_eq!(frame_size("64"), Ok(Interval { first: 60, last: 60 }));
+        assert_eq!(frame_size("64-1518"), Ok(Interval { first: 60, last: 1514 }));
+        assert!(frame_size("3").is_err() && frame_size("x").is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod bad_text;
 mod interval;
 mod labels;
+mod list;
 mod mix;
 mod percentage;
 mod quantity;
@@ -15,11 +16,13 @@ mod ramp;
 mod start_time;
 mod table;
 mod time_of_day;
+mod vlan;
 
 pub use bad_text::BadText;
 pub use interval::{Addresses, CpuSequence, Interval};
 pub use labels::Labels;
-pub use mix::{Mix, byte, spi};
+pub use list::List;
+pub use mix::{Mix, byte, frame_mix, frame_size, spi};
 pub use percentage::percentage;
 pub use quantity::{BitRate, Count, FrameRate, Nanos, Pps, Size, time_with_unit};
 pub use queues::Queues;
@@ -28,3 +31,4 @@ pub use report::human::{human_bps, human_count, human_duration, human_pps, per_s
 pub use start_time::start_time;
 pub use table::Table;
 pub use time_of_day::{clock_time, time_of_day_ns, utc_time};
+pub use vlan::{VlanId, VlanPriority, VlanType};

@@ -4,6 +4,7 @@ use crate::lab::Scratch;
 use crate::program::{Running, TIME_LIMIT, wirerate, wirerate_run};
 use crate::readers::{frames, packet_count, tshark};
 use crate::{Case, TestResult, case};
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -12,6 +13,7 @@ use std::process::Command;
 pub(crate) const CASES: &[Case] = &[
     case("dry_run::tshark_decodes_every_frame_and_finds_the_checksums_right", &["tshark"], tshark_agrees),
     case("dry_run::ranges_come_in_the_order_of_pktgen", &["tshark"], ranges_in_order),
+    case("dry_run::flows_and_tags_are_exactly_those_asked_for", &["tshark"], flows_and_tags),
     case("dry_run::needs_no_privilege", &["setpriv", "capinfos"], needs_no_privilege),
     case("dry_run::a_seed_repeats_a_run_and_another_does_not", &["editcap"], seed_repeats),
 ];
@@ -29,7 +31,8 @@ fn tshark_agrees() -> TestResult {
         (500, "--dst fd00::2 --src fd00::1 --size 78-1514 --random size"),
         (500, "--dst fd00::/112 --src fd00::1 --vlan 4095"),
         (500, "--dst 198.18.0.2 --imix 60:7,594:4,1514:1"),
-        (500, "--dst 198.18.0.2 --flows 20 --flow-len 3 --tos 0xb8"),
+        (500, "--dst 198.18.0.2-198.18.0.30 --flows 20 --flow-len 3 --tos 0xb8"),
+        (500, "--dst 198.18.0.2 --flows 20 --vlan 5,6 --vlan-prio 3,1"),
     ] {
         let path = scratch.file("dry.pcapng");
         let shown = path.display();
@@ -44,6 +47,48 @@ fn tshark_agrees() -> TestResult {
         assert_eq!(good, expected, "{words}");
         let bad = tshark(&path, "_ws.malformed or ip.checksum.status == Bad", &["frame.number"]);
         assert_eq!(bad, [""; 0], "{words}");
+    }
+    Ok(())
+}
+
+/// `--flows 10000` made one flow, or one per destination, and two tags were 0x8100 twice.
+fn flows_and_tags() -> TestResult {
+    let scratch = Scratch::new();
+    let path = scratch.file("dry.pcapng");
+    let write = |words: &str, count: usize| {
+        let shown = path.display();
+        wirerate_run(&format!("send none {TO} {words} --count {count} --dry-run={count} --write {shown}"))
+            .expect_code(0);
+    };
+    for (words, layer, flows) in [
+        ("--dst 198.18.0.2 --flows 1000", "udp", 1000),
+        ("--dst 198.18.0.0/16 --flows 1000", "udp", 1000),
+        ("--dst 198.18.0.0/24 --src 10.0.0.1-10.0.0.9 --flows 720", "udp", 720),
+        ("--dst 198.18.0.2 --udp-src 1000-1009 --flows 70", "udp", 70),
+        ("--dst 198.18.0.2 --tcp --flows 300", "tcp", 300),
+    ] {
+        write(words, 3000);
+        let ports = [format!("{layer}.srcport"), format!("{layer}.dstport")];
+        let seen = tshark(&path, layer, &["ip.src", "ip.dst", &ports[0], &ports[1]]);
+        assert_eq!(seen.len(), 3000, "{words}");
+        assert_eq!(seen.iter().collect::<HashSet<_>>().len(), flows, "{words}");
+    }
+    for (words, tags) in [
+        ("--vlan 5,6 --vlan-prio 3,1", [0x88, 0xa8, 0x60, 5, 0x81, 0, 0x20, 6]),
+        ("--vlan 5,6 --vlan-type 0x9100,0x88a8", [0x91, 0, 0, 5, 0x88, 0xa8, 0, 6]),
+        ("--vlan 6 --svlan 5", [0x81, 0, 0, 5, 0x81, 0, 0, 6]),
+        ("--vlan 5,6 --tcp", [0x88, 0xa8, 0, 5, 0x81, 0, 0, 6]),
+    ] {
+        write(&format!("--dst 198.18.0.2 {words}"), 3);
+        let mut reader = pcapng::Reader::new(std::io::BufReader::new(fs::File::open(&path)?));
+        let mut count = 0;
+        while let Some(block) = reader.next_block()? {
+            if let pcapng::Block::Packet(packet) = block {
+                assert_eq!(packet.data[12..20], tags, "{words}");
+                count += 1;
+            }
+        }
+        assert_eq!(count, 3, "{words}");
     }
     Ok(())
 }

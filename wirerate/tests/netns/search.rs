@@ -229,7 +229,7 @@ fn a_bucket_on_the_egress_of_a_bridge_lies_between_the_bounds() -> TestResult {
         "limit", "100000",
     ]);
     let said = wirerate_run(&format!(
-        "search --tx {TX_DEV}@{home} --rx back0@{home} --json --method quick --size 1004 --max-pps 14k \
+        "search --tx {TX_DEV}@{home} --rx back0@{home} --json --method quick --frame-sizes 1004 --max-pps 14k \
          --min-pps 9k --budget 60s -- --dst 198.18.0.2 --dst-mac 02:00:00:00:00:99"
     ));
     let (end, trials) = lines_of(&said);
@@ -285,7 +285,7 @@ fn a_sender_that_falls_behind_is_no_loss() -> TestResult {
 fn sizes_count_the_fcs_and_each_has_a_search() -> TestResult {
     let (end, lines) = search_box(
         Faults { lose_every: 1, ..Faults::default() },
-        "--method quick --max-pps 2000 --min-pps 1900 --size 128,imix --budget 10s",
+        "--method quick --max-pps 2000 --min-pps 1900 --frame-sizes 128,imix --budget 10s",
     );
     let searches: Vec<&Value> =
         lines.iter().chain([&end]).filter(|line| line["schema"] == "wirerate.search/1").collect();
@@ -434,10 +434,10 @@ fn recovery_is_that_of_the_box(faulty: &FaultyLab) {
 fn refuses_unknown_options() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let (tx, rx) = (&lab.tx_netns, &lab.rx_netns);
-    let said = wirerate_run(&format!("search --tx {TX_DEV}@{tx} --rx {RX_DEV}@{rx} -- --sizes 64"));
+    let said = wirerate_run(&format!("search --tx {TX_DEV}@{tx} --rx {RX_DEV}@{rx} -- --no-such 64"));
     let said = said.expect_code(2);
     assert!(
-        said.stderr.contains("--sizes") && said.stderr.contains("try: wirerate send --help"),
+        said.stderr.contains("--no-such") && said.stderr.contains("try: wirerate send --help"),
         "{}",
         said.stderr
     );

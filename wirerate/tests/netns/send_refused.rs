@@ -8,6 +8,7 @@ use crate::{Case, TestResult, case};
 
 /// Tests of refusals, and of the address whose MAC frames have.
 pub(crate) const CASES: &[Case] = &[
+    case("send::frames_beyond_the_mtu_are_refused_by_every_engine", &[], too_long),
     case("send::a_device_that_is_down_is_named_before_its_neighbours", &[], down),
     case("send::a_peer_that_is_down_is_named_with_its_namespace", &[], peer_down),
     case("send::an_address_without_route_is_named_and_the_advice_mends_it", &[], no_route),
@@ -42,6 +43,38 @@ fn tries(outcome: &Outcome) -> Vec<String> {
 #[track_caller]
 fn paste(command: &str) {
     run(&["sh", "-c", command]);
+}
+
+/// Frames of 1518 bytes were sent by xdp and skb, and dropped by the first switch.
+fn too_long() -> TestResult {
+    let lab = talkative();
+    for engine in ["xdp", "skb", "af_packet"] {
+        for words in [
+            "--size 1515",
+            "--frame-size 1519",
+            "--tcp --size 1515",
+            "--imix 60:1,1518:1",
+            "--vlan 5 --size 1519",
+        ] {
+            let words = format!("--dst 198.18.0.2 --engine {engine} {words}");
+            let refused = send(&lab, &words).expect_code(3);
+            refused.says(&[
+                "send frames of 15",
+                " with FCS) on tx0: its MTU is 1500, which allows 151",
+                "--allow-long",
+            ]);
+            let set = format!("`ip -n {} link set tx0 mtu 150", lab.tx_netns);
+            assert!(tries(&refused)[0].starts_with(&set), "{}", refused.stderr);
+        }
+        send(&lab, &format!("--dst 198.18.0.2 --engine {engine} --vlan 5 --size 1518")).expect_code(0);
+    }
+    send(&lab, "--dst 198.18.0.2 --engine xdp --size 60-1514 --random size").expect_code(0);
+    send(&lab, "--dst 198.18.0.2 --engine xdp --size 1518 --allow-long").expect_code(0);
+    for (netns, device) in [(&lab.tx_netns, TX_DEV), (&lab.rx_netns, RX_DEV)] {
+        run(&["ip", "-n", netns, "link", "set", device, "mtu", "1600"]);
+    }
+    send(&lab, "--dst 198.18.0.2 --engine xdp --size 1614").expect_code(0);
+    Ok(())
 }
 
 fn down() -> TestResult {

@@ -32,6 +32,8 @@ pub(super) fn turn_back(sender: &mut send::Args, origin: &DeviceFacts) -> Result
         let why = format!("frames of {option} have the addresses of one direction");
         return Err(Failure::usage(act, why).try_this("two runs, one per direction"));
     }
+    // The flows of this direction are those of the other one, turned around.
+    *sender = send::flows::spread(sender)?.into_owned();
     let is_v6 = sender.is_ipv6();
     let own = match origin.v4 {
         Some(own) if !is_v6 => Some(Addresses::V4(Interval::one(own))),

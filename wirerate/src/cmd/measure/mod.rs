@@ -57,14 +57,15 @@ pub struct Args {
     /// Print no progress and no notes, only errors and the reports
     #[arg(short, long)]
     pub quiet: bool,
-    /// Options of send: frames, rate, count, duration
+    /// Options of `wirerate send`: frames, rate, count, duration. They may stand anywhere, without
+    /// `--`
     #[arg(last = true, value_name = "OPTIONS OF SEND")]
     pub send: Vec<OsString>,
 }
 
 /// The options of send, parsed as send parses them.
 #[derive(Debug, Parser)]
-#[command(name = "wirerate measure ... --", disable_help_flag = true)]
+#[command(name = "wirerate measure", disable_help_flag = true, args_override_self = true)]
 struct SendLine {
     #[command(flatten)]
     args: send::Args,
@@ -124,7 +125,7 @@ impl Args {
         let words = [OsString::from("send"), device].into_iter().chain(netns).chain(json).chain(quiet);
         let words: Vec<OsString> = words.chain(self.send.iter().cloned()).collect();
         let line = SendLine::try_parse_from(&words).map_err(|error| {
-            bad_usage::explain(&error, &[OsString::from("wirerate"), OsString::from("send")])
+            bad_usage::explain(&error, &["wirerate", "send", &from.device].map(OsString::from))
         })?;
         Ok(line.args)
     }

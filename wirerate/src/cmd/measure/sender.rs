@@ -161,6 +161,10 @@ fn join(
             .try_this(format!("--threads {STREAMS}")));
     }
     let mut options = options.clone();
+    if sender.flows.is_some() && sender.flow_len.is_none() {
+        // Frames without space for their flow go through the flows in turn.
+        options.counting.meter.flows = flows_per_thread(config);
+    }
     if level == SignatureLevel::Full {
         // Each run has a number of its own, so frames of the run before are told apart.
         (options.counting.meter.run, config.signature.run) = (Some(run), run);

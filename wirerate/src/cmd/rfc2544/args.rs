@@ -1,6 +1,6 @@
 //! The arguments of `wirerate rfc2544`.
 
-use crate::cmd::search::{FrameSize, PathArgs};
+use crate::cmd::search::PathArgs;
 use crate::units::{Nanos, Pps};
 use search::{BILLION, Method};
 
@@ -9,17 +9,14 @@ use search::{BILLION, Method};
 #[command(
     after_help = "For isolated test set-ups only (RFC 6815). Ctrl-C ends it with the results so far.\n\n\
     Examples:\n  \
-    wirerate rfc2544 --tx eth1 --rx eth2 --quick -- --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01\n  \
-    wirerate rfc2544 --tx eth1 --rx eth2 --resume results -- --dst 198.18.0.1\n  \
-    wirerate rfc2544 --tx veth0@a --rx veth1@b --tests throughput,loss --sizes 64,1518 --json > results.jsonl"
+    wirerate rfc2544 --tx eth1 --rx eth2 --quick --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01\n  \
+    wirerate rfc2544 --tx eth1 --rx eth2 --resume results --dst 198.18.0.1\n  \
+    wirerate rfc2544 --tx veth0@a --rx veth1@b --tests throughput,loss --frame-sizes 64,1518 --json > results.jsonl"
 )]
 pub struct Args {
     /// The devices and the frames
     #[command(flatten)]
     pub path: PathArgs,
-    /// Frame sizes with FCS, or imix [default: 64,128,256,512,1024,1280,1518]
-    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
-    pub sizes: Vec<FrameSize>,
     /// Tests to run; those after throughput need its result
     #[arg(
         long,

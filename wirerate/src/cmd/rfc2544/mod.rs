@@ -51,16 +51,19 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 fn check(args: &Args) -> Result<(), Failure> {
     match args.throughput {
         Some(Pps(0)) => Err(Failure::usage("test at --throughput 0", "no frame would be sent")),
-        Some(_) if args.sizes.len() != 1 => {
+        Some(_) if args.path.sizes().len() != 1 => {
             Err(Failure::usage("take --throughput as known", "it is that of one frame size")
-                .try_this("--sizes 64 --throughput PPS"))
+                .try_this("--frame-sizes 64 --throughput PPS"))
         }
         _ => Ok(()),
     }
 }
 
 fn sizes(args: &Args) -> Vec<FrameSize> {
-    if args.sizes.is_empty() { RFC2544_SIZES.map(FrameSize::Bytes).into() } else { args.sizes.clone() }
+    match args.path.sizes() {
+        [] => RFC2544_SIZES.map(FrameSize::Bytes).into(),
+        sizes => sizes.to_vec(),
+    }
 }
 
 /// The tests of one frame size.
@@ -134,7 +137,8 @@ impl SizeTests<'_, '_> {
             return Ok((true, self.tester.max_load_pps()));
         }
         let goals = vec![effort.method.goal(0)];
-        let settings = SearchSettings::new(goals, self.args.path.min_pps.0, self.tester.max_load_pps());
+        let (lowest, highest) = self.args.path.loads(self.tester.max_load_pps())?;
+        let settings = SearchSettings::new(goals, lowest, highest);
         let search = ThroughputSearch::new(settings);
         let mut search = search.map_err(|error| Failure::usage("search for the throughput", error))?;
         let is_done = self.runner.run(&self.tester, &mut search, ThroughputSearch::results)?;

@@ -1,9 +1,13 @@
 //! The arguments of `wirerate search`.
 
 use super::frame_size::FrameSize;
+use crate::outcome::Failure;
 use crate::units::{Count, Nanos, Pps, percentage};
 use search::{BILLION, Method};
 use std::path::PathBuf;
+
+/// The lowest load, in frames per second, unless the highest is near it.
+const MIN_PPS: u64 = 1000;
 
 /// What `wirerate search` and `wirerate rfc2544` have in common.
 #[derive(Clone, Debug, clap::Args)]
@@ -20,13 +24,26 @@ pub struct PathArgs {
     /// Highest load [default: the rate of the medium, or 20M]
     #[arg(long, value_name = "PPS")]
     pub max_pps: Option<Pps>,
-    /// Lowest load
-    #[arg(long, value_name = "PPS", default_value = "1000")]
-    pub min_pps: Pps,
+    /// Lowest load [default: 1000, or a tenth of --max-pps below 10k]
+    #[arg(long, value_name = "PPS")]
+    pub min_pps: Option<Pps>,
     /// Also send from --rx to --tx at once. The value has the options of `wirerate send` for these
     /// frames. Loads and results are sums of both directions, and each direction has half
     #[arg(long, value_name = "SEND OPTIONS", allow_hyphen_values = true)]
     pub bidirectional: Option<String>,
+    /// Frame sizes without FCS, as in send, or names of mixes such as simple; one after another
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = super::frame_size::without_fcs)]
+    pub size: Vec<FrameSize>,
+    /// Frame sizes with FCS, as in RFC 2544, or names of mixes
+    #[arg(
+        long,
+        alias = "sizes",
+        alias = "frame-size",
+        value_name = "SIZE,...",
+        value_delimiter = ',',
+        conflicts_with = "size"
+    )]
+    pub frame_sizes: Vec<FrameSize>,
     /// Keep each trial in this folder, and do not repeat those that it has
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
@@ -36,18 +53,43 @@ pub struct PathArgs {
     /// Print no progress and no notes, only errors and the results
     #[arg(short, long)]
     pub quiet: bool,
-    /// Options of `wirerate send` for the frames
-    #[arg(last = true, value_name = "SEND OPTIONS")]
+    /// Options of `wirerate send` for the frames. They may stand anywhere, without `--`
+    #[arg(last = true, value_name = "OPTIONS OF SEND")]
     pub send: Vec<String>,
+}
+
+impl PathArgs {
+    /// The sizes of the user.
+    pub fn sizes(&self) -> &[FrameSize] {
+        if self.frame_sizes.is_empty() { &self.size } else { &self.frame_sizes }
+    }
+
+    /// Loads from the lowest to the highest, in frames per second. `highest` is that of the medium
+    /// or of the user.
+    ///
+    /// # Errors
+    /// Bad usage if the lowest is not below the highest.
+    pub fn loads(&self, highest: u64) -> Result<(u64, u64), Failure> {
+        let lowest = self.min_pps.map_or_else(|| MIN_PPS.min(highest / 10).max(1), |pps| pps.0);
+        if (1..highest).contains(&lowest) {
+            return Ok((lowest, highest));
+        }
+        let why = format!("the highest load is {highest}, and the lowest must be below it and above 0");
+        let failure = Failure::usage(format!("search from --min-pps {lowest}"), why);
+        Err(match highest > 1 {
+            true => failure.try_this(format!("--min-pps {}", MIN_PPS.min(highest / 10).max(1))),
+            false => failure.try_this("--max-pps 10k"),
+        })
+    }
 }
 
 /// Arguments of `wirerate search`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Ctrl-C ends the search with the bounds so far.\n\n\
     Examples:\n  \
-    wirerate search --tx eth1 --rx eth2 --loss 0 --loss 0.5% -- --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01\n  \
-    wirerate search --tx eth1 --rx eth2 --size 64,512,1518,imix --resume results -- --dst 198.18.0.1\n  \
-    wirerate search --tx eth1 --rx eth2 --size 64,512 --flows 1,1k,1M -- --dst 198.18.0.1\n  \
+    wirerate search --tx eth1 --rx eth2 --loss 0 --loss 0.5% --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01\n  \
+    wirerate search --tx eth1 --rx eth2 --frame-sizes 64,512,1518,simple --resume results --dst 198.18.0.1\n  \
+    wirerate search --tx eth1 --rx eth2 --frame-sizes 64,512 --flows 1,1k,1M --dst 198.18.0.1\n  \
     wirerate search --tx veth0@a --rx veth1@b --method quick --json > results.jsonl")]
 pub struct Args {
     /// The devices and the frames
@@ -59,11 +101,8 @@ pub struct Args {
     /// Loss ratio of a goal, such as 0 or 0.5%; several times for several goals
     #[arg(long, value_name = "RATIO", default_value = "0", value_parser = loss_ratio)]
     pub loss: Vec<LossRatio>,
-    /// Frame sizes with FCS, or imix; a search for each [default: that of send's options]
-    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
-    pub size: Vec<FrameSize>,
-    /// Numbers of flows (combinations of UDP ports), such as 1,1k,1M; a search for each [default:
-    /// that of send's options]
+    /// Numbers of flows (combinations of ports and addresses), such as 1,1k,1M; a search for each
+    /// [default: that of send's options]
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     pub flows: Vec<Count>,
     /// Numbers of sending threads, each on its own CPU, such as 1,2; a search for each [default:

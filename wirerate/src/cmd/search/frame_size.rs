@@ -1,26 +1,28 @@
-//! Frame sizes with FCS, as RFC 2544 counts them.
+//! Frame sizes of a search: with FCS, as RFC 2544 counts them, or without, as `send` does.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// The sizes of RFC 2544 section 9.1.
 pub(crate) const RFC2544_SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
+/// Bytes of the frame check sequence.
+const FCS_LEN: u32 = 4;
 
 /// One frame size, or a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameSize {
     /// With FCS.
     Bytes(u32),
-    /// 64, 594 and 1518 bytes, 7 : 4 : 1.
-    Imix,
+    /// By its name.
+    Mix(&'static str),
 }
 
 impl FrameSize {
-    /// The options of `wirerate send` for it, which counts without FCS.
+    /// The options of `wirerate send` for it.
     pub(crate) fn send_options(self) -> [String; 2] {
         match self {
-            Self::Bytes(bytes) => ["--size".to_owned(), (bytes - 4).to_string()],
-            Self::Imix => ["--imix".to_owned(), "60:7,590:4,1514:1".to_owned()],
+            Self::Bytes(bytes) => ["--frame-size".to_owned(), bytes.to_string()],
+            Self::Mix(name) => ["--imix".to_owned(), name.to_owned()],
         }
     }
 }
@@ -28,20 +30,43 @@ impl FrameSize {
 impl FromStr for FrameSize {
     type Err = String;
 
+    /// A size with FCS, or the name of a mix.
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "imix" {
-            return Ok(Self::Imix);
+        if let Some((name, _)) = otg::MIXES.iter().find(|(name, _)| *name == text) {
+            return Ok(Self::Mix(name));
         }
         let bytes = text.parse().ok().filter(|bytes| (64..=65_535).contains(bytes));
-        bytes.map(Self::Bytes).ok_or_else(|| "is not a frame size with FCS from 64 on, or imix".to_owned())
+        bytes.map(Self::Bytes).ok_or_else(|| "not a frame size with FCS from 64 on, nor a mix".to_owned())
     }
+}
+
+/// A size without FCS, or the name of a mix.
+///
+/// # Errors
+/// All other text.
+pub(super) fn without_fcs(text: &str) -> Result<FrameSize, String> {
+    match text.parse::<u32>() {
+        Ok(bytes) if (60..=65_531).contains(&bytes) => Ok(FrameSize::Bytes(bytes + FCS_LEN)),
+        Ok(_) => Err("not a frame size without FCS from 60 on".to_owned()),
+        Err(_) => text.parse().map_err(|_: String| "not a frame size without FCS, nor a mix".to_owned()),
+    }
+}
+
+/// The note about sizes of `--size` that were sizes with FCS in earlier versions.
+pub(crate) fn note(sizes: &[FrameSize]) -> Option<String> {
+    let is_round = |size: &&FrameSize| matches!(size, FrameSize::Bytes(bytes) if RFC2544_SIZES.contains(&(bytes - FCS_LEN)));
+    let FrameSize::Bytes(bytes) = sizes.iter().find(is_round)? else { return None };
+    let without = bytes - FCS_LEN;
+    Some(format!(
+        "--size {without} is {without} bytes, {bytes} with FCS; --frame-size {without} is what it meant before"
+    ))
 }
 
 impl fmt::Display for FrameSize {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(bytes) => write!(formatter, "{bytes}"),
-            Self::Imix => formatter.write_str("imix"),
+            Self::Mix(name) => formatter.write_str(name),
         }
     }
 }
@@ -51,9 +76,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_count_the_fcs() {
-        assert_eq!("64".parse::<FrameSize>().map(FrameSize::send_options).unwrap(), ["--size", "60"]);
-        assert_eq!("imix".parse(), Ok(FrameSize::Imix));
+    fn sizes_have_an_fcs_or_not() {
+        let options = |size: Result<FrameSize, String>| size.map(FrameSize::send_options).unwrap().join(" ");
+        assert_eq!(options("64".parse()), "--frame-size 64");
+        assert_eq!(options(without_fcs("60")), "--frame-size 64");
+        assert_eq!(options("simple".parse()), "--imix simple");
+        assert_eq!(options(without_fcs("imix")), "--imix imix");
         assert!("63".parse::<FrameSize>().is_err() && "".parse::<FrameSize>().is_err());
+        assert!(without_fcs("59").is_err() && without_fcs("x").is_err());
+        let note = note(&[FrameSize::Bytes(100), FrameSize::Bytes(68)]).unwrap();
+        assert_eq!(note, "--size 64 is 64 bytes, 68 with FCS; --frame-size 64 is what it meant before");
+        assert_eq!(super::note(&[FrameSize::Bytes(64)]), None);
     }
 }

@@ -1,7 +1,6 @@
 //! `wirerate search --tx A --rx B`: the throughput of what lies between two devices.
 
 mod args;
-mod flow_ports;
 mod frame_size;
 mod journal;
 mod report;
@@ -30,10 +29,13 @@ use search::{GoalEnd, Method, SearchSettings, Start, ThroughputSearch};
 /// # Errors
 /// What the host or a device refused.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    if let Some(note) = frame_size::note(&args.path.size).filter(|_| !args.path.quiet) {
+        eprintln!("wirerate: {note}");
+    }
     let mut runner = TrialRunner::new(&args.path, stop)?;
     let mut is_answered = true;
     let mut records = Vec::new();
-    for traffic in traffic::all(&args.size, &args.flows, &args.threads) {
+    for traffic in traffic::all(args.path.sizes(), &args.flows, &args.threads) {
         let tester = runner.tester(traffic)?;
         let start_ns = time_of_day_ns();
         let mut search = searcher(args, &tester)?;
@@ -68,7 +70,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 
 fn searcher(args: &Args, tester: &Tester) -> Result<ThroughputSearch, Failure> {
     let goals = args.loss.iter().map(|loss| args.method.0.goal(loss.0)).collect();
-    let mut settings = SearchSettings::new(goals, args.path.min_pps.0, tester.max_load_pps());
+    let (lowest, highest) = args.path.loads(tester.max_load_pps())?;
+    let mut settings = SearchSettings::new(goals, lowest, highest);
     settings.budget_ns = args.budget.map(|budget| budget.0);
     if args.method.0 == Method::Binary {
         settings.start = Start::Range;

@@ -67,7 +67,9 @@ pub(super) fn table(records: &[SearchRecord]) -> String {
 
 /// What was sent, in words.
 pub(crate) fn shape_text(shape: &TrafficShape) -> String {
-    let size = shape.frame_size.map_or("mixed sizes".to_owned(), |size| format!("{size} bytes with FCS"));
+    let size = shape.frame_size.map_or("mixed sizes".to_owned(), |size| {
+        format!("{} bytes, {size} with FCS", size.saturating_sub(4))
+    });
     let counted = |count: Option<u64>, noun: &str| count.map(|count| quantity_of(count, noun));
     let both = shape.is_bidirectional.then(|| "sum of both directions, which have half each".to_owned());
     let words = [Some(size), counted(shape.flows, "flow"), counted(shape.threads, "thread"), both];

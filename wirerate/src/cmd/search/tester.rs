@@ -57,6 +57,7 @@ impl TestedPath {
         let (tx, tx_netns) = (&tx.device[..], tx.netns.as_deref());
         let (rx, rx_netns) = (&rx.device[..], rx.netns.as_deref());
         let mut send = send_args(tx, options)?;
+        refuse_own(&send)?;
         send.netns = tx_netns.map(str::to_owned);
         send.quiet = true;
         // The receiver is at hand.
@@ -124,7 +125,7 @@ impl Tester {
     /// # Errors
     /// Bad options, no such device, or the device with the default route.
     pub(super) fn new(args: &PathArgs, traffic: Traffic) -> Result<Self, Failure> {
-        let own = traffic.send_options()?;
+        let own = traffic.send_options();
         let with_own = |options: Vec<String>| options.into_iter().chain(own.clone()).collect::<Vec<_>>();
         let [tx, rx] = [&args.tx, &args.rx].map(|device| DevicePlace::of(device, args.netns.as_deref()));
         let mut directions = vec![TestedPath::new(&tx, &rx, &with_own(args.send.clone()))?];
@@ -137,7 +138,7 @@ impl Tester {
         let lens: Vec<Option<u64>> = directions.iter().map(|direction| direction.wire_len).collect();
         if lens.windows(2).any(|pair| pair[0] != pair[1]) {
             let why = "their frames have different sizes";
-            return Err(Failure::usage("send in both directions", why).try_this("--size 64"));
+            return Err(Failure::usage("send in both directions", why).try_this("--size 60"));
         }
         Ok(Self {
             wire_len: lens[0],
@@ -200,7 +201,7 @@ impl Tester {
     pub(crate) fn check_one_thread(&self, act: &str) -> Result<(), Failure> {
         match self.directions.as_slice() {
             [one] if one.threads() <= 1 => Ok(()),
-            [_] => Err(Failure::usage(act, "several threads send").try_this("-- --threads 1")),
+            [_] => Err(Failure::usage(act, "several threads send").try_this("--threads 1")),
             _ => Err(Failure::usage(act, "both directions send")
                 .try_this("--tests throughput,latency,loss,back-to-back")),
         }
@@ -404,15 +405,36 @@ fn drain(receiving: &Receiving, sent: u64) {
     }
 }
 
-/// The options after `--`, read as those of `wirerate send`.
+/// Options that a search gives to the sender itself.
+fn refuse_own(send: &send::Args) -> Result<(), Failure> {
+    let loads = "the search chooses the loads: --min-pps and --max-pps limit them";
+    let trials = "the search chooses the lengths of its trials: --budget ends it";
+    let given = [
+        (send.count.is_some(), "--count", trials),
+        (send.duration.is_some(), "--duration", trials),
+        (send.rate.is_some(), "--rate", loads),
+        (send.pps.is_some(), "--pps", loads),
+        (send.delay.is_some(), "--delay", loads),
+        (send.ramp.is_some(), "--ramp", loads),
+        (send.dry_run.is_some(), "--dry-run", "a search sends"),
+        (send.streams.is_some(), "--streams", "the frames of a search are one stream"),
+    ];
+    match given.into_iter().find(|(is_given, ..)| *is_given) {
+        Some((_, option, why)) => Err(Failure::usage(format!("use {option} in a search"), why)
+            .try_this(format!("the same without {option}"))),
+        None => Ok(()),
+    }
+}
+
+/// Options read as those of `wirerate send`.
 pub(super) fn send_args(device: &str, options: &[String]) -> Result<send::Args, Failure> {
     let words = ["send", device].into_iter().chain(options.iter().map(String::as_str));
-    let parser = send::Args::augment_args(clap::Command::new("send"));
+    let parser = send::Args::augment_args(clap::Command::new("send").args_override_self(true));
     let matches = parser.try_get_matches_from(words);
     let args = matches.and_then(|matches| send::Args::from_arg_matches(&matches));
     args.map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        Failure::usage("use the options after --", first).try_this("wirerate send --help")
+        Failure::usage("use these options of send", first).try_this("wirerate send --help")
     })
 }

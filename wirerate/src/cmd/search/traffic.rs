@@ -1,8 +1,6 @@
 //! What one search sends: a frame size, a number of flows, a number of threads.
 
-use super::flow_ports;
 use super::frame_size::FrameSize;
-use crate::outcome::Failure;
 use crate::units::Count;
 
 /// What the options of a search set; the rest is as the options of send say.
@@ -18,16 +16,11 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     /// Options of `wirerate send`.
-    ///
-    /// # Errors
-    /// Bad usage for a number of flows that cannot be made.
-    pub(super) fn send_options(&self) -> Result<Vec<String>, Failure> {
+    pub(super) fn send_options(&self) -> Vec<String> {
         let size = self.size.into_iter().flat_map(FrameSize::send_options);
-        let flows = self.flows.map(flow_ports::send_options).transpose().map_err(|why| {
-            Failure::usage("send this number of flows", why).try_this("--flows 1,1k,64k,1M")
-        })?;
+        let flows = self.flows.into_iter().flat_map(|count| ["--flows".to_owned(), count.to_string()]);
         let threads = self.threads.into_iter().flat_map(|count| ["--threads".to_owned(), count.to_string()]);
-        Ok(size.chain(flows.unwrap_or_default()).chain(threads).collect())
+        size.chain(flows).chain(threads).collect()
     }
 }
 
@@ -54,19 +47,19 @@ mod tests {
 
     #[test]
     fn a_sweep_has_each_combination_once() {
-        let sizes = [FrameSize::Bytes(64), FrameSize::Imix];
+        let sizes = [FrameSize::Bytes(64), FrameSize::Mix("simple")];
         let all = all(&sizes, &[Count(1), Count(1000)], &[]);
         let pairs: Vec<_> = all.iter().map(|traffic| (traffic.size, traffic.flows)).collect();
         let [first, second] = sizes.map(Some);
         assert_eq!(pairs, [(first, Some(1)), (first, Some(1000)), (second, Some(1)), (second, Some(1000))]);
-        assert_eq!(all[3].send_options().unwrap()[2..], ["--udp-src", "1024-2023"]);
+        assert_eq!(all[3].send_options()[2..], ["--flows", "1000"]);
     }
 
     #[test]
     fn frames_go_through_as_many_flows() {
         for flows in [1, 2, 1000, 64_000, 100_000, 1_000_000] {
             let traffic = Traffic { flows: Some(flows), ..Traffic::default() };
-            let options = traffic.send_options().unwrap();
+            let options = traffic.send_options();
             let with_mac =
                 ["--dst-mac".to_owned(), "02:00:00:00:00:02".to_owned()].into_iter().chain(options);
             let send = super::super::tester::send_args("t0", &with_mac.collect::<Vec<_>>()).unwrap();

@@ -1,7 +1,10 @@
 //! The arguments of `wirerate send`.
 
 use super::workers::StartedRuns;
-use crate::units::{Addresses, BitRate, Count, CpuSequence, FrameRate, Interval, Labels, Mix, Nanos, Queues};
+use crate::units::{
+    Addresses, BitRate, Count, CpuSequence, FrameRate, Interval, Labels, List, Mix, Nanos, Queues, VlanId,
+    VlanPriority, VlanType,
+};
 use clap::ValueEnum;
 use engine::{CatchUp, Ramp};
 use host::StartTime;
@@ -17,9 +20,11 @@ pub enum RandomField {
     Dst,
     /// Source address
     Src,
-    /// UDP destination port
+    /// UDP or TCP destination port
+    #[value(aliases = ["dport", "dst-port", "port", "tcp-dst"])]
     UdpDst,
-    /// UDP source port
+    /// UDP or TCP source port
+    #[value(aliases = ["sport", "src-port", "cport", "tcp-src"])]
     UdpSrc,
     /// Frame length
     Size,
@@ -196,11 +201,18 @@ pub struct Args {
     #[arg(long, aliases = ["sport", "src-port", "cport", "tcp-src"], value_name = "PORT[-PORT]", help_heading = "Frames")]
     pub udp_src: Option<Interval<u16>>,
     /// Frame length in bytes without FCS, or range [default: 60; 78 for IPv6]
-    #[arg(long, short = 'l', aliases = ["len", "length"], value_name = "BYTES[-BYTES]", help_heading = "Frames")]
+    #[arg(long, short = 'l', aliases = ["len", "length"], value_name = "BYTES[-BYTES]", group = "lengths", help_heading = "Frames")]
     pub size: Option<Interval<u32>>,
-    /// Mix of frame lengths with weights, such as 60:7,594:4,1514:1
-    #[arg(long, value_name = "BYTES:WEIGHT,...", conflicts_with = "size", help_heading = "Frames")]
+    /// Frame length in bytes with FCS, or range: 64 is --size 60
+    #[arg(long, value_name = "BYTES[-BYTES]", value_parser = crate::units::frame_size, group = "lengths", help_heading = "Frames")]
+    pub frame_size: Option<Interval<u32>>,
+    /// Mix of frame lengths: simple (64, 594 and 1518 bytes with FCS, 7:4:1), another name
+    /// (docs/frames.md), or lengths without FCS and weights, such as 60:7,590:4,1514:1
+    #[arg(long, value_name = "NAME|BYTES:WEIGHT,...", group = "lengths", help_heading = "Frames")]
     pub imix: Option<Mix>,
+    /// Mix of frame lengths with FCS, such as 64:7,594:4,1518:1
+    #[arg(long, value_name = "BYTES:WEIGHT,...", value_parser = crate::units::frame_mix, group = "lengths", help_heading = "Frames")]
+    pub frame_imix: Option<Mix>,
     /// Fields to pick at random from their ranges instead of incrementing
     #[arg(
         long,
@@ -213,23 +225,28 @@ pub struct Args {
                        inner-dst, inner-src"
     )]
     pub random: Vec<RandomField>,
-    /// Number of concurrent flows, each with one destination for --flow-len frames (IPv4)
-    #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    /// Exactly this many flows: frames go through source ports, then destination ports, and
+    /// through addresses within the ranges of --src and --dst
+    #[arg(long, value_name = "N", help_heading = "Frames", value_parser = flow_count)]
     pub flows: Option<u32>,
-    /// Frames per flow
-    #[arg(long, value_name = "N", requires = "flows", help_heading = "Frames")]
+    /// Send this many frames of one flow in a row. Each flow of --flows is then a destination of
+    /// --dst (IPv4), as in pktgen
+    #[arg(long, value_name = "N", requires = "flows", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     pub flow_len: Option<u32>,
-    /// VLAN id
-    #[arg(long, value_name = "ID", help_heading = "Frames", value_parser = clap::value_parser!(u16).range(0..=4095))]
-    pub vlan: Option<u16>,
-    /// VLAN priority, 0 to 7
-    #[arg(long, alias = "vlan-p", value_name = "N", requires = "vlan", default_value = "0", hide_default_value = true,
-          help_heading = "Frames", value_parser = clap::value_parser!(u8).range(0..=7))]
-    pub vlan_prio: u8,
-    /// Set the drop eligible indicator of the VLAN tag (pktgen: vlan_cfi)
+    /// VLAN id, or two with the outer one first (QinQ, IEEE 802.1ad): 5 or 5,6
+    #[arg(long, value_name = "ID[,ID]", help_heading = "Frames")]
+    pub vlan: Option<List<VlanId>>,
+    /// EtherType of the outer tag, or of both: 0x88a8,0x8100 [default: 0x8100; 0x88a8 for the outer
+    /// of two tags]
+    #[arg(long, value_name = "TYPE[,TYPE]", requires = "vlan", help_heading = "Frames")]
+    pub vlan_type: Option<List<VlanType>>,
+    /// VLAN priority, 0 to 7, of all tags or of each [default: 0]
+    #[arg(long, alias = "vlan-p", value_name = "N[,N]", requires = "vlan", help_heading = "Frames")]
+    pub vlan_prio: Option<List<VlanPriority>>,
+    /// Set the drop eligible indicator of the VLAN tags (pktgen: vlan_cfi)
     #[arg(long, alias = "vlan-cfi", requires = "vlan", help_heading = "Frames")]
     pub vlan_dei: bool,
-    /// Outer VLAN id (EtherType 0x8100, as in pktgen)
+    /// Outer VLAN id with EtherType 0x8100, as in pktgen (--vlan 5,6 for 802.1ad)
     #[arg(long, value_name = "ID", requires = "vlan", help_heading = "Frames",
           value_parser = clap::value_parser!(u16).range(0..=4095))]
     pub svlan: Option<u16>,
@@ -262,7 +279,7 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(i32).range(1..=17))]
     pub frags: Option<i32>,
     /// Send each frame N times, unchanged
-    #[arg(long, alias = "clone", value_name = "N", conflicts_with = "imix", help_heading = "Frames",
+    #[arg(long, alias = "clone", value_name = "N", conflicts_with_all = ["imix", "frame_imix"], help_heading = "Frames",
           value_parser = clap::value_parser!(i32).range(1..))]
     pub clone_skb: Option<i32>,
     /// What each frame carries for a receiver (docs/measure.md) [default: pktgen; a mark in the
@@ -334,8 +351,8 @@ pub struct Args {
     /// Several streams at once from a JSON file: a list of objects whose members are the options of
     /// a stream (docs/streams.md)
     #[arg(long, value_name = "FILE.json", help_heading = "Run", conflicts_with_all = [
-        "dst_mac", "src_mac", "dst", "src", "udp_dst", "udp_src", "size", "imix", "random", "flows", "flow_len", "vlan",
-        "svlan", "mpls", "tos", "udp_checksum", "ipsec", "frags", "clone_skb", "no_timestamp", "count", "delay", "queues",
+        "dst_mac", "src_mac", "dst", "src", "udp_dst", "udp_src", "size", "frame_size", "imix", "frame_imix", "random", "flows", "flow_len", "vlan",
+        "vlan_type", "svlan", "mpls", "tos", "udp_checksum", "ipsec", "frags", "clone_skb", "no_timestamp", "count", "delay", "queues",
         "node", "histogram", "tcp", "icmp", "arp", "vxlan", "gre", "inner_dst", "inner_src", "payload", "ttl",
     ])]
     pub streams: Option<PathBuf>,
@@ -398,6 +415,9 @@ pub struct Args {
     /// Send even if the device carries the default route of this host
     #[arg(long, help_heading = "Run")]
     pub allow_default_route: bool,
+    /// Send frames that are longer than the MTU of the device
+    #[arg(long, help_heading = "Run")]
+    pub allow_long: bool,
 
     /// Show the first N frames instead of sending (default 4); needs no privileges and no device
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "4", help_heading = "Output",
@@ -433,6 +453,16 @@ pub struct Args {
 }
 
 impl Args {
+    /// The lengths of the frames without FCS, unless they are a mix.
+    pub fn sizes(&self) -> Option<Interval<u32>> {
+        self.size.or(self.frame_size)
+    }
+
+    /// The mix of lengths without FCS.
+    pub fn mix(&self) -> Option<&Mix> {
+        self.imix.as_ref().or(self.frame_imix.as_ref())
+    }
+
     /// A size of frames, as the user would write it.
     pub fn size_advice(&self, frame_len: impl fmt::Display) -> String {
         if self.is_of_file { format!("\"size\": {frame_len}") } else { format!("--size {frame_len}") }
@@ -444,6 +474,12 @@ impl Args {
             .and_then(SignatureName::level)
             .is_some_and(|level| level != packet::SignatureLevel::None)
     }
+}
+
+/// A number of flows, written as a count: `1000`, `64k`.
+fn flow_count(text: &str) -> Result<u32, String> {
+    let Count(flows) = text.parse().map_err(|bad| format!("{bad}"))?;
+    u32::try_from(flows).ok().filter(|flows| *flows > 0).ok_or_else(|| format!("not in 1 to {}", u32::MAX))
 }
 
 fn catch_up(text: &str) -> Result<CatchUp, String> {

@@ -5,8 +5,9 @@
 //! option to use instead.
 
 use super::args::{Args, Entry, RandomField, SignatureName};
+use super::{flows, tags};
 use crate::outcome::Failure;
-use crate::units::{Addresses, Interval, Nanos, Queues};
+use crate::units::{Addresses, Interval, Nanos, Queues, quantity_of};
 use packet::{
     Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MPLS_LABELS_MAX, MPLS_RANDOM, MacAddr,
     SignatureLevel, XmitMode,
@@ -32,6 +33,7 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
         let why = "only `wirerate send` and `wirerate measure` send them";
         return Err(Failure::usage(format!("use {} here", args.own_frames_option()), why));
     }
+    let args = &*flows::spread(args)?;
     let mut config = Config { seed: args.seed, ..Config::default() };
     check_duration(args)?;
     config.count = count(args);
@@ -154,7 +156,7 @@ fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
         () if args.is_random(RandomField::Vlan) && args.vlan.is_none() => {
             missing("vlan", "--vlan ID (any: it is replaced)")
         }
-        () if args.is_random(RandomField::Svlan) && args.svlan.is_none() => {
+        () if args.is_random(RandomField::Svlan) && !has_outer_tag(args) => {
             missing("svlan", "--svlan ID (any: it is replaced)")
         }
         () if args.is_random(RandomField::Mpls) && args.mpls.is_none() => {
@@ -163,7 +165,9 @@ fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
         () if args.is_random(RandomField::Queue) && !has_queue_range(args) => {
             missing("queue", "--queues 0-3")
         }
-        () if args.is_random(RandomField::Flow) && args.flows.is_none() => missing("flow", "--flows 100"),
+        () if args.is_random(RandomField::Flow) && args.flow_len.is_none() => {
+            missing("flow", "--flows 100 --flow-len 1")
+        }
         () if args.is_random(RandomField::InnerDst) || args.is_random(RandomField::InnerSrc) => {
             missing("inner addresses", "--gre --inner-dst 198.19.0.0/16")
         }
@@ -173,6 +177,10 @@ fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
 
 fn has_queue_range(args: &Args) -> bool {
     matches!(args.queues, Some(Queues::Listed(queues)) if !queues.is_one())
+}
+
+fn has_outer_tag(args: &Args) -> bool {
+    args.svlan.is_some() || args.vlan.as_ref().is_some_and(|ids| ids.0.len() > 1)
 }
 
 /// `--random field` without a range to draw from.
@@ -346,7 +354,7 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
         level => format!("{} for the signature", level.byte_count()),
     };
     let random = args.is_random(RandomField::Size);
-    if let Some(mix) = &args.imix {
+    if let Some(mix) = args.mix() {
         if mix.0.len() > IMIX_ENTRIES_MAX {
             return Err(Failure::usage("use --imix", format!("it has more than {IMIX_ENTRIES_MAX} entries")));
         }
@@ -355,7 +363,7 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
         config.imix = mix.0.iter().map(|(size, weight)| ImixEntry { size: *size, weight: *weight }).collect();
     }
     let default = Interval::one(SIZE_DEFAULT.max(shortest));
-    let size = args.size.unwrap_or(default);
+    let size = args.sizes().unwrap_or(default);
     // pktgen excludes the end of a random range, so the end is one more than the longest frame.
     let lengths = shortest..=packet::FRAME_LEN_MAX - u32::from(random);
     check_size("--size", size.first, &lengths, &signature)?;
@@ -416,13 +424,9 @@ fn flows_in_turn(config: &Config) -> u32 {
     if is_random || !config.dst6_min.is_unspecified() {
         return 1;
     }
-    let addresses = |first: Option<Ipv4Addr>, last: Option<Ipv4Addr>| match (first, last) {
-        (Some(first), Some(last)) => u64::from(last.to_bits().saturating_sub(first.to_bits())) + 1,
-        _ => 1,
-    };
     let counts = [
-        addresses(config.src_min, config.src_max),
-        addresses(config.dst_min, config.dst_max),
+        address_count(config.src_min, config.src_max),
+        address_count(config.dst_min, config.dst_max),
         u64::from(config.udp_src_max.saturating_sub(config.udp_src_min)),
         u64::from(config.udp_dst_max.saturating_sub(config.udp_dst_min)),
         config.src_mac_count.into(),
@@ -431,7 +435,7 @@ fn flows_in_turn(config: &Config) -> u32 {
     // No product overflows: it is at most the limit before each step.
     let mut flows = 1;
     for count in counts.map(|count| count.max(1)) {
-        flows = flows / greatest_divisor(flows, count) * count;
+        flows = flows / flows::greatest_divisor(flows, count) * count;
         if flows > FLOWS_IN_TURN_MAX {
             return 1;
         }
@@ -439,9 +443,12 @@ fn flows_in_turn(config: &Config) -> u32 {
     flows as u32
 }
 
-/// The greatest common divisor.
-pub(super) fn greatest_divisor(one: u64, other: u64) -> u64 {
-    if other == 0 { one } else { greatest_divisor(other, one % other) }
+/// Addresses from `first` to `last`; one without a range.
+fn address_count(first: Option<Ipv4Addr>, last: Option<Ipv4Addr>) -> u64 {
+    match (first, last) {
+        (Some(first), Some(last)) => u64::from(last.to_bits().saturating_sub(first.to_bits())) + 1,
+        _ => 1,
+    }
 }
 
 /// Bytes of the headers and the signature: no frame is shorter.
@@ -474,14 +481,28 @@ fn check_size(
     Ok(())
 }
 
+/// pktgen's flow table: each flow has a destination for `--flow-len` frames. Other flows are ranges
+/// of ports and addresses; see [`flows::spread`].
 fn set_flows(config: &mut Config, args: &Args) -> Result<(), Failure> {
-    let Some(flows) = args.flows else { return Ok(()) };
-    assert!(flows <= FLOWS_MAX, "the parser lets no more through");
+    let (Some(flows), Some(flow_len)) = (args.flows, args.flow_len) else { return Ok(()) };
+    let act = || format!("use --flows {flows} with --flow-len {flow_len}");
     if config.flags.has(Flags::IPV6) {
-        return Err(Failure::usage("use --flows", "flows are IPv4 only, as in pktgen"));
+        return Err(Failure::usage(act(), "several frames of a flow in a row are IPv4 only, as in pktgen"));
+    }
+    let is_random = config.flags.has(Flags::IPDST_RND);
+    let destinations = address_count(config.dst_min, config.dst_max);
+    if u64::from(flows) > destinations && !is_random {
+        let has = quantity_of(destinations, "address");
+        let why = format!("each flow then has a destination of its own, and --dst has {has}");
+        return Err(Failure::usage(act(), why)
+            .try_this(format!("--flows {flows}, without --flow-len (flows by ports)"))
+            .try_this(format!("--dst 198.18.0.0/16 --flows {flows} --flow-len {flow_len}")));
+    }
+    if flows > FLOWS_MAX {
+        return Err(Failure::usage(act(), format!("it is a table of at most {FLOWS_MAX} flows")));
     }
     config.flows = flows;
-    config.flow_len = args.flow_len.unwrap_or(1);
+    config.flow_len = flow_len;
     config.flags.set(Flags::FLOW_SEQ, !args.is_random(RandomField::Flow));
     Ok(())
 }
@@ -491,9 +512,15 @@ fn set_flows(config: &mut Config, args: &Args) -> Result<(), Failure> {
 /// # Errors
 /// Bad usage for more labels than pktgen has.
 pub fn set_tags(config: &mut Config, args: &Args) -> Result<(), Failure> {
-    (config.vlan_id, config.svlan_id) = (args.vlan, args.svlan);
-    (config.vlan_p, config.vlan_cfi) = (args.vlan_prio, args.vlan_dei.into());
-    (config.svlan_p, config.svlan_cfi) = (args.svlan_prio, args.svlan_dei.into());
+    let tags = tags::tags(args)?;
+    if let Some(inner) = tags.last() {
+        (config.vlan_id, config.vlan_type) = (Some(inner.id), inner.ethertype.0);
+        (config.vlan_p, config.vlan_cfi) = (inner.priority, inner.dei.into());
+    }
+    if let [outer, _] = &tags[..] {
+        (config.svlan_id, config.svlan_type) = (Some(outer.id), outer.ethertype.0);
+        (config.svlan_p, config.svlan_cfi) = (outer.priority, outer.dei.into());
+    }
     let Some(labels) = &args.mpls else { return Ok(()) };
     if labels.0.len() > MPLS_LABELS_MAX {
         return Err(Failure::usage("use --mpls", format!("it has more than {MPLS_LABELS_MAX} labels")));
@@ -662,7 +689,7 @@ mod tests {
         assert!(refusal("").contains("there is no destination"));
         assert!(refusal("--dst 10.0.0.1 --src fd00::1").contains("different IP versions"));
         assert!(refusal("--src fd00::1 --dst-mac 02:00:00:00:00:01").contains("no destination"));
-        assert!(refusal("--dst fd00::1 --flows 5").contains("IPv4 only"));
+        assert!(refusal("--dst fd00::1 --flows 5 --flow-len 2").contains("IPv4 only"));
     }
 
     #[test]
@@ -693,7 +720,7 @@ mod tests {
         let config = ask("--dst 10.0.0.1 --ipsec --spi 0x100").unwrap();
         assert_eq!((config.flows, config.flow_len, config.spi), (1, 1, 256));
         assert!(config.asks_for_ipsec() && config.flags.has(Flags::FLOW_SEQ));
-        let config = ask("--dst 10.0.0.1 --ipsec --flows 8 --flow-len 10 --random flow").unwrap();
+        let config = ask("--dst 10.0.0.1-10.0.0.8 --ipsec --flows 8 --flow-len 10 --random flow").unwrap();
         assert_eq!((config.flows, config.flow_len, config.spi), (8, 10, 0));
         assert!(!config.flags.has(Flags::FLOW_SEQ));
         assert!(refusal("--dst fd00::1 --ipsec").contains("IPv4 only"));

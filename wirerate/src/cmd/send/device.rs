@@ -9,6 +9,11 @@ use packet::ipsec::Associations;
 use packet::{Config, DeviceFacts};
 use std::sync::Arc;
 
+/// Bytes of an Ethernet header without tags.
+const ETHERNET_LEN: u32 = 14;
+/// Bytes of the frame check sequence, which lengths do not include.
+const FCS_LEN: u32 = 4;
+
 /// A peer that is down, and with it the carrier of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DownPeer {
@@ -70,6 +75,27 @@ impl TxDevice {
             .try_this("`wirerate demo` to see it work on devices of its own")),
             Err(why) => Err(Failure::host(act(), why)),
         }
+    }
+
+    /// Rejects frames that are longer than the MTU of the device with an Ethernet header and
+    /// `tags_len` bytes of tags: devices on the way would drop them, which looks like loss there.
+    ///
+    /// # Errors
+    /// Refused, with the command that changes the MTU.
+    pub fn check_length(&self, frame_len: u32, tags_len: u32) -> Result<(), Failure> {
+        let (name, mtu) = (&self.link.name, self.link.mtu);
+        let overhead = ETHERNET_LEN + tags_len;
+        if frame_len <= mtu.saturating_add(overhead) {
+            return Ok(());
+        }
+        let act = format!("send frames of {frame_len} bytes ({} with FCS) on {name}", frame_len + FCS_LEN);
+        let longest = mtu + overhead;
+        let why = anyhow!("its MTU is {mtu}, which allows {longest} ({} with FCS)", longest + FCS_LEN);
+        let set = self.command_place().ip(&format!("link set {name} mtu {}", frame_len - overhead));
+        Err(Failure::refused(act, why)
+            .try_this(format!("`{set}`, also at the peer"))
+            .try_this(format!("--size {longest}"))
+            .try_this("--allow-long if devices on the way take such frames"))
     }
 
     /// The security associations of its namespace, if `config` needs them.

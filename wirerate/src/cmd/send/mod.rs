@@ -8,6 +8,7 @@ pub mod decode;
 pub mod device;
 pub mod dry_run;
 pub mod end_frames;
+pub mod flows;
 pub mod layers;
 pub mod next_hop;
 pub mod own_frames;
@@ -21,6 +22,7 @@ pub mod run;
 pub mod shown;
 pub mod split;
 pub mod streams;
+pub mod tags;
 pub mod watch;
 pub mod workers;
 
@@ -39,6 +41,9 @@ use std::sync::Arc;
 /// # Errors
 /// What could not be done, ready to be printed.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    if let Some(note) = tags::note(args).filter(|_| !args.quiet) {
+        eprintln!("wirerate: {note}");
+    }
     if let Some(path) = &args.streams {
         return match args.dry_run {
             Some(frame_count) => show_streams(args, streams::read(path, args)?, frame_count),

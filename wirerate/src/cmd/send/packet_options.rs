@@ -4,10 +4,12 @@
 
 use super::args::{Args, IcmpKind, PayloadText, RandomField};
 use super::config;
+use super::flows;
 use super::packet_sizes::PacketSizes;
 use super::packets::Packets;
+use super::tags::VlanTag;
 use crate::outcome::Failure;
-use crate::units::{Addresses, Interval};
+use crate::units::{Addresses, Interval, VlanType};
 use packet::{DeviceFacts, MacAddr};
 use std::fmt::Write;
 use std::fs;
@@ -75,8 +77,9 @@ pub fn packets(args: &Args, dst_mac: MacAddr, facts: &DeviceFacts, seed: u64) ->
 /// Bad usage for options that have no meaning together; refused when the payload cannot be read.
 pub fn text(args: &Args, dst_mac: MacAddr) -> Result<String, Failure> {
     check(args)?;
+    let args = &*flows::spread(args)?;
     let mut parts = vec![ethernet(args, dst_mac)?];
-    parts.extend(tags(args));
+    parts.extend(tags(args)?);
     if args.arp {
         parts.push(arp(args)?);
     } else {
@@ -119,7 +122,12 @@ fn check(args: &Args) -> Result<(), Failure> {
         (args.is_random(RandomField::Svlan), "--random svlan", "the outer tag is fixed here", None),
         (args.is_random(RandomField::Queue), "--random queue", "these frames have one queue", None),
         (args.queues.is_some(), "--queues", "these frames have one queue", None),
-        (args.flows.is_some(), "--flows", "these frames have no flows", Some("--dst 198.18.0.0/24")),
+        (
+            args.flow_len.is_some(),
+            "--flow-len",
+            "several frames of a flow in a row are pktgen's",
+            Some("--flows 100"),
+        ),
         (args.ipsec, "--ipsec", "IPsec protects pktgen's frames only", None),
         (args.frags.is_some(), "--frags", "fragments are those of pktgen's frames", None),
         (args.clone_skb.is_some(), "--clone-skb", "each of these frames is sent once", None),
@@ -204,27 +212,27 @@ fn mac(field: &str, option: &str, range: Interval<MacAddr>, random: bool) -> Res
     Ok(format!("{text}, {field}[2:4]={}", moving(first, last, random)))
 }
 
-fn tags(args: &Args) -> Vec<String> {
-    let tag = |id: String, prio: u8, dei: bool| {
+fn tags(args: &Args) -> Result<Vec<String>, Failure> {
+    let found = super::tags::tags(args)?;
+    let last = found.len().saturating_sub(1);
+    let text = |(index, tag): (usize, &VlanTag)| {
+        let is_random = index == last && args.is_random(RandomField::Vlan);
+        let id = if is_random { "drnd(0, 4095)".to_owned() } else { tag.id.to_string() };
         let mut text = format!("vlan(id={id}");
-        if prio > 0 {
-            let _ = write!(text, ", pcp={prio}");
+        if tag.ethertype != VlanType::CUSTOMER {
+            let _ = write!(text, ", tpid={}", tag.ethertype);
         }
-        text + if dei { ", dei=1)" } else { ")" }
+        if tag.priority > 0 {
+            let _ = write!(text, ", pcp={}", tag.priority);
+        }
+        text + if tag.dei { ", dei=1)" } else { ")" }
     };
-    let mut tags = Vec::new();
-    if let Some(id) = args.svlan {
-        tags.push(tag(id.to_string(), args.svlan_prio, args.svlan_dei));
-    }
-    if let Some(id) = args.vlan {
-        let id = if args.is_random(RandomField::Vlan) { "drnd(0, 4095)".to_owned() } else { id.to_string() };
-        tags.push(tag(id, args.vlan_prio, args.vlan_dei));
-    }
+    let mut tags: Vec<String> = found.iter().enumerate().map(text).collect();
     for entry in args.mpls.iter().flat_map(|labels| &labels.0) {
         let (label, class, ttl) = (entry >> 12, entry >> 9 & 7, entry & 0xff);
         tags.push(format!("mpls(label={label}, tc={class}, ttl={ttl})"));
     }
-    tags
+    Ok(tags)
 }
 
 fn arp(args: &Args) -> Result<String, Failure> {

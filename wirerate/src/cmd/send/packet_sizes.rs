@@ -1,7 +1,8 @@
 //! `--size`, `--imix` and `--random size` for packets in trafgen's language: zeros at their end.
 
 use super::args::{Args, RandomField};
-use super::config::{greatest_divisor, nothing_to_draw};
+use super::config::nothing_to_draw;
+use super::flows::greatest_divisor;
 use crate::outcome::Failure;
 use crate::units::Interval;
 use frames::PacketOrder;
@@ -25,11 +26,11 @@ impl PacketSizes {
     /// Bad usage for a random length without a range, and for more lengths than a plan takes.
     pub fn of(args: &Args) -> Result<Self, Failure> {
         let is_random = args.is_random(RandomField::Size);
-        if is_random && args.size.is_none_or(|size| size.is_one()) {
+        if is_random && args.sizes().is_none_or(|size| size.is_one()) {
             return Err(nothing_to_draw("size", "--size 60-1514"));
         }
         let order = if is_random { PacketOrder::Random } else { PacketOrder::RoundRobin };
-        match (&args.imix, args.size) {
+        match (args.mix(), args.sizes()) {
             (Some(mix), _) => mixed(&mix.0),
             (None, Some(size)) => Ok(Self { lens: range(size)?, order }),
             (None, None) => Ok(Self::default()),
@@ -38,7 +39,7 @@ impl PacketSizes {
 
     /// The options that the user gave, for messages.
     pub fn text(args: &Args) -> String {
-        match (&args.imix, args.size) {
+        match (args.mix(), args.sizes()) {
             (Some(mix), _) => {
                 let parts: Vec<String> =
                     mix.0.iter().map(|(len, weight)| format!("{len}:{weight}")).collect();
@@ -83,7 +84,7 @@ fn mixed(mix: &[(u32, u64)]) -> Result<PacketSizes, Failure> {
     let parts = mix.iter().fold(0, |sum: u64, (_, weight)| sum.saturating_add(weight / divisor));
     if parts > SIZES_MAX {
         let why = format!("its weights have more than {SIZES_MAX} parts together");
-        return Err(Failure::usage("use --imix", why).try_this("--imix 60:7,594:4,1514:1 (smaller weights)"));
+        return Err(Failure::usage("use --imix", why).try_this("--imix 60:7,590:4,1514:1 (smaller weights)"));
     }
     let mut lens = Vec::new();
     for (len, weight) in mix {

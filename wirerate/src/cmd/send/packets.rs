@@ -16,6 +16,8 @@ const FRAME_LEN_MIN: usize = 14;
 const BYTES_MAX: usize = 256 << 20;
 /// Bytes of a MAC address.
 const MAC_LEN: usize = 6;
+/// Bytes of a VLAN tag.
+const TAG_LEN: usize = 4;
 
 /// Flows that a mark can name.
 const FLOWS_MAX: usize = 1 << 16;
@@ -198,6 +200,19 @@ impl Packets {
     /// Longest frame, in bytes without FCS.
     pub fn len_max(&self) -> usize {
         self.lengths.iter().flatten().map(|spec| spec.template.len()).max().unwrap_or(0)
+    }
+
+    /// The frame that goes furthest beyond the MTU: its length without FCS, and the bytes of its
+    /// VLAN tags.
+    pub fn longest(&self) -> (u32, u32) {
+        let measured = |spec: &FrameSpec| {
+            let types = spec.template.get(2 * MAC_LEN..).unwrap_or_default().chunks_exact(TAG_LEN);
+            let is_tag = |tag: &&[u8]| matches!(tag[..2], [0x81, 0] | [0x88, 0xa8]);
+            let tags_len = types.take_while(is_tag).count() * TAG_LEN;
+            (spec.template.len() as u32, tags_len as u32)
+        };
+        let all = self.lengths.iter().flatten().map(measured);
+        all.max_by_key(|(len, tags_len)| len - tags_len).unwrap_or_default()
     }
 
     /// The packets that thread `index` of a run sends; `None` if `cpu()` leaves it none.

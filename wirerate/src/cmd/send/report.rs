@@ -297,10 +297,15 @@ impl fmt::Display for Report {
             table.count("retries", self.retries, "times a queue was full and the frame waited");
         }
         table.text("wire", &format!("{} (with FCS, preamble and gap)", human_bps(self.wire_bps)));
+        const FCS_LEN: f64 = 4.0;
         let frame_len = self.mean_frame_len();
         table.text(
             "frames",
-            &format!("{} ({frame_len:.1} bytes each, without FCS)", human_bps(self.frame_bps)),
+            &format!(
+                "{} ({frame_len:.1} bytes each, {:.1} with FCS)",
+                human_bps(self.frame_bps),
+                frame_len + FCS_LEN
+            ),
         );
         if let Some(asked) = self.asked() {
             table.text("asked", &asked);

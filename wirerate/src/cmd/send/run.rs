@@ -296,6 +296,8 @@ pub struct Job<'a> {
     pub engine: Option<EngineKind>,
     /// The requested batch size.
     pub batch: Option<u32>,
+    /// Send frames that are longer than the MTU of the device.
+    pub allow_long: bool,
 }
 
 impl<'a> Job<'a> {
@@ -315,6 +317,7 @@ impl<'a> Job<'a> {
             cpus,
             engine: None,
             batch: None,
+            allow_long: false,
         }
     }
 
@@ -326,6 +329,7 @@ impl<'a> Job<'a> {
             start_at: args.start_at,
             engine: args.engine.map(Into::into),
             batch: args.batch,
+            allow_long: args.allow_long,
             ..Self::new(device, args.netns.as_deref(), cpus, config)
         }
     }
@@ -367,6 +371,10 @@ impl<'a> Job<'a> {
         let shares = shares(self.config.count, self.pace, seed, self.cpus.len() as u32);
         let associations = self.device.associations(&self.config);
         let associations = associations.map_err(|why| Failure::host("read security associations", why))?;
+        if let Some(packets) = self.packets.as_ref().filter(|_| !self.allow_long) {
+            let (frame_len, tags_len) = packets.longest();
+            self.device.check_length(frame_len, tags_len)?;
+        }
         let mut requests = Vec::new();
         for (index, (share, cpu)) in shares.into_iter().zip(&self.cpus).enumerate() {
             let facts = DeviceFacts { cpu: *cpu, ..self.device.facts };
@@ -378,6 +386,13 @@ impl<'a> Job<'a> {
                 },
                 None => super::plan(&mut self.config, &facts, seed, &associations)?,
             };
+            if self.packets.is_none() && !self.allow_long {
+                // pktgen excludes the end of a random range.
+                let config = &self.config;
+                let is_random = config.flags.has(Flags::TXSIZE_RND) && config.imix.is_empty();
+                let excluded = u32::from(is_random && config.min_pkt_size < config.max_pkt_size);
+                self.device.check_length(plan.frame_len_max() - excluded, config.tags_len())?;
+            }
             cursor.seq_num = share.seq_num;
             cursor.rng = share.rng;
             let request = Request {

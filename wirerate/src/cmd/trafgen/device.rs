@@ -43,6 +43,7 @@ pub(super) fn send(
         pace: pace(args, packets.mean_len()),
         packets: Some(packets),
         engine: args.engine.map(Into::into),
+        allow_long: args.device.jumbo_support,
         ..Job::new(device, args.netns.as_deref(), cpus(args)?, config)
     };
     let view = View { progress: !args.json, are_events: events::are_followed(), ..View::default() };

@@ -100,7 +100,7 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Options of trafgen for devices")]
 pub struct DeviceArgs {
-    /// Ignored: frames of up to 64 KiB are always possible
+    /// Send frames that are longer than the MTU of the device
     #[arg(short = 'J', long)]
     pub jumbo_support: bool,
     /// Ignored: probe a host after each frame
@@ -139,7 +139,7 @@ impl DeviceArgs {
     /// The options that were given and have no meaning for this output.
     fn ignored(&self, is_file: bool) -> impl Iterator<Item = &'static str> {
         [
-            ("--jumbo-support", self.jumbo_support),
+            ("--jumbo-support", self.jumbo_support && is_file),
             ("--smoke-test", self.smoke_test.is_some()),
             ("--kernel-pull", self.kernel_pull.is_some()),
             ("--ring-size", self.ring_size.is_some()),
