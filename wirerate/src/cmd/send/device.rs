@@ -77,6 +77,11 @@ impl TxDevice {
         }
     }
 
+    /// Longest frame, without FCS, with `tags_len` bytes of tags.
+    pub fn frame_len_max(&self, tags_len: u32) -> u32 {
+        self.link.mtu.saturating_add(ETHERNET_LEN + tags_len)
+    }
+
     /// Rejects frames that are longer than the MTU of the device with an Ethernet header and
     /// `tags_len` bytes of tags: devices on the way would drop them, which looks like loss there.
     ///
@@ -84,18 +89,15 @@ impl TxDevice {
     /// Refused, with the command that changes the MTU.
     pub fn check_length(&self, frame_len: u32, tags_len: u32) -> Result<(), Failure> {
         let (name, mtu) = (&self.link.name, self.link.mtu);
-        let overhead = ETHERNET_LEN + tags_len;
-        if frame_len <= mtu.saturating_add(overhead) {
+        let longest = self.frame_len_max(tags_len);
+        if frame_len <= longest {
             return Ok(());
         }
         let act = format!("send frames of {frame_len} bytes ({} with FCS) on {name}", frame_len + FCS_LEN);
-        let longest = mtu + overhead;
         let why = anyhow!("its MTU is {mtu}, which allows {longest} ({} with FCS)", longest + FCS_LEN);
-        let set = self.command_place().ip(&format!("link set {name} mtu {}", frame_len - overhead));
-        Err(Failure::refused(act, why)
-            .try_this(format!("`{set}`, also at the peer"))
-            .try_this(format!("--size {longest}"))
-            .try_this("--allow-long if devices on the way take such frames"))
+        let set =
+            self.command_place().ip(&format!("link set {name} mtu {}", frame_len - ETHERNET_LEN - tags_len));
+        Err(Failure::refused(act, why).try_this(format!("`{set}`, also at the peer")))
     }
 
     /// The security associations of its namespace, if `config` needs them.

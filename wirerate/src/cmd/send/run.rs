@@ -298,6 +298,8 @@ pub struct Job<'a> {
     pub batch: Option<u32>,
     /// Send frames that are longer than the MTU of the device.
     pub allow_long: bool,
+    /// The option of the command that sets it.
+    pub long_option: &'static str,
 }
 
 impl<'a> Job<'a> {
@@ -318,6 +320,7 @@ impl<'a> Job<'a> {
             engine: None,
             batch: None,
             allow_long: false,
+            long_option: "--allow-long",
         }
     }
 
@@ -343,6 +346,10 @@ impl<'a> Job<'a> {
         let seed = self.config.seed.unwrap_or_else(super::fresh_seed);
         let requests = self.requests(seed)?;
         drive(self.device, requests, self.info(seed, time_of_day_ns()), stop, view)
+    }
+
+    fn long_advice(&self) -> String {
+        format!("{} if devices on the way take such frames", self.long_option)
     }
 
     fn info(self, seed: u64, time_ns: u64) -> RunInfo {
@@ -373,7 +380,9 @@ impl<'a> Job<'a> {
         let associations = associations.map_err(|why| Failure::host("read security associations", why))?;
         if let Some(packets) = self.packets.as_ref().filter(|_| !self.allow_long) {
             let (frame_len, tags_len) = packets.longest();
-            self.device.check_length(frame_len, tags_len)?;
+            self.device
+                .check_length(frame_len, tags_len)
+                .map_err(|refused| refused.try_this(self.long_advice()))?;
         }
         let mut requests = Vec::new();
         for (index, (share, cpu)) in shares.into_iter().zip(&self.cpus).enumerate() {
@@ -391,7 +400,12 @@ impl<'a> Job<'a> {
                 let config = &self.config;
                 let is_random = config.flags.has(Flags::TXSIZE_RND) && config.imix.is_empty();
                 let excluded = u32::from(is_random && config.min_pkt_size < config.max_pkt_size);
-                self.device.check_length(plan.frame_len_max() - excluded, config.tags_len())?;
+                let frame_len = plan.frame_len_max() - excluded;
+                self.device.check_length(frame_len, config.tags_len()).map_err(|refused| {
+                    refused
+                        .try_this(format!("--size {}", self.device.frame_len_max(config.tags_len())))
+                        .try_this(self.long_advice())
+                })?;
             }
             cursor.seq_num = share.seq_num;
             cursor.rng = share.rng;

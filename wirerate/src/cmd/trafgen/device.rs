@@ -44,6 +44,7 @@ pub(super) fn send(
         packets: Some(packets),
         engine: args.engine.map(Into::into),
         allow_long: args.device.jumbo_support,
+        long_option: "-J",
         ..Job::new(device, args.netns.as_deref(), cpus(args)?, config)
     };
     let view = View { progress: !args.json, are_events: events::are_followed(), ..View::default() };
