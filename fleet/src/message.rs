@@ -225,7 +225,7 @@ pub struct Prepare {
 }
 
 impl Message for Prepare {
-    const SCHEMA: &'static str = "wirerate.prepare/1";
+    const SCHEMA: &'static str = "wirerate.prepare/2";
 
     fn check(&self) -> Result<(), String> {
         let within = |name: &str, value: u64, min: u64, max: u64| match (min..=max).contains(&value) {
@@ -515,10 +515,10 @@ mod tests {
     #[test]
     fn the_schema_is_the_first_field_and_is_checked() {
         let bytes = encode(&prepare());
-        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.prepare/1\","));
+        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.prepare/2\","));
         assert_eq!(decode::<Prepare>(&bytes).unwrap(), prepare());
         let refusal = decode::<Go>(&bytes).unwrap_err().to_string();
-        assert!(refusal.starts_with("expected a wirerate.go/1, got \"wirerate.prepare/1\""), "{refusal}");
+        assert!(refusal.starts_with("expected a wirerate.go/1, got \"wirerate.prepare/2\""), "{refusal}");
         assert!(matches!(decode::<Go>(&[b' '; 5000]), Err(MessageError::TooLong { len: 5000, .. })));
         assert!(matches!(decode::<Go>(b"{"), Err(MessageError::Json { .. })));
     }
