@@ -2,15 +2,16 @@
 //!
 //! Each subcommand has a module under `cmd`. They share the modules here: [`units`] parses and
 //! prints quantities, [`habits`] and [`bad_usage`] answer words that no command has, [`outcome`]
-//! turns errors into text and exit codes, [`stop`] handles Ctrl-C, [`term`] shows progress, [`out`]
-//! writes the data, [`rows`] prints a line of numbers per second, [`monitor`] serves the counters,
-//! [`tui`] shows them on a full screen, [`web`] on a page, [`events`] holds the rows for programs
-//! that follow a command, [`run_control`] and [`run_orders`] change a run that sends, [`start_at`]
-//! is the time that a run may have to start at, [`path_words`] sorts the options of commands that
-//! take those of `send` as well.
+//! turns errors into text and exit codes, [`capture_files`] reads pcap and pcapng files, [`stop`]
+//! handles Ctrl-C, [`term`] shows progress, [`out`] writes the data, [`rows`] prints a line of
+//! numbers per second, [`monitor`] serves the counters, [`tui`] shows them on a full screen,
+//! [`web`] on a page, [`events`] holds the rows for programs that follow a command, [`run_control`]
+//! and [`run_orders`] change a run that sends, [`start_at`] is the time that a run may have to
+//! start at, [`path_words`] sorts the options of commands that take those of `send` as well.
 #![forbid(unsafe_code)]
 
 pub mod bad_usage;
+pub mod capture_files;
 pub mod cmd;
 pub mod events;
 pub mod habits;

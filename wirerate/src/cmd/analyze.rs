@@ -1,7 +1,7 @@
 //! `wirerate analyze FILE...`: loss, duplicates, order and latency of the frames in capture files.
 
+use crate::capture_files::playlist::{Played, Playlist};
 use crate::cmd::receive::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin};
-use crate::cmd::replay::playlist::{Played, Playlist};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::{Count, quantity_of};

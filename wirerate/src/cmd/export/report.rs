@@ -2,7 +2,7 @@
 
 use super::args::{Args, ExportFormat};
 use super::data_set::Stored;
-use crate::cmd::replay::input::is_stdin;
+use crate::capture_files::input::is_stdin;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::units::{Table, quantity_of};

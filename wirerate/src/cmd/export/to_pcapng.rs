@@ -5,7 +5,7 @@
 use super::args::Args;
 use super::data_set::Stored;
 use super::report::Report;
-use crate::cmd::replay::input::is_stdin;
+use crate::capture_files::input::is_stdin;
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
 use anyhow::Context as _;

@@ -3,8 +3,8 @@
 
 use super::args::Args;
 use super::fields::SplitChoice;
-use super::playlist::{Played, Playlist, refuse_stdin};
 use super::target::TargetFacts;
+use crate::capture_files::playlist::{Played, Playlist, refuse_stdin};
 use crate::outcome::Failure;
 use crate::stop::Stop;
 use anyhow::anyhow;

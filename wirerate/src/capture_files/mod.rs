@@ -1,0 +1,5 @@
+//! Capture files: the reader that replay, analyze and export share.
+
+pub mod input;
+pub mod playlist;
+pub mod records;
