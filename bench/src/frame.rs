@@ -99,7 +99,7 @@ pub(crate) fn write_pcap(path: &Path, turn: &[Vec<u8>], count_min: usize) -> Res
         order: pcapng::ByteOrder::Little,
         snaplen: 65_535,
         link_type: 1,
-        fcs_bits: 0,
+        ..pcap::Header::default()
     };
     let mut writer = pcap::Writer::new(BufWriter::new(File::create(path)?), &header)?;
     for _ in 0..count_min.div_ceil(turn.len().max(1)) {

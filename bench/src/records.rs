@@ -82,7 +82,7 @@ mod tests {
             order: pcapng::ByteOrder::Little,
             snaplen: 96,
             link_type: 1,
-            fcs_bits: 0,
+            ..pcap::Header::default()
         };
         let mut writer = pcap::Writer::new(Vec::new(), &header).unwrap();
         for time_ns in 0..100 {

@@ -22,6 +22,17 @@ pub enum Block<P> {
     Custom(Custom),
     /// A block of a type that is not read here, kept as it is.
     Unknown(Unknown),
+    /// A block without packets that is too long to be kept; its bytes were passed over.
+    Skipped(SkippedBlock),
+}
+
+/// Type and length of a block that was passed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SkippedBlock {
+    /// The block's type.
+    pub block_type: u32,
+    /// Its length in bytes, from its type to its second length.
+    pub block_len: u32,
 }
 
 impl Block<Packet<'_>> {
@@ -36,6 +47,7 @@ impl Block<Packet<'_>> {
             Self::Names(names) => Block::Names(names),
             Self::Custom(custom) => Block::Custom(custom),
             Self::Unknown(unknown) => Block::Unknown(unknown),
+            Self::Skipped(skipped) => Block::Skipped(skipped),
         }
     }
 }

@@ -19,10 +19,6 @@ impl<'a> Body<'a> {
         Self { order, bytes, offset: block_offset + 8, block_offset }
     }
 
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset
-    }
-
     pub(crate) fn block_offset(&self) -> u64 {
         self.block_offset
     }

@@ -16,6 +16,11 @@ pub enum WriteError {
     /// The time does not fit the file's field.
     #[error("the time {time_ns} ns of a {block} block does not fit: {limit}")]
     TimeOutOfRange { block: &'static str, time_ns: u64, limit: &'static str },
+    /// A packet without a time fits no block of the format.
+    #[error(
+        "a packet without a time must be of interface 0, captured up to its snaplen: found interface {interface}"
+    )]
+    NotSimple { interface: u32 },
 }
 
 /// Why a file, or one block of it, could not be read. `offset` is the place in the file, in bytes
@@ -52,11 +57,12 @@ pub enum ReadError {
     )]
     NoSuchInterface { offset: u64, interface: u32, count: usize },
     /// More interfaces than this reader will keep.
-    #[error("byte {offset}: at most {limit} interfaces expected in a section")]
+    #[error("byte {offset}: the memory for interfaces ends after {limit} of them")]
     TooManyInterfaces { offset: u64, limit: usize },
-    /// A time before 1970 or after 2554.
-    #[error("byte {offset}: a time from 1970 to 2554 expected, {units} units found at {scale}")]
-    TimeOutOfRange { offset: u64, units: u64, scale: crate::time::TimeScale },
+    /// A block of a packet or an interface that is longer than this reader keeps in memory. It was
+    /// skipped.
+    #[error("byte {offset}: a block of at most {limit} bytes expected, {found} bytes found")]
+    TooLong { offset: u64, limit: u32, found: u32 },
 }
 
 impl ReadError {
@@ -78,8 +84,8 @@ impl ReadError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expected {
-    /// A multiple of four, not less than this.
-    MultipleOfFourFrom(u32),
+    /// Not less than this.
+    AtLeast(u32),
     /// Not more than this.
     AtMost(u64),
     /// Exactly this.
@@ -89,7 +95,7 @@ pub enum Expected {
 impl std::fmt::Display for Expected {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::MultipleOfFourFrom(least) => write!(f, "a multiple of 4 from {least} on"),
+            Self::AtLeast(least) => write!(f, "at least {least}"),
             Self::AtMost(most) => write!(f, "at most {most}"),
             Self::Exactly(len) => write!(f, "{len}"),
         }

@@ -66,6 +66,30 @@ impl<R: Read> Input<R> {
         Ok(())
     }
 
+    /// The item at hand ends after its first `len` bytes, which were read.
+    pub(crate) fn shorten(&mut self, len: usize) {
+        self.item_len = self.item_len.min(len);
+    }
+
+    /// Passes over the first `len` bytes of the item at hand, of which the rest is the item then.
+    pub(crate) fn skip(&mut self, what: &'static str, len: u64) -> Result<(), ReadError> {
+        let (offset, mut left) = (self.offset, len);
+        loop {
+            let here = (self.end - self.start).min(usize::try_from(left).unwrap_or(usize::MAX));
+            (self.start, self.offset, left) =
+                (self.start + here, self.offset + here as u64, left - here as u64);
+            self.item_len = self.item_len.saturating_sub(here);
+            if left == 0 {
+                return Ok(());
+            }
+            if self.read()? == 0 {
+                let found = len - left;
+                self.offset = offset;
+                return Err(ReadError::Truncated { offset, what, needed: len, found });
+            }
+        }
+    }
+
     /// Reads on until the item has `len` bytes or the input ends; gives how many it has.
     pub(crate) fn fill(&mut self, len: usize) -> Result<usize, ReadError> {
         while self.end - self.start < len && self.read()? > 0 {}

@@ -37,16 +37,15 @@ mod template;
 mod time;
 mod writer;
 
-pub use block::{Block, Custom, Unknown};
+pub use block::{Block, Custom, SkippedBlock, Unknown};
 pub use error::{Expected, ReadError, WriteError};
 pub use interface::{Interface, LINK_TYPE_ETHERNET};
 pub use names::{Name, Names};
 pub use options::RawOption;
 pub use order::ByteOrder;
-pub use packet::{Packet, PacketBuf, PacketFlags};
+pub use packet::{NoTime, Packet, PacketBuf, PacketFlags};
 pub use reader::Reader;
 pub use section::Section;
-pub use sources::INTERFACE_COUNT_MAX;
 pub use statistics::Statistics;
 pub use template::Template;
 pub use time::TimeScale;

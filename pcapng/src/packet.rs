@@ -15,6 +15,8 @@ pub(crate) const QUEUE: u16 = 6;
 
 /// Bytes before the data: type, length, interface, time, captured length, original length.
 pub(crate) const HEAD_LEN: usize = 28;
+/// Bytes before the data of a simple packet block: type, length, original length.
+pub(crate) const SIMPLE_HEAD_LEN: usize = 12;
 /// Padding, all four number options, the end of options and the closing length, at their longest;
 /// rounded up.
 const TAIL_LEN_MAX: usize = 64;
@@ -47,13 +49,25 @@ impl PacketFlags {
     }
 }
 
+/// Why a packet has no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NoTime {
+    /// The file has none: a simple packet block.
+    NotRecorded,
+    /// It is before 1970 or after July 2554.
+    OutOfRange,
+}
+
 /// One packet, borrowing its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Number of its interface within the section.
     pub interface: u32,
-    /// When it passed, in nanoseconds since 1970.
+    /// When it passed, in nanoseconds since 1970; 0 without a time.
     pub time_ns: u64,
+    /// Why it has no time; `None` for a packet with one. [`crate::Writer::packet`] writes a packet
+    /// without a time as a simple packet block; the faster encoders do not look at this field.
+    pub no_time: Option<NoTime>,
     /// Its length on the link without FCS, in bytes; at least the captured length.
     pub frame_len: u32,
     /// The captured bytes; their count is the captured length. At most 1 GiB.
@@ -70,6 +84,8 @@ pub struct Packet<'a> {
     pub comment: Option<&'a str>,
     /// Options that no field above holds.
     pub other: &'a [RawOption],
+    /// Its options end within an option: those before it were read. Never written.
+    pub has_broken_options: bool,
 }
 
 /// One packet that owns its bytes; the fields are those of [`Packet`].
@@ -79,6 +95,8 @@ pub struct PacketBuf {
     pub interface: u32,
     /// See [`Packet::time_ns`].
     pub time_ns: u64,
+    /// See [`Packet::no_time`].
+    pub no_time: Option<NoTime>,
     /// See [`Packet::frame_len`].
     pub frame_len: u32,
     /// See [`Packet::data`].
@@ -95,6 +113,8 @@ pub struct PacketBuf {
     pub comment: Option<String>,
     /// See [`Packet::other`].
     pub other: Vec<RawOption>,
+    /// See [`Packet::has_broken_options`].
+    pub has_broken_options: bool,
 }
 
 impl PacketBuf {
@@ -104,6 +124,7 @@ impl PacketBuf {
         Packet {
             interface: self.interface,
             time_ns: self.time_ns,
+            no_time: self.no_time,
             frame_len: self.frame_len,
             data: &self.data,
             flags: self.flags,
@@ -112,6 +133,7 @@ impl PacketBuf {
             drop_count: self.drop_count,
             comment: self.comment.as_deref(),
             other: &self.other,
+            has_broken_options: self.has_broken_options,
         }
     }
 }
@@ -154,6 +176,7 @@ impl Packet<'_> {
         PacketBuf {
             interface: self.interface,
             time_ns: self.time_ns,
+            no_time: self.no_time,
             frame_len: self.frame_len,
             data: self.data.to_vec(),
             flags: self.flags,
@@ -162,6 +185,7 @@ impl Packet<'_> {
             drop_count: self.drop_count,
             comment: self.comment.map(str::to_owned),
             other: self.other.to_vec(),
+            has_broken_options: self.has_broken_options,
         }
     }
 
@@ -191,6 +215,19 @@ impl Packet<'_> {
         out.extend_from_slice(&tail.bytes[..tail.len]);
     }
 
+    /// Appends a simple packet block: original length and bytes, for interface 0. The captured
+    /// length follows from the snaplen of the interface.
+    ///
+    /// # Panics
+    /// When `data` is longer than 1 GiB.
+    pub(crate) fn emit_simple_as(&self, order: ByteOrder, out: &mut Vec<u8>) {
+        assert!(self.data.len() <= CAPTURED_LEN_MAX, "a packet of {} bytes is too long", self.data.len());
+        frame::emit(order, frame::SIMPLE_PACKET, out, |out| {
+            out.extend_from_slice(&order.emit_u32(self.frame_len));
+            out.extend_from_slice(self.data);
+        });
+    }
+
     #[cold]
     fn emit_with_texts(&self, order: ByteOrder, out: &mut Vec<u8>) {
         frame::emit(order, frame::PACKET, out, |out| {
@@ -218,9 +255,9 @@ impl<'a> Packet<'a> {
     ) -> Result<Self, ReadError> {
         let mut packet = Self { interface: body.u32("the interface")?, ..Self::default() };
         let source = sources.find(body.block_offset(), packet.interface)?;
-        packet.time_ns = source.time_ns(body.offset(), body.time("the time")?)?;
+        packet.set_time(source.scale.to_ns(body.time("the time")?));
         packet.parse_data(&mut body)?;
-        packet.parse_options(body, other)?;
+        packet.parse_options(body, other);
         Ok(packet)
     }
 
@@ -234,22 +271,27 @@ impl<'a> Packet<'a> {
         let mut packet = Self { interface: u32::from(body.u16("the interface")?), ..Self::default() };
         let drop_count = body.u16("the drop count")?;
         let source = sources.find(body.block_offset(), packet.interface)?;
-        packet.time_ns = source.time_ns(body.offset(), body.time("the time")?)?;
+        packet.set_time(source.scale.to_ns(body.time("the time")?));
         packet.parse_data(&mut body)?;
-        packet.parse_options(body, other)?;
+        packet.parse_options(body, other);
         if drop_count != u16::MAX {
             packet.drop_count = Some(u64::from(drop_count));
         }
         Ok(packet)
     }
 
-    /// A simple packet block: of interface 0, cut to its snaplen, at no known time (0 here).
+    /// A simple packet block: of interface 0, cut to its snaplen, at no known time.
     pub(crate) fn parse_simple(mut body: Body<'a>, sources: &Sources) -> Result<Self, ReadError> {
         let snaplen = sources.find(body.block_offset(), 0)?.snaplen;
         let frame_len = body.u32("the original length")?;
         let captured_len = if snaplen == 0 { frame_len } else { frame_len.min(snaplen) };
         let data = body.take("captured bytes", captured_len as usize)?;
-        Ok(Self { frame_len, data, ..Self::default() })
+        Ok(Self { frame_len, data, no_time: Some(NoTime::NotRecorded), ..Self::default() })
+    }
+
+    fn set_time(&mut self, time_ns: Option<u64>) {
+        self.time_ns = time_ns.unwrap_or(0);
+        self.no_time = time_ns.is_none().then_some(NoTime::OutOfRange);
     }
 
     fn parse_data(&mut self, body: &mut Body<'a>) -> Result<(), ReadError> {
@@ -260,17 +302,18 @@ impl<'a> Packet<'a> {
         Ok(())
     }
 
-    fn parse_options(&mut self, body: Body<'a>, other: &'a mut Vec<RawOption>) -> Result<(), ReadError> {
-        options::parse(body, other, |option| match option.code {
+    /// A broken option ends the options, not the packet, whose bytes are before them.
+    fn parse_options(&mut self, body: Body<'a>, other: &'a mut Vec<RawOption>) {
+        let parsed = options::parse(body, other, |option| match option.code {
             COMMENT => set(&mut self.comment, option.text()),
             FLAGS => set(&mut self.flags, option.number_u32().map(PacketFlags)),
             DROP_COUNT => set(&mut self.drop_count, option.number_u64()),
             PACKET_ID => set(&mut self.packet_id, option.number_u64()),
             QUEUE => set(&mut self.queue, option.number_u32()),
             _ => false,
-        })?;
+        });
+        self.has_broken_options = parsed.is_err();
         self.other = other;
-        Ok(())
     }
 }
 

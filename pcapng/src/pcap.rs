@@ -3,6 +3,9 @@
 //! Both magic numbers (microseconds 0xa1b2c3d4, nanoseconds 0xa1b23c4d) in both byte orders.
 //! Follows draft-ietf-opsawg-pcap. It has no field for queue, direction, interface and losses;
 //! pcapng has.
+//!
+//! The reader also takes the variants that libpcap and Wireshark read: [`Variant`], and the order of
+//! the two lengths of a record in files of old versions.
 
 use crate::input::Input;
 use crate::{ByteOrder, Expected, LINK_TYPE_ETHERNET, ReadError, WriteError};
@@ -10,15 +13,23 @@ use std::io::{Read, Write};
 
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
+/// Kuznetsov's modified pcap, of Red Hat Linux 6.
+const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
+/// Files of IXIA testers, of their hardware and their software.
+const MAGICS_IXIA: [u32; 2] = [0x1c00_01ac, 0x1c00_01ab];
 const VERSION_MAJOR: u16 = 2;
 const VERSION_MINOR: u16 = 4;
+/// The version that DG/UX's tcpdump writes.
+const VERSION_MAJOR_DG_UX: u16 = 543;
 
 /// Bytes before the first record.
 pub const HEADER_LEN: usize = 24;
 /// Bytes of a record before its data.
 pub const RECORD_HEADER_LEN: usize = 16;
 /// Maximum captured bytes of a record that a reader accepts.
-const CAPTURED_LEN_MAX: u32 = 16 << 20;
+const CAPTURED_LEN_MAX: u32 = 256 << 20;
+/// Captured bytes beyond which a record header is more likely no header.
+const CAPTURED_LEN_LIKELY: u32 = 1 << 20;
 
 /// Unit of the second half of every time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +57,27 @@ impl Precision {
     }
 }
 
+/// How the records of a file differ from those of plain pcap. Only plain files are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Variant {
+    /// pcap as all programs write it.
+    #[default]
+    Plain,
+    /// Kuznetsov's: 8 more bytes in each record header (interface, protocol, direction).
+    Modified,
+    /// IXIA's: 4 more bytes after the file header, the length of all records.
+    Ixia,
+}
+
+/// Order of the two lengths of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LengthOrder {
+    CapturedFirst,
+    OriginalFirst,
+    /// The captured length is the smaller one.
+    Unknown,
+}
+
 /// What a file says once for all its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -60,6 +92,8 @@ pub struct Header {
     /// The upper half of the word that holds the link type: whether and how long an FCS follows
     /// each packet. Zero says nothing about it.
     pub fcs_bits: u16,
+    /// The layout of records, for readers.
+    pub variant: Variant,
 }
 
 impl Default for Header {
@@ -71,6 +105,7 @@ impl Default for Header {
             snaplen: 0,
             link_type: LINK_TYPE_ETHERNET,
             fcs_bits: 0,
+            variant: Variant::Plain,
         }
     }
 }
@@ -149,27 +184,43 @@ impl Header {
         Ok(())
     }
 
-    /// The header of a file that begins with `bytes`, or the magic found instead.
-    fn parse(bytes: [u8; HEADER_LEN]) -> Result<Self, ReadError> {
+    /// The header of a file that begins with `bytes`, with the order of lengths in its records; or
+    /// the magic found instead.
+    fn parse(bytes: [u8; HEADER_LEN]) -> Result<(Self, LengthOrder), ReadError> {
         let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         let found = u32::from_le_bytes(word(0));
-        let (order, precision) = match found {
-            MAGIC_MICROSECONDS => (ByteOrder::Little, Precision::Microseconds),
-            MAGIC_NANOSECONDS => (ByteOrder::Little, Precision::Nanoseconds),
-            _ if found == MAGIC_MICROSECONDS.swap_bytes() => (ByteOrder::Big, Precision::Microseconds),
-            _ if found == MAGIC_NANOSECONDS.swap_bytes() => (ByteOrder::Big, Precision::Nanoseconds),
-            _ => {
-                let expected = "a pcap magic (0xa1b2c3d4 or 0xa1b23c4d)";
-                return Err(ReadError::Magic { offset: 0, expected, found });
-            }
+        let kind = |magic| match magic {
+            MAGIC_MICROSECONDS => Some((Precision::Microseconds, Variant::Plain)),
+            MAGIC_NANOSECONDS => Some((Precision::Nanoseconds, Variant::Plain)),
+            MAGIC_MODIFIED => Some((Precision::Microseconds, Variant::Modified)),
+            magic if MAGICS_IXIA.contains(&magic) => Some((Precision::Microseconds, Variant::Ixia)),
+            _ => None,
+        };
+        let little = kind(found).map(|kind| (ByteOrder::Little, kind));
+        let either = little.or_else(|| kind(found.swap_bytes()).map(|kind| (ByteOrder::Big, kind)));
+        let Some((order, (precision, variant))) = either else {
+            let expected = "a pcap magic (0xa1b2c3d4 or 0xa1b23c4d)";
+            return Err(ReadError::Magic { offset: 0, expected, found });
         };
         let (major, minor) = (order.parse_u16([bytes[4], bytes[5]]), order.parse_u16([bytes[6], bytes[7]]));
-        if major != VERSION_MAJOR {
-            return Err(ReadError::Version { offset: 4, expected: "2.x", major, minor });
-        }
+        // As in libpcap.
+        let length_order = match (major, minor) {
+            (VERSION_MAJOR, 0..=2) | (VERSION_MAJOR_DG_UX, _) => LengthOrder::OriginalFirst,
+            (VERSION_MAJOR, 3) => LengthOrder::Unknown,
+            (VERSION_MAJOR, _) => LengthOrder::CapturedFirst,
+            _ => return Err(ReadError::Version { offset: 4, expected: "2.x", major, minor }),
+        };
         let link = order.parse_u32(word(20));
         let snaplen = order.parse_u32(word(16));
-        Ok(Self { precision, order, snaplen, link_type: link as u16, fcs_bits: (link >> 16) as u16 })
+        let header = Self {
+            precision,
+            order,
+            snaplen,
+            link_type: link as u16,
+            fcs_bits: (link >> 16) as u16,
+            variant,
+        };
+        Ok((header, length_order))
     }
 }
 
@@ -233,7 +284,18 @@ impl<W: Write> Writer<W> {
 pub struct Reader<R> {
     input: Input<R>,
     header: Header,
+    length_order: LengthOrder,
+    /// Bytes of a record before its data.
+    record_header_len: usize,
     is_over: bool,
+}
+
+/// The header of a record.
+struct RecordHeader {
+    seconds: u32,
+    fraction: u32,
+    captured_len: u32,
+    frame_len: u32,
 }
 
 impl<R: Read> Reader<R> {
@@ -244,9 +306,66 @@ impl<R: Read> Reader<R> {
     /// [`ReadError::Io`].
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut input = Input::new(input);
-        let header = Header::parse(input.require("pcap header", 0, HEADER_LEN)?)?;
+        let (header, length_order) = Header::parse(input.require("pcap header", 0, HEADER_LEN)?)?;
+        let record_header_len = match header.variant {
+            Variant::Plain | Variant::Ixia => RECORD_HEADER_LEN,
+            Variant::Modified => RECORD_HEADER_LEN + 8,
+        };
+        if header.variant == Variant::Ixia {
+            input.require_len("pcap header", HEADER_LEN + 4)?;
+        }
         input.next_item();
-        Ok(Self { input, header, is_over: false })
+        let mut reader = Self { input, header, length_order, record_header_len, is_over: false };
+        if header.variant == Variant::Ixia {
+            reader.find_ixia_record_header()?;
+        }
+        Ok(reader)
+    }
+
+    /// Some files with IXIA's magic have 4 more bytes in each record header: they are there if the
+    /// second header is only behind them.
+    fn find_ixia_record_header(&mut self) -> Result<(), ReadError> {
+        if self.input.fill(RECORD_HEADER_LEN)? < RECORD_HEADER_LEN {
+            return Ok(());
+        }
+        let first = self.record_header(0);
+        if first.captured_len > CAPTURED_LEN_LIKELY {
+            return Ok(());
+        }
+        let mut is_header_at = |place: usize| -> Result<bool, ReadError> {
+            let found = self.input.fill(place + RECORD_HEADER_LEN)?;
+            if found < place + RECORD_HEADER_LEN {
+                return Ok(found == place);
+            }
+            let header = self.record_header(place);
+            Ok(header.fraction < 1_000_000
+                && header.captured_len <= header.frame_len
+                && header.frame_len <= CAPTURED_LEN_LIKELY)
+        };
+        let end = RECORD_HEADER_LEN + first.captured_len as usize;
+        if !is_header_at(end)? && is_header_at(end + 4)? {
+            self.record_header_len = RECORD_HEADER_LEN + 4;
+        }
+        // The first record is read again.
+        self.input.shorten(0);
+        Ok(())
+    }
+
+    /// The record header at `place` of the item at hand, which was read.
+    fn record_header(&self, place: usize) -> RecordHeader {
+        let item = self.input.item();
+        let word = |at: usize| {
+            let at = place + at;
+            self.header.order.parse_u32([item[at], item[at + 1], item[at + 2], item[at + 3]])
+        };
+        let (first, second) = (word(8), word(12));
+        let is_swapped = match self.length_order {
+            LengthOrder::CapturedFirst => false,
+            LengthOrder::OriginalFirst => true,
+            LengthOrder::Unknown => first > second,
+        };
+        let (captured_len, frame_len) = if is_swapped { (second, first) } else { (first, second) };
+        RecordHeader { seconds: word(0), fraction: word(4), captured_len, frame_len }
     }
 
     /// What the file says of all its records.
@@ -267,7 +386,7 @@ impl<R: Read> Reader<R> {
         let found = self.read();
         self.is_over = !matches!(found, Ok(Some(_)));
         let Some((time_ns, frame_len)) = found? else { return Ok(None) };
-        Ok(Some(Record { time_ns, frame_len, data: &self.input.item()[RECORD_HEADER_LEN..] }))
+        Ok(Some(Record { time_ns, frame_len, data: &self.input.item()[self.record_header_len..] }))
     }
 
     /// Where the record that [`Self::next_record`] gave last begins in the input.
@@ -277,18 +396,16 @@ impl<R: Read> Reader<R> {
 
     /// The bytes of the record that [`Self::next_record`] gave last.
     pub fn data(&self) -> &[u8] {
-        self.input.item().get(RECORD_HEADER_LEN..).unwrap_or_default()
+        self.input.item().get(self.record_header_len..).unwrap_or_default()
     }
 
     /// Reads one record and gives its time and original length.
     fn read(&mut self) -> Result<Option<(u64, u32)>, ReadError> {
-        if self.input.fill(RECORD_HEADER_LEN)? == 0 {
+        if self.input.fill(self.record_header_len)? == 0 {
             return Ok(None);
         }
-        let head: [u8; RECORD_HEADER_LEN] = self.input.require("pcap record", 0, RECORD_HEADER_LEN)?;
-        let word =
-            |at: usize| self.header.order.parse_u32([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let (seconds, fraction, captured_len, frame_len) = (word(0), word(4), word(8), word(12));
+        self.input.require_len("pcap record", self.record_header_len)?;
+        let RecordHeader { seconds, fraction, captured_len, frame_len } = self.record_header(0);
         if captured_len > CAPTURED_LEN_MAX {
             return Err(ReadError::Length {
                 offset: self.input.offset() + 8,
@@ -297,7 +414,7 @@ impl<R: Read> Reader<R> {
                 found: u64::from(captured_len),
             });
         }
-        self.input.require_len("pcap record", RECORD_HEADER_LEN + captured_len as usize)?;
+        self.input.require_len("pcap record", self.record_header_len + captured_len as usize)?;
         // A fraction of a second and more, as some writers leave it, is simply added.
         let fraction_ns = u64::from(fraction) * self.header.precision.unit_ns();
         Ok(Some((u64::from(seconds) * 1_000_000_000 + fraction_ns, frame_len)))
@@ -375,7 +492,7 @@ mod tests {
         let error = Reader::new(&file[..]).unwrap().next().unwrap().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "byte 32: the length of the captured bytes should be at most 16777216, 4294967295 found"
+            "byte 32: the length of the captured bytes should be at most 268435456, 4294967295 found"
         );
     }
 
@@ -398,5 +515,63 @@ mod tests {
         let file = writer.finish().unwrap();
         let times: Vec<u64> = Reader::new(&file[..]).unwrap().map(|record| record.unwrap().time_ns).collect();
         assert_eq!(times, [last_ns]);
+    }
+
+    /// Records of three lengths in the byte order, with `extra` bytes after each record header.
+    fn variant(magic: u32, version: (u16, u16), order: ByteOrder, size_field: bool, extra: usize) -> Vec<u8> {
+        let mut file = order.emit_u32(magic).to_vec();
+        file.extend([order.emit_u16(version.0), order.emit_u16(version.1)].concat());
+        file.extend([[0; 4], [0; 4], order.emit_u32(65_535), order.emit_u32(1)].concat());
+        file.extend(order.emit_u32(3 * 100).iter().take(if size_field { 4 } else { 0 }));
+        let is_swapped = version.0 == 543 || version.1 < 3;
+        for number in 0..3 {
+            let (captured_len, frame_len) = (60 + number, 90 + number);
+            let lens = if is_swapped { [frame_len, captured_len] } else { [captured_len, frame_len] };
+            file.extend([1_700_000_000, number, lens[0], lens[1]].map(|word| order.emit_u32(word)).concat());
+            file.extend(vec![0; extra]);
+            file.extend(vec![number as u8; captured_len as usize]);
+        }
+        file
+    }
+
+    #[test]
+    fn the_variants_that_other_tools_read_are_read() {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for (name, file) in [
+                ("Kuznetsov", variant(0xa1b2_cd34, (2, 4), order, false, 8)),
+                ("IXIA hardware", variant(0x1c00_01ac, (2, 4), order, true, 0)),
+                ("IXIA software", variant(0x1c00_01ab, (2, 4), order, true, 0)),
+                ("IXIA with 4 bytes per record", variant(0x1c00_01ac, (2, 4), order, true, 4)),
+                ("version 543.0", variant(0xa1b2_c3d4, (543, 0), order, false, 0)),
+                ("version 2.2", variant(0xa1b2_c3d4, (2, 2), order, false, 0)),
+                ("version 2.3", variant(0xa1b2_c3d4, (2, 3), order, false, 0)),
+            ] {
+                let mut reader = Reader::new(&file[..]).unwrap();
+                for number in 0..3 {
+                    let record = reader.next_record().unwrap().unwrap();
+                    let expected = Record {
+                        time_ns: 1_700_000_000_000_000_000 + u64::from(number) * 1_000,
+                        frame_len: 90 + number,
+                        data: &vec![number as u8; 60 + number as usize],
+                    };
+                    assert_eq!(record, expected, "{name} {order:?}");
+                }
+                assert_eq!(reader.next_record().unwrap(), None, "{name} {order:?}");
+            }
+        }
+        let old = variant(0xa1b2_c3d4, (1, 0), ByteOrder::Little, false, 0);
+        assert!(matches!(Reader::new(&old[..]), Err(ReadError::Version { major: 1, .. })));
+    }
+
+    #[test]
+    fn a_packet_of_128_mib_is_read() {
+        let data = vec![7; 128 << 20];
+        let mut writer = Writer::new(Vec::new(), &Header::default()).unwrap();
+        writer.record(&Record { time_ns: 1, frame_len: data.len() as u32, data: &data }).unwrap();
+        writer.record(&Record { time_ns: 2, frame_len: 3, data: &[1, 2, 3] }).unwrap();
+        let file = writer.finish().unwrap();
+        let mut reader = Reader::new(&file[..]).unwrap();
+        assert!(reader.next_record().unwrap().unwrap().data == data);
+        assert_eq!(reader.next_record().unwrap().unwrap().data, [1, 2, 3]);
     }
 }

@@ -19,7 +19,7 @@ pub(crate) const DELIVERED: u16 = 8;
 pub struct Statistics {
     /// Number of the interface within the section.
     pub interface: u32,
-    /// When the counts were taken, in nanoseconds since 1970.
+    /// When the counts were taken, in nanoseconds since 1970; 0 if it is not known.
     pub time_ns: u64,
     /// When the capture began, in nanoseconds since 1970.
     pub start_time_ns: Option<u64>,
@@ -70,10 +70,10 @@ impl Statistics {
         let block_offset = body.block_offset();
         let mut statistics = Self { interface: body.u32("the interface")?, ..Self::default() };
         let source = sources.find(block_offset, statistics.interface)?;
-        let time_offset = body.offset();
-        statistics.time_ns = source.time_ns(time_offset, body.time("the time")?)?;
+        let to_ns = |units| source.scale.to_ns(units);
+        // Some programs write 0 for a time that they do not know.
+        statistics.time_ns = to_ns(body.time("the time")?).unwrap_or(0);
         let (mut start_units, mut end_units) = (None, None);
-        let options_offset = body.offset();
         options::parse(body, &mut statistics.other, |option| match option.code {
             COMMENT => set(&mut statistics.comment, option.string()),
             START_TIME => set(&mut start_units, option.time()),
@@ -85,9 +85,8 @@ impl Statistics {
             DELIVERED => set(&mut statistics.delivered, option.number_u64()),
             _ => false,
         })?;
-        let to_ns = |units| source.time_ns(options_offset, units);
-        statistics.start_time_ns = start_units.map(to_ns).transpose()?;
-        statistics.end_time_ns = end_units.map(to_ns).transpose()?;
+        statistics.start_time_ns = start_units.and_then(to_ns);
+        statistics.end_time_ns = end_units.and_then(to_ns);
         Ok(statistics)
     }
 }

@@ -36,13 +36,6 @@ impl TimeScale {
     }
 }
 
-impl std::fmt::Display for TimeScale {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let base = if self.resolution & 0x80 != 0 { 2 } else { 10 };
-        write!(f, "{base}^-{} s each from {} s after 1970", self.resolution & 0x7f, self.offset_s)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,8 @@ pub struct Writer<W> {
     bytes_written: u64,
     /// Time offset of each interface of the section, in seconds.
     time_offsets_s: Vec<i64>,
+    /// Snaplen of the first interface of the section.
+    first_snaplen: u32,
 }
 
 impl<W: Write> Writer<W> {
@@ -31,8 +33,14 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// [`WriteError::Io`].
     pub fn with_order(out: W, section: &Section, order: ByteOrder) -> Result<Self, WriteError> {
-        let mut writer =
-            Self { out, order, scratch: Vec::new(), bytes_written: 0, time_offsets_s: Vec::new() };
+        let mut writer = Self {
+            out,
+            order,
+            scratch: Vec::new(),
+            bytes_written: 0,
+            time_offsets_s: Vec::new(),
+            first_snaplen: 0,
+        };
         writer.section(section)?;
         Ok(writer)
     }
@@ -52,16 +60,34 @@ impl<W: Write> Writer<W> {
     /// [`WriteError::Io`].
     pub fn add_interface(&mut self, interface: &Interface) -> Result<u32, WriteError> {
         self.write("interface description", |order, scratch| interface.emit_as(order, scratch))?;
+        if self.time_offsets_s.is_empty() {
+            self.first_snaplen = interface.snaplen;
+        }
         self.time_offsets_s.push(interface.time_offset_s);
         Ok(self.time_offsets_s.len() as u32 - 1)
+    }
+
+    /// Whether [`Self::packet`] can write a packet without a time: simple packet blocks are of
+    /// interface 0, whose snaplen gives their captured length.
+    pub fn can_be_simple(&self, packet: &Packet<'_>) -> bool {
+        let snaplen = if self.first_snaplen == 0 { u32::MAX } else { self.first_snaplen };
+        packet.interface == 0 && packet.data.len() as u64 == u64::from(packet.frame_len.min(snaplen))
     }
 
     /// Writes one packet.
     ///
     /// # Errors
-    /// [`WriteError::Io`]; [`WriteError::NoSuchInterface`]; [`WriteError::TimeOutOfRange`].
+    /// [`WriteError::Io`]; [`WriteError::NoSuchInterface`]; [`WriteError::TimeOutOfRange`];
+    /// [`WriteError::NotSimple`] for a packet without a time unless [`Self::can_be_simple`].
     pub fn packet(&mut self, packet: &Packet<'_>) -> Result<(), WriteError> {
         const BLOCK: &str = "packet";
+        if packet.no_time.is_some() {
+            self.time_offset_s(BLOCK, packet.interface)?;
+            if !self.can_be_simple(packet) {
+                return Err(WriteError::NotSimple { interface: packet.interface });
+            }
+            return self.write("simple packet", |order, scratch| packet.emit_simple_as(order, scratch));
+        }
         let offset_s = self.time_offset_s(BLOCK, packet.interface)?;
         let time_ns = file_time(BLOCK, packet.time_ns, offset_s)?;
         self.write(BLOCK, |order, scratch| Packet { time_ns, ..*packet }.emit_as(order, scratch))

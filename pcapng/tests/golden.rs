@@ -2,8 +2,8 @@
 //! that the reader returns.
 
 use pcapng::{
-    Block, ByteOrder, Custom, Interface, Name, Names, Packet, PacketBuf, PacketFlags, RawOption, Reader,
-    Section, Statistics, Unknown, Writer,
+    Block, ByteOrder, Custom, Interface, Name, Names, NoTime, Packet, PacketBuf, PacketFlags, RawOption,
+    Reader, Section, Statistics, Unknown, Writer,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -248,7 +248,12 @@ fn files_of_others_are_read() {
             drop_count: Some(3),
             ..PacketBuf::default()
         }),
-        Block::Packet(PacketBuf { frame_len: 9, data: vec![1, 2, 3, 4], ..PacketBuf::default() }),
+        Block::Packet(PacketBuf {
+            frame_len: 9,
+            data: vec![1, 2, 3, 4],
+            no_time: Some(NoTime::NotRecorded),
+            ..PacketBuf::default()
+        }),
         Block::Packet(PacketBuf {
             time_ns: 15_000,
             queue: Some(10),

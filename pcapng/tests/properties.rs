@@ -59,6 +59,7 @@ fn packet(interfaces: u32) -> impl Strategy<Value = PacketBuf> {
                 drop_count,
                 comment,
                 other,
+                ..PacketBuf::default()
             }
         },
     )
@@ -210,6 +211,7 @@ fn pcap_header() -> impl Strategy<Value = pcap::Header> {
             snaplen,
             link_type,
             fcs_bits,
+            ..pcap::Header::default()
         },
     )
 }
