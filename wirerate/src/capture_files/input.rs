@@ -1,20 +1,15 @@
 //! Capture files as streams of bytes: plain or compressed, by their first bytes, or standard input.
 
-use anyhow::bail;
+use super::ahead::ReadAhead;
+use super::decompress::{Decompressed, FileBytes, Method};
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// Bytes that decide: the longest magic below.
-const MAGIC_LEN: usize = 6;
-/// No longer than what the readers of both formats ask for, so that their reads of plain files go
-/// past it.
-const BUFFER_LEN: usize = 64 << 10;
+use std::sync::atomic::AtomicU64;
 
 /// A stream of the bytes of a file.
-pub type ByteStream = Box<dyn Read + Send>;
+pub type ByteStream = Box<dyn io::Read + Send>;
 
 /// The plain bytes of a file, and how far it was read.
 pub struct OpenedFile {
@@ -24,20 +19,8 @@ pub struct OpenedFile {
     pub file_len: Option<u64>,
     /// Bytes that were read of a compressed file; nothing if it is not compressed.
     pub compressed: Option<Arc<AtomicU64>>,
-}
-
-/// Counts the bytes that are read.
-struct CountedRead {
-    input: Box<dyn Read + Send>,
-    count: Arc<AtomicU64>,
-}
-
-impl Read for CountedRead {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(into)?;
-        self.count.fetch_add(read as u64, Relaxed);
-        Ok(read)
-    }
+    /// The program that decompresses it; nothing if it is not compressed.
+    pub program: Option<&'static str>,
 }
 
 /// True if the path means standard input.
@@ -54,38 +37,74 @@ pub fn file_len(path: &Path) -> Option<u64> {
 /// Opens a file.
 ///
 /// # Errors
-/// When it cannot be opened, or is compressed by a method that is not supported.
-pub fn open(path: &Path) -> anyhow::Result<OpenedFile> {
+/// When it cannot be opened.
+pub fn open(path: &Path) -> io::Result<OpenedFile> {
     let input: ByteStream = match is_stdin(path) {
         true => Box::new(io::stdin()),
         false => Box::new(File::open(path)?),
     };
-    let count = Arc::<AtomicU64>::default();
-    let file = CountedRead { input, count: Arc::clone(&count) };
-    let mut magic = Vec::with_capacity(MAGIC_LEN);
-    let mut file = BufReader::with_capacity(BUFFER_LEN, file);
-    file.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut magic)?;
-    let decompress = magic.clone();
-    let whole = BufReader::with_capacity(BUFFER_LEN, io::Cursor::new(magic).chain(file));
-    let mut is_compressed = true;
-    let bytes: ByteStream = match decompress[..] {
-        [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(whole)),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::with_buffer(whole)?),
-        [0x04, 0x22, 0x4d, 0x18, ..] => Box::new(lz4_flex::frame::FrameDecoder::new(whole)),
-        [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(whole)),
-        [b'B', b'Z', b'h', ..] => bail!("it is compressed by bzip2, which must be undone before"),
-        _ => {
-            is_compressed = false;
-            Box::new(whole)
-        }
+    let mut file = FileBytes::new(input);
+    let method = Method::of(file.magic()?);
+    let (compressed, program) = (method.map(|_| file.count()), method.map(Method::program));
+    let bytes: ByteStream = match method {
+        Some(_) => Box::new(ReadAhead::new(Box::new(Decompressed::new(file)))?),
+        None => Box::new(file),
     };
-    Ok(OpenedFile { bytes, file_len: file_len(path), compressed: is_compressed.then_some(count) })
+    Ok(OpenedFile { bytes, file_len: file_len(path), compressed, program })
+}
+
+/// A file that is not read, because a program makes a readable one of it.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct OtherFormat {
+    reason: String,
+    /// The command that prints what wirerate reads, up to the file.
+    command: &'static str,
+    /// What it writes to standard output after the file.
+    to_stdout: &'static str,
+}
+
+impl OtherFormat {
+    /// The format of a file that begins with `magic`; `program` decompressed it.
+    pub(super) fn of(magic: &[u8], program: Option<&'static str>) -> Option<Self> {
+        let (what, command, to_stdout) = match magic {
+            [b'B', b'Z', b'h', ..] => ("it is compressed by bzip2", "bzip2 -dc", ""),
+            [0x02, 0x21, 0x4c, 0x18, ..] => ("it is compressed in the legacy format of lz4", "lz4 -dc", ""),
+            [b'P', b'K', 3, 4, ..] => ("it is a zip archive", "unzip -p", ""),
+            [0x5d, 0, 0, ..] => ("it is compressed by lzma", "xz -dc", ""),
+            [0x1f, 0x9d, ..] => ("it is compressed by compress", "gzip -dc", ""),
+            [b'7', b'z', 0xbc, 0xaf, ..] => ("it is a 7z archive", "7z x -so", ""),
+            [b's', b'n', b'o', b'o', b'p', 0, ..] => {
+                ("it is a snoop file (RFC 1761)", "editcap -F pcapng", " -")
+            }
+            _ if Method::of(magic).is_some() => ("it is compressed twice", "", ""),
+            _ => return None,
+        };
+        // The command has to undo the outer compression only: what it prints is read or refused
+        // with the next command.
+        let (command, to_stdout) = match program {
+            Some("gzip") => ("gzip -dc", ""),
+            Some("zstd") => ("zstd -dc", ""),
+            Some("lz4") => ("lz4 -dc", ""),
+            Some(_) => ("xz -dc", ""),
+            None => (command, to_stdout),
+        };
+        let inside = program.map_or(String::new(), |program| format!(", inside {program}"));
+        Some(Self { reason: format!("{what}{inside}"), command, to_stdout })
+    }
+
+    /// The command that makes `command` of wirerate read the file at `path`.
+    pub(super) fn advice(&self, path: &Path, command: &str) -> String {
+        let path = if is_stdin(path) { "FILE".into() } else { path.display().to_string() };
+        format!("{} {path}{} | wirerate {command} -", self.command, self.to_stdout)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Read, Write};
+    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn compressed_files_are_read_by_their_first_bytes() {
@@ -121,8 +140,35 @@ mod tests {
             let count = opened.compressed.map(|count| count.load(Relaxed));
             assert_eq!(count, (name != "plain").then_some(file_len), "{name}");
         }
-        std::fs::write(dir.join("bz2"), b"BZh91AY").unwrap();
-        let why = open(&dir.join("bz2")).err().unwrap();
-        assert_eq!(why.to_string(), "it is compressed by bzip2, which must be undone before");
+    }
+
+    #[test]
+    fn other_formats_are_named_with_the_command_that_unpacks_them() {
+        let advice = |magic: &[u8], program| {
+            let other = OtherFormat::of(magic, program).unwrap();
+            (other.to_string(), other.advice(Path::new("f"), "analyze"))
+        };
+        for (magic, reason, command) in [
+            (&b"BZh91AY"[..], "it is compressed by bzip2", "bzip2 -dc f | wirerate analyze -"),
+            (
+                &[2, 0x21, 0x4c, 0x18],
+                "it is compressed in the legacy format of lz4",
+                "lz4 -dc f | wirerate analyze -",
+            ),
+            (b"PK\x03\x04", "it is a zip archive", "unzip -p f | wirerate analyze -"),
+            (b"\x5d\x00\x00\x80", "it is compressed by lzma", "xz -dc f | wirerate analyze -"),
+            (
+                b"snoop\x00\x00\x00",
+                "it is a snoop file (RFC 1761)",
+                "editcap -F pcapng f - | wirerate analyze -",
+            ),
+        ] {
+            assert_eq!(advice(magic, None), (reason.to_owned(), command.to_owned()));
+        }
+        assert_eq!(
+            advice(&[0x28, 0xb5, 0x2f, 0xfd], Some("gzip")),
+            ("it is compressed twice, inside gzip".to_owned(), "gzip -dc f | wirerate analyze -".to_owned())
+        );
+        assert_eq!(OtherFormat::of(&[0xd4, 0xc3, 0xb2, 0xa1], None), None);
     }
 }

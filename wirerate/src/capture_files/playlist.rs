@@ -1,6 +1,6 @@
 //! All packets of a run: several files one after another or merged by time, in one or more loops.
 
-use super::input::{file_len, is_stdin};
+use super::input::{OtherFormat, file_len, is_stdin};
 use super::records::{Advance, FileRecords};
 use crate::outcome::Failure;
 use replay::Record;
@@ -260,13 +260,14 @@ pub fn open_records(path: &Path, command: &str) -> Result<FileRecords, Failure> 
 
 /// A capture file cannot be read; the advice names the command that reads it.
 pub fn unreadable(path: &Path, why: anyhow::Error, command: &str) -> Failure {
-    let is_bzip2 = why.to_string().contains("compressed by bzip2");
+    let unpack = why.downcast_ref::<OtherFormat>().map(|other| other.advice(path, command));
     let failure = Failure::read(path, why);
     let path = path.display();
-    match is_bzip2 {
-        true => failure.try_this(format!("bzip2 -dc {path} | wirerate {command} -")),
-        false if failure.has_advice() => failure,
-        false => failure
-            .try_this(format!("pcap and pcapng files, also compressed; `file {path}` shows what it is")),
+    match unpack {
+        Some(unpack) => failure.try_this(unpack),
+        None if failure.has_advice() => failure,
+        None => failure
+            .try_this(format!("pcap and pcapng files, also compressed; `file {path}` shows what it is"))
+            .try_this(format!("editcap -F pcapng {path} NEW.pcapng, if Wireshark reads it")),
     }
 }

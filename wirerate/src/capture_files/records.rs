@@ -1,6 +1,6 @@
 //! The packets of one capture file, one at a time.
 
-use super::input::{self, ByteStream, OpenedFile};
+use super::input::{self, ByteStream, OpenedFile, OtherFormat};
 use pcapng::{Block, Interface, ReadError, Statistics, pcap};
 use replay::{Direction, Record};
 use std::collections::BTreeMap;
@@ -59,6 +59,8 @@ struct FileFacts {
 }
 
 enum FileReader {
+    /// Decompression failed before the first bytes; the reason until it was reported.
+    Unreadable(Option<String>),
     Pcap(pcap::Reader<ByteStream>),
     Pcapng(pcapng::Reader<ByteStream>, FileFacts),
 }
@@ -107,16 +109,26 @@ impl FileRecords {
     /// Opens a pcap or pcapng file.
     ///
     /// # Errors
-    /// When it cannot be read, or is neither.
+    /// When it cannot be read, or is neither. A compressed file that ends or is damaged before its
+    /// first packet can be opened: it is a file whose first [`FileRecords::advance`] fails.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
-        let OpenedFile { mut bytes, file_len, compressed } = input::open(path)?;
-        let mut magic = Vec::new();
-        bytes.by_ref().take(4).read_to_end(&mut magic)?;
-        let is_pcapng = magic == [0x0a, 0x0d, 0x0d, 0x0a];
-        let whole: ByteStream = Box::new(std::io::Cursor::new(magic).chain(bytes));
-        let reader = match is_pcapng {
-            true => FileReader::Pcapng(pcapng::Reader::new(whole), FileFacts::default()),
-            false => FileReader::Pcap(pcap::Reader::new(whole)?),
+        let OpenedFile { mut bytes, file_len, compressed, program } = input::open(path)?;
+        let mut start = Vec::new();
+        let read = bytes.by_ref().take(pcap::HEADER_LEN as u64).read_to_end(&mut start);
+        if let Some(other) = OtherFormat::of(&start, program) {
+            return Err(other.into());
+        }
+        let reader = match read {
+            Err(why) if compressed.is_some() => FileReader::Unreadable(Some(why.to_string())),
+            read => {
+                read?;
+                let is_pcapng = start.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]);
+                let whole: ByteStream = Box::new(std::io::Cursor::new(start).chain(bytes));
+                match is_pcapng {
+                    true => FileReader::Pcapng(pcapng::Reader::new(whole), FileFacts::default()),
+                    false => FileReader::Pcap(pcap::Reader::new(whole)?),
+                }
+            }
         };
         let (head, data) = (RecordHead::default(), Vec::new());
         Ok(Self { path: path.to_owned(), reader, compressed, file_len, head, data, count: 0, skipped: 0 })
@@ -125,6 +137,10 @@ impl FileRecords {
     /// Reads the next packet.
     pub fn advance(&mut self) -> Advance {
         let found = match &mut self.reader {
+            FileReader::Unreadable(why) => {
+                let why = why.take().map(|why| format!("{}: {why}", self.path.display()));
+                return why.map_or(Advance::End, Advance::Broken);
+            }
             FileReader::Pcap(reader) => {
                 let link_type = reader.header().link_type;
                 reader.next_record().map(|record| {
@@ -164,6 +180,7 @@ impl FileRecords {
             (Some(count), _) => count.load(Relaxed),
             (None, FileReader::Pcap(reader)) => reader.offset() + reader.data().len() as u64,
             (None, FileReader::Pcapng(reader, _)) => reader.offset(),
+            (None, FileReader::Unreadable(_)) => 0,
         };
         Some(self.file_len?.saturating_sub(done))
     }
@@ -178,13 +195,14 @@ impl FileRecords {
         match &self.reader {
             FileReader::Pcap(reader) => reader.data(),
             FileReader::Pcapng(..) => &self.data,
+            FileReader::Unreadable(_) => &[],
         }
     }
 
     /// The interface of the packet at hand; pcap files describe none.
     pub fn interface(&self) -> Option<&FileInterface> {
         match &self.reader {
-            FileReader::Pcap(_) => None,
+            FileReader::Pcap(_) | FileReader::Unreadable(_) => None,
             FileReader::Pcapng(_, facts) => facts.interfaces.get(self.head.interface as usize),
         }
     }
@@ -197,7 +215,7 @@ impl FileRecords {
     /// Sections so far: the numbers of interfaces count anew in each.
     pub fn sections(&self) -> u64 {
         match &self.reader {
-            FileReader::Pcap(_) => 0,
+            FileReader::Pcap(_) | FileReader::Unreadable(_) => 0,
             FileReader::Pcapng(_, facts) => facts.sections,
         }
     }
@@ -205,7 +223,7 @@ impl FileRecords {
     /// Each interface with its last statistics so far.
     pub fn statistics(&self) -> impl Iterator<Item = &(FileInterface, Statistics)> {
         let facts = match &self.reader {
-            FileReader::Pcap(_) => None,
+            FileReader::Pcap(_) | FileReader::Unreadable(_) => None,
             FileReader::Pcapng(_, facts) => Some(facts),
         };
         facts.into_iter().flat_map(|facts| facts.statistics.values())
