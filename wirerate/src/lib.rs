@@ -7,7 +7,8 @@
 //! numbers per second, [`monitor`] serves the counters, [`tui`] shows them on a full screen,
 //! [`web`] on a page, [`events`] holds the rows for programs that follow a command, [`run_control`]
 //! and [`run_orders`] change a run that sends, [`start_at`] is the time that a run may have to
-//! start at, [`path_words`] sorts the options of commands that take those of `send` as well.
+//! start at, [`path_words`] sorts the options of commands that take those of `send` as well,
+//! [`waiting_read`] reads inputs that may have to be waited for.
 #![forbid(unsafe_code)]
 
 pub mod bad_usage;
@@ -29,6 +30,7 @@ pub mod stop;
 pub mod term;
 pub mod tui;
 pub mod units;
+pub mod waiting_read;
 pub mod web;
 
 use clap::error::ErrorKind;

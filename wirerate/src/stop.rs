@@ -9,9 +9,10 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +21,14 @@ const STATUS_QUIT: i32 = 130;
 
 /// Signals within this time are one: short enough for an impatient user.
 const ONE_SIGNAL: Duration = Duration::from_millis(500);
+
+/// Readable from the first signal on, for threads that wait for other events, too.
+static SIGNAL_EVENT: OnceLock<UnixStream> = OnceLock::new();
+
+/// The event of the first SIGINT, SIGTERM or SIGHUP: readable from then on, and not to be read.
+pub fn signal_event() -> Option<BorrowedFd<'static>> {
+    SIGNAL_EVENT.get().map(AsFd::as_fd)
+}
 
 /// The kernel refused a signal handler.
 #[derive(Debug, thiserror::Error)]
@@ -50,9 +59,13 @@ impl Stop {
     /// # Errors
     /// When the kernel refuses a handler.
     pub fn on_signals_of(keeps_rights: bool) -> Result<Self, SignalError> {
+        // A signal that comes meanwhile is heard by all handlers.
+        let _blocked = BlockedSignals::begin();
         let stop = Self::default();
         let failed = |signal| move |source| SignalError { signal, source };
         let (woken, waker) = UnixStream::pair().map_err(failed(SIGINT))?;
+        let (event, event_waker) = UnixStream::pair().map_err(failed(SIGINT))?;
+        let is_first = SIGNAL_EVENT.set(event).is_ok();
         let quits = Arc::new(AtomicBool::new(false));
         let has_come = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -64,17 +77,20 @@ impl Stop {
             if signal == SIGHUP && is_ignored(SIGHUP) {
                 continue;
             }
-            let waker = waker.try_clone().map_err(failed(signal))?;
-            flag::register(signal, stop.flag())
-                .and_then(|_| low_level::pipe::register(signal, waker))
-                .map_err(failed(signal))?;
+            let wakers = [Some(&waker), is_first.then_some(&event_waker)];
+            flag::register(signal, stop.flag()).map_err(failed(signal))?;
+            for waker in wakers.into_iter().flatten() {
+                waker
+                    .try_clone()
+                    .and_then(|waker| low_level::pipe::register(signal, waker))
+                    .map_err(failed(signal))?;
+            }
         }
         // A file at the limit of `ulimit -f` is an error of its write (EFBIG) then. Programs that
         // we start do not inherit it.
         flag::register(SIGXFSZ, Arc::default()).map_err(failed(SIGXFSZ))?;
         // Workers may be stuck when the second signal comes, so a thread of its own waits for it.
         // The first signal goes to other threads, whose system calls it interrupts.
-        let _blocked = BlockedSignals::begin();
         let wait = move || {
             if !keeps_rights {
                 // Waiting needs none, and giving up is always allowed.

@@ -2,7 +2,7 @@
 
 use super::ahead::ReadAhead;
 use super::decompress::{Decompressed, FileBytes, Method};
-use std::fs::File;
+use crate::waiting_read::WaitingRead;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,11 +39,7 @@ pub fn file_len(path: &Path) -> Option<u64> {
 /// # Errors
 /// When it cannot be opened.
 pub fn open(path: &Path) -> io::Result<OpenedFile> {
-    let input: ByteStream = match is_stdin(path) {
-        true => Box::new(io::stdin()),
-        false => Box::new(File::open(path)?),
-    };
-    let mut file = FileBytes::new(input);
+    let mut file = FileBytes::new(Box::new(WaitingRead::open(path)?));
     let method = Method::of(file.magic()?);
     let (compressed, program) = (method.map(|_| file.count()), method.map(Method::program));
     let bytes: ByteStream = match method {

@@ -2,8 +2,8 @@
 
 use crate::out;
 use crate::outcome::{Failure, Outcome};
+use crate::waiting_read;
 use report::{ReportError, ResultFile};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The arguments of `wirerate report`.
@@ -33,13 +33,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 }
 
 fn read(path: &Path) -> Result<ResultFile, Failure> {
-    let mut text = String::new();
-    let result = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let text = result.map_err(|error| Failure::read(path, error))?;
+    let text = waiting_read::read_to_string(path).map_err(|error| Failure::read(path, error))?;
     let name = path.display().to_string();
     let name = if name == "-" { "standard input".to_owned() } else { name };
     Ok(ResultFile { name, text })

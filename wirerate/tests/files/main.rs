@@ -2,3 +2,4 @@
 
 mod compressed;
 mod readers;
+mod waiting;

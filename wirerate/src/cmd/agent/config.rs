@@ -2,10 +2,10 @@
 
 use crate::outcome::{Failure, Refused};
 use crate::units::{Addresses, BitRate, Pps};
+use crate::waiting_read;
 use fleet::FleetName;
 use hub::HubSettings;
 use serde::{Deserialize, Deserializer};
-use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -100,7 +100,7 @@ impl AgentFile {
     /// It cannot be read, or has something that is no setting of an agent.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let act = format!("read {}", path.display());
-        let text = fs::read_to_string(path).refused(&act)?;
+        let text = waiting_read::read_to_string(path).refused(&act)?;
         let mut file: Self =
             toml::from_str(&text).map_err(|why| Failure::usage(&act, why.to_string().trim()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -137,6 +137,7 @@ impl AgentFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn read(text: &str) -> Result<AgentFile, Failure> {
         let folder = testkit::Folder::new("agent-file");

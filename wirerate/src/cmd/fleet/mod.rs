@@ -11,11 +11,11 @@ use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
 use crate::stop::Stop;
 use crate::units::{human_duration, quantity_of};
+use crate::waiting_read;
 use anyhow::anyhow;
 use fleet::FleetName;
 use hub::{Hub, HubError, HubSettings, OrderKind};
 use serde::Deserialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tokio::runtime::Runtime;
@@ -94,7 +94,7 @@ impl HubArgs {
         }
         let path = self.config.as_deref().unwrap_or(Path::new(init::CONTROLLER_FILE));
         let act = format!("read {}", path.display());
-        let text = fs::read_to_string(path).map_err(|why| {
+        let text = waiting_read::read_to_string(path).map_err(|why| {
             Failure::usage(&act, why)
                 .try_this("wirerate fleet init --hosts h1,h2 --hub ADDRESS")
                 .try_this("--hub URL")

@@ -2,9 +2,9 @@
 
 use crate::outcome::{Failure, Refused};
 use crate::units::{Nanos, time_with_unit};
+use crate::waiting_read;
 use fleet::{PortPlace, StartPolicy};
 use serde::{Deserialize, Deserializer};
-use std::fs;
 use std::path::Path;
 
 /// A test.
@@ -87,7 +87,7 @@ impl TestFile {
     /// It cannot be read, or is none.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let act = format!("read {}", path.display());
-        let text = fs::read_to_string(path).refused(&act)?;
+        let text = waiting_read::read_to_string(path).refused(&act)?;
         let test: Self = toml::from_str(&text).map_err(|why| Failure::usage(&act, why.to_string().trim()))?;
         let wrong = |why: String| Err(Failure::usage(&act, why));
         match &test {
@@ -138,6 +138,7 @@ fn in_ms(time: Nanos) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn read(text: &str) -> Result<TestFile, Failure> {
         let folder = testkit::Folder::new("test-file");

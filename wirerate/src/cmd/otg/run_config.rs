@@ -69,7 +69,7 @@ fn act(path: &Path) -> String {
 /// The configuration of a file, checked against the model.
 fn read(path: &Path) -> Result<Value, Failure> {
     let wrong = |why: String| Failure::usage(act(path), why);
-    let text = std::fs::read_to_string(path).map_err(|why| wrong(why.to_string()))?;
+    let text = crate::waiting_read::read_to_string(path).map_err(|why| wrong(why.to_string()))?;
     let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     let json = if is_yaml {
         let value: Value = serde_saphyr::from_str(&text).map_err(|why| wrong(why.to_string()))?;

@@ -17,11 +17,11 @@ use super::{config, fresh_seed, shown};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::time_of_day_ns;
+use crate::waiting_read;
 use engine::{EngineError, EngineKind};
 use measure::AnnouncedEnd;
 use packet::general::MARK_LEN;
 use packet::{Config, DeviceFacts, MacAddr, Plan, Rng, XmitMode};
-use std::fs;
 
 /// Sends the frames, or shows them.
 ///
@@ -139,7 +139,7 @@ fn packets(args: &Args, dst_mac: MacAddr, facts: &DeviceFacts, seed: u64) -> Res
         (Some(text), _) => Packets::parse(text, "--frame", (facts, seed), &sizes)?,
         (None, Some(path)) => {
             let name = path.display().to_string();
-            let text = fs::read_to_string(path).map_err(|why| Failure::read(path, why))?;
+            let text = waiting_read::read_to_string(path).map_err(|why| Failure::read(path, why))?;
             Packets::parse(&text, &name, (facts, seed), &sizes)?
         }
         (None, None) => return packet_options::packets(args, dst_mac, facts, seed),

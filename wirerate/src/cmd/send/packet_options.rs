@@ -10,9 +10,9 @@ use super::packets::Packets;
 use super::tags::VlanTag;
 use crate::outcome::Failure;
 use crate::units::{Addresses, Interval, VlanType};
+use crate::waiting_read;
 use packet::{DeviceFacts, MacAddr};
 use std::fmt::Write;
-use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// UDP source port of a VXLAN tunnel: the first that RFC 7348 recommends.
@@ -364,7 +364,9 @@ fn payload(args: &Args) -> Result<Option<String>, Failure> {
         }
         Some(PayloadText::Text(text)) => hex(text.as_bytes()),
         Some(PayloadText::Bytes(bytes)) => hex(bytes),
-        Some(PayloadText::File(path)) => hex(&fs::read(path).map_err(|why| Failure::read(path, why))?),
+        Some(PayloadText::File(path)) => {
+            hex(&waiting_read::read(path).map_err(|why| Failure::read(path, why))?)
+        }
     })
 }
 

@@ -4,9 +4,10 @@
 use super::Args;
 use crate::cmd::send::capture_frames::{CaptureFiles, frames_of};
 use crate::outcome::Failure;
+use crate::waiting_read;
 use frames::{DeviceAddresses, FrameSpec, ParseSettings};
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -31,7 +32,7 @@ pub(super) fn packets(args: &Args, seed: u64, device: DeviceAddresses) -> Result
                 let spec = |template| FrameSpec { template, ..FrameSpec::default() };
                 return Ok(frames.into_iter().map(spec).collect());
             }
-            let text = if args.cpp { preprocessed(path, &args.define) } else { read(path) };
+            let text = if args.cpp { preprocessed(path, &args.define) } else { waiting_read::read(path) };
             (path.display().to_string(), text.map_err(|why| Failure::refused(act, why))?)
         }
     };
@@ -43,15 +44,6 @@ pub(super) fn packets(args: &Args, seed: u64, device: DeviceAddresses) -> Result
         return Err(Failure::usage(format_args!("read {name}"), "it has no packets: expected { ... }"));
     }
     Ok(specs)
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    if path.as_os_str() != "-" {
-        return fs::read(path);
-    }
-    let mut text = Vec::new();
-    io::stdin().read_to_end(&mut text)?;
-    Ok(text)
 }
 
 /// The output of the C preprocessor.

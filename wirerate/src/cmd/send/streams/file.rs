@@ -4,9 +4,9 @@
 use crate::cmd::send::args::Args;
 use crate::outcome::Failure;
 use crate::units::{Nanos, time_with_unit};
+use crate::waiting_read;
 use clap::{CommandFactory, Parser};
 use serde_json::{Map, Value};
-use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -56,7 +56,7 @@ struct StreamWords {
 /// # Errors
 /// Refused when the file cannot be read, bad usage for anything that is not a list of streams.
 pub fn read(path: &Path, run: &Args) -> Result<Vec<StreamEntry>, Failure> {
-    let text = fs::read_to_string(path).map_err(|why| Failure::read(path, why))?;
+    let text = waiting_read::read_to_string(path).map_err(|why| Failure::read(path, why))?;
     parse(&text, run).map_err(|why| {
         Failure::usage(format!("read {}", path.display()), why).try_this(format!("streams such as {EXAMPLE}"))
     })
