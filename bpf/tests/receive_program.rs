@@ -77,7 +77,7 @@ impl Pair {
         let verdict = prog_run(program, &mut run).expect("the program runs").return_value;
         let foreign = self.meter.totals().foreign;
         let (time_ns, is_hardware) = (self.time_ns, self.is_hardware);
-        let arrival = Arrival { time_ns, wall_offset_ns: WALL_OFFSET_NS, cpu: 0, is_hardware };
+        let arrival = Arrival { time_ns, wall_offset_ns: WALL_OFFSET_NS, is_hardware, ..Arrival::default() };
         self.meter.receive(frame, arrival);
         let is_foreign = self.meter.totals().foreign > foreign;
         assert_eq!(verdict, if is_foreign { XDP_PASS } else { XDP_DROP }, "foreign: {is_foreign}");

@@ -159,8 +159,8 @@ impl SocketReader {
         let arrival = Arrival {
             time_ns: utc_ns.wrapping_add_signed(self.offset_ns.wrapping_neg()),
             wall_offset_ns: self.offset_ns.cast_unsigned(),
-            cpu: 0,
             is_hardware,
+            ..Arrival::default()
         };
         match record.vlan {
             None => meter.receive(record.data, arrival),

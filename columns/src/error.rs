@@ -18,6 +18,21 @@ pub enum ColumnsError {
     /// Columns of different lengths.
     #[error("its columns differ in length")]
     Rows,
+    /// A footer with places outside of the file.
+    #[error("its footer is damaged: {what} of column {column} in row group {group} cannot be {found}")]
+    Place {
+        /// Number of the row group.
+        group: usize,
+        /// Name of the column.
+        column: String,
+        /// The value.
+        what: &'static str,
+        /// What was found.
+        found: i64,
+    },
+    /// The Parquet library panicked.
+    #[error("it is damaged: {0}")]
+    Panicked(String),
     /// A footer that this crate did not write.
     #[error("its footer is damaged")]
     Footer(#[from] serde_json::Error),

@@ -26,6 +26,14 @@ pub struct CapturedInterface {
     pub link_type: u16,
     /// Most bytes kept of a packet; 0 for no limit.
     pub snaplen: u32,
+    /// Length of the frame check sequence that packets end with, in bytes; 0 without one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub fcs_len: u8,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u8) -> bool {
+    *number == 0
 }
 
 /// A capture file that was exported.

@@ -9,8 +9,8 @@ use parquet::data_type::{BoolType, ByteArrayType, FixedLenByteArrayType, Int32Ty
 /// One captured packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketRow<'a> {
-    /// Nanoseconds since 1970; those beyond the year 2262 are stored as its last one.
-    pub time_ns: u64,
+    /// Nanoseconds since 1970; null if it is not known, or beyond the year 2262.
+    pub time_ns: Option<u64>,
     /// Whether the device's own clock stamped it; `None` if unknown.
     pub is_hardware_time: Option<bool>,
     /// Number of the interface in the capture.
@@ -60,7 +60,7 @@ macro_rules! header_columns {
 
 header_columns! {
     |row, headers, signature|
-    time_ns: ValueColumn<Int64Type> = push(clamped(row.time_ns));
+    time_ns: ValueColumn<Int64Type> = push_optional(row.time_ns.and_then(|time_ns| i64::try_from(time_ns).ok()));
     time_source: ValueColumn<Int32Type> = push_optional(row.is_hardware_time.map(i32::from));
     interface: ValueColumn<Int32Type> = push(row.interface.cast_signed());
     queue: ValueColumn<Int32Type> = push_optional(row.queue.map(u32::cast_signed));

@@ -104,8 +104,9 @@ impl PartFile {
     /// Adds a packet to the row group at hand.
     pub fn push(&mut self, row: &PacketRow<'_>) {
         self.columns.push(row);
-        self.is_in_order &= row.time_ns >= self.last_ns;
-        self.last_ns = row.time_ns;
+        // Rows without a time are not last, where a sorted column has them.
+        self.is_in_order &= row.time_ns.is_some_and(|time_ns| time_ns >= self.last_ns);
+        self.last_ns = row.time_ns.unwrap_or(self.last_ns);
         (self.rows, self.pending) = (self.rows + 1, self.pending + 1);
         self.data_len += row.data.len() as u64;
         if self.pending == ROWS_AT_ONCE {
@@ -278,7 +279,8 @@ mod tests {
 
     fn row(number: u64, data: &[u8]) -> PacketRow<'_> {
         let queue = (!number.is_multiple_of(3)).then_some(number as u32 % 4);
-        let time_ns = 1_795_367_298_569_058_753 + number;
+        // Every fifth packet has no time.
+        let time_ns = (!number.is_multiple_of(5)).then_some(1_795_367_298_569_058_753 + number);
         PacketRow {
             time_ns,
             queue,
@@ -338,6 +340,38 @@ mod tests {
             }
             assert_eq!(reader.next_packet().unwrap(), None);
         }
+    }
+
+    /// Each byte of the footer in turn, and what the reader makes of the file.
+    #[test]
+    fn a_changed_byte_of_the_footer_is_an_error_and_no_panic() {
+        let whole = file(&[frames(40), frames(30)], 9, &mut PartFile::new(true));
+        let footer_len = u32::from_le_bytes(*whole[whole.len() - 8..].first_chunk().unwrap()) as usize;
+        let footer = whole.len() - 8 - footer_len..whole.len();
+        let (mut refused, mut panics) = (0, Vec::new());
+        for place in footer.clone() {
+            for value in [127, whole[place] ^ 0x80] {
+                let mut damaged = whole.clone();
+                damaged[place] = value;
+                let read = || -> Result<u64, ColumnsError> {
+                    let mut reader = PacketReader::new(Bytes::from(damaged))?;
+                    let mut count = 0;
+                    while reader.next_packet()?.is_some() {
+                        count += 1;
+                        assert!(count <= 1_000, "byte {place}: more packets than the file has");
+                    }
+                    Ok(count)
+                };
+                match read() {
+                    Ok(_) => {}
+                    Err(ColumnsError::Panicked(why)) => panics.push((place - footer.start, value, why)),
+                    Err(_) => refused += 1,
+                }
+            }
+        }
+        assert!(refused > footer_len / 4, "{refused} of {footer_len}");
+        // Caught, but better found before the library panics.
+        assert!(panics.is_empty(), "{panics:?}");
     }
 
     #[test]

@@ -5,7 +5,9 @@ use crate::schema::RAW;
 use crate::{ColumnsError, PACKET_SCHEMA};
 use parquet::column::reader::{ColumnReaderImpl, get_typed_column_reader};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Rows that are read at once: few, because rows may be long.
 const ROWS_AT_ONCE: usize = 1024;
@@ -13,8 +15,8 @@ const ROWS_AT_ONCE: usize = 1024;
 /// A packet that was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredPacket {
-    /// Nanoseconds since 1970.
-    pub time_ns: u64,
+    /// Nanoseconds since 1970, if it has a time.
+    pub time_ns: Option<u64>,
     /// Number of its interface.
     pub interface: u32,
     /// Receive queue of the device.
@@ -58,7 +60,13 @@ impl<R: ChunkReader + 'static> PacketReader<R> {
     /// # Errors
     /// [`ColumnsError`], if it is no file of packets with their bytes.
     pub fn new(input: R) -> Result<Self, ColumnsError> {
+        guarded(|| Self::open(input))
+    }
+
+    fn open(input: R) -> Result<Self, ColumnsError> {
+        let file_len = input.len();
         let file = SerializedFileReader::new(input)?;
+        check_places(file.metadata(), file_len)?;
         let metadata = file.metadata().file_metadata();
         let key = |name: &str| {
             let found = metadata.key_value_metadata()?.iter().find(|entry| entry.key == name)?;
@@ -84,6 +92,13 @@ impl<R: ChunkReader + 'static> PacketReader<R> {
     /// # Errors
     /// [`ColumnsError::Damaged`].
     pub fn next_packet(&mut self) -> Result<Option<StoredPacket>, ColumnsError> {
+        match self.packets.pop() {
+            Some(packet) => Ok(Some(packet)),
+            None => guarded(|| self.read_on()),
+        }
+    }
+
+    fn read_on(&mut self) -> Result<Option<StoredPacket>, ColumnsError> {
         while self.packets.is_empty() {
             match &mut self.columns {
                 Some(columns) if columns.rows_left > 0 => self.packets = columns.read()?,
@@ -97,6 +112,44 @@ impl<R: ChunkReader + 'static> PacketReader<R> {
         }
         Ok(self.packets.pop())
     }
+}
+
+/// Calls the Parquet library, which panics on some damaged files.
+fn guarded<T>(read: impl FnOnce() -> Result<T, ColumnsError>) -> Result<T, ColumnsError> {
+    // A reader that panicked is not used again.
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(ColumnsError::Panicked(text.unwrap_or_else(|| "the Parquet library panicked".to_owned())))
+    })
+}
+
+/// Checks that the columns of a row group follow each other inside of the file, as they were
+/// written: the Parquet library panics on negative places, and on some pages of other columns.
+fn check_places(metadata: &ParquetMetaData, file_len: u64) -> Result<(), ColumnsError> {
+    let mut end_before = 0;
+    for (group, row_group) in metadata.row_groups().iter().enumerate() {
+        for (number, column) in row_group.columns().iter().enumerate() {
+            let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+            let within = |value: i64| u64::try_from(value).is_ok_and(|value| value <= file_len);
+            let end = start.checked_add(column.compressed_size()).unwrap_or(-1);
+            for (what, found) in [
+                ("the start", start),
+                ("the first data page", column.data_page_offset()),
+                ("the length", column.compressed_size()),
+                ("the end", end),
+            ] {
+                let is_in_order =
+                    what != "the start" || found == end_before || (number == 0 && found > end_before);
+                if !within(found) || !is_in_order {
+                    let column = column.column_descr().name().to_owned();
+                    return Err(ColumnsError::Place { group, column, what, found });
+                }
+            }
+            end_before = end;
+        }
+    }
+    Ok(())
 }
 
 impl PacketColumnReaders {
@@ -115,19 +168,17 @@ impl PacketColumnReaders {
     fn read(&mut self) -> Result<Vec<StoredPacket>, ColumnsError> {
         let count = self.rows_left.min(ROWS_AT_ONCE);
         self.rows_left -= count;
-        let times = values(&mut self.time_ns, count)?;
+        let times = optional_values(&mut self.time_ns, count)?;
         let interfaces = values(&mut self.interface, count)?;
         let frame_lens = values(&mut self.frame_len, count)?;
         let data: Vec<ByteArray> = values(&mut self.data, count)?;
-        let (mut queues, mut levels) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        self.queue.read_records(count, Some(&mut levels), None, &mut queues)?;
-        let mut queues = queues.into_iter();
-        let rows = times.into_iter().zip(interfaces).zip(frame_lens).zip(data).zip(levels);
+        let queues = optional_values(&mut self.queue, count)?;
+        let rows = times.into_iter().zip(interfaces).zip(frame_lens).zip(data).zip(queues);
         let mut packets: Vec<StoredPacket> = rows
-            .map(|((((time_ns, interface), frame_len), data), level)| StoredPacket {
-                time_ns: time_ns.cast_unsigned(),
+            .map(|((((time_ns, interface), frame_len), data), queue)| StoredPacket {
+                time_ns: time_ns.map(i64::cast_unsigned),
                 interface: interface.cast_unsigned(),
-                queue: if level > 0 { queues.next().map(i32::cast_unsigned) } else { None },
+                queue: queue.map(i32::cast_unsigned),
                 frame_len: frame_len.cast_unsigned(),
                 bytes: data,
             })
@@ -146,6 +197,20 @@ fn column<T: DataType>(group: &dyn RowGroupReader, name: &str) -> Result<ColumnR
     let number = number.filter(|number| columns[*number].column_type() == T::get_physical_type());
     let number = number.ok_or(ColumnsError::NotPackets)?;
     Ok(get_typed_column_reader(group.get_column_reader(number)?))
+}
+
+/// Values of a column that may have none; in files of older versions the times are required.
+fn optional_values<T: DataType>(
+    column: &mut ColumnReaderImpl<T>,
+    count: usize,
+) -> Result<Vec<Option<T::T>>, ColumnsError> {
+    let (mut found, mut levels) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    column.read_records(count, Some(&mut levels), None, &mut found)?;
+    if levels.is_empty() {
+        return Ok(found.into_iter().map(Some).collect());
+    }
+    let mut found = found.into_iter();
+    Ok(levels.into_iter().map(|level| if level > 0 { found.next() } else { None }).collect())
 }
 
 fn values<T: DataType>(column: &mut ColumnReaderImpl<T>, count: usize) -> Result<Vec<T::T>, ColumnsError> {

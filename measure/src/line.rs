@@ -61,8 +61,9 @@ pub struct FlowDetail {
 
 impl FlowDetail {
     /// Counts a frame of `frame_len` bytes that arrived at `time_ns`.
-    pub fn receive(&mut self, frame_len: usize, time_ns: u64) {
+    pub fn receive(&mut self, frame_len: usize, time_ns: Option<u64>) {
         self.frame_bytes += frame_len as u64;
+        let Some(time_ns) = time_ns else { return };
         if self.first_ns == 0 {
             self.first_ns = time_ns;
         }

@@ -67,6 +67,8 @@ pub struct Arrival {
     pub cpu: u16,
     /// True if the device stamped it.
     pub is_hardware: bool,
+    /// True if its time is not known: it has no latency.
+    pub is_untimed: bool,
 }
 
 /// A receiver.
@@ -165,7 +167,8 @@ impl Meter {
                 }
                 self.details.resize(measured.line + 1, FlowDetail::default());
             }
-            self.details[measured.line].receive(frame_len, arrival.time_ns);
+            let time_ns = (!arrival.is_untimed).then_some(arrival.time_ns);
+            self.details[measured.line].receive(frame_len, time_ns);
             if let Some(arrivals) = &mut self.arrivals {
                 arrivals.entry(measured.line).or_default().receive(measured.number);
             }
@@ -243,7 +246,7 @@ impl Meter {
     fn count(&mut self, measured: &Measured, arrival: Arrival) {
         let totals = &mut self.totals;
         totals.received += 1;
-        let is_stamped = is_stamped(measured.stamp_number, self.options.stamp_shift);
+        let is_stamped = is_stamped(measured.stamp_number, self.options.stamp_shift) && !arrival.is_untimed;
         let latency = measured.latency.filter(|_| is_stamped).map(u64::cast_signed);
         let latency_ns = latency.map(|latency| latency.max(0) as u64);
         let line = &mut self.lines[measured.line];

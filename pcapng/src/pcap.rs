@@ -4,8 +4,8 @@
 //! Follows draft-ietf-opsawg-pcap. It has no field for queue, direction, interface and losses;
 //! pcapng has.
 //!
-//! The reader also takes the variants that libpcap and Wireshark read: [`Variant`], and the order of
-//! the two lengths of a record in files of old versions.
+//! The reader also takes the variants that libpcap and Wireshark read: [`Variant`], and the order
+//! of the two lengths of a record in files of old versions.
 
 use crate::input::Input;
 use crate::{ByteOrder, Expected, LINK_TYPE_ETHERNET, ReadError, WriteError};

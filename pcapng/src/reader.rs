@@ -60,6 +60,8 @@ pub struct Reader<R> {
     other: Vec<RawOption>,
     /// Where the bytes of the last packet are in its block.
     data: Range<usize>,
+    /// Type of the last block.
+    block_type: u32,
 }
 
 /// A block found in the file: its place, type, and byte order.
@@ -102,6 +104,7 @@ impl<R: Read> Reader<R> {
             is_over: false,
             other: Vec::new(),
             data: 0..0,
+            block_type: 0,
         }
     }
 
@@ -114,6 +117,19 @@ impl<R: Read> Reader<R> {
     /// final, where the last whole block ended.
     pub fn offset(&self) -> u64 {
         self.end_offset
+    }
+
+    /// What the last block was for, in one word, also if it could not be read: `packet`,
+    /// `interface`, `statistics`, `section`, `names` or `other`.
+    pub fn block_kind(&self) -> &'static str {
+        match self.block_type {
+            frame::PACKET | frame::OLD_PACKET | frame::SIMPLE_PACKET => "packet",
+            frame::INTERFACE => "interface",
+            frame::STATISTICS => "statistics",
+            frame::SECTION => "section",
+            frame::NAMES => "names",
+            _ => "other",
+        }
     }
 
     /// Byte order of the section at hand; nothing before the first.
@@ -165,6 +181,7 @@ impl<R: Read> Reader<R> {
         };
         let block_type = order.parse_u32([t0, t1, t2, t3]);
         let total_len = order.parse_u32([l0, l1, l2, l3]);
+        self.block_type = block_type;
         self.check_len(block_type, total_len)?;
         let len_max = if is_kept(block_type) { BLOCK_LEN_MAX } else { OTHER_BLOCK_LEN_MAX };
         let is_skipped = total_len > len_max;
@@ -174,6 +191,9 @@ impl<R: Read> Reader<R> {
         };
         self.end_offset = offset + len;
         if is_skipped && is_kept(block_type) {
+            if block_type == frame::INTERFACE {
+                self.sources.add(offset, 0, None)?;
+            }
             return Err(ReadError::TooLong { offset, limit: len_max, found: total_len });
         }
         Ok(Some(FoundBlock { offset, block_type, order, total_len, is_skipped }))

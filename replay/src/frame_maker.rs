@@ -135,8 +135,10 @@ pub struct FrameMaker {
     steps: PerLoop,
     loops_done: u64,
     has_edits: bool,
-    /// Time of the first record of this loop.
+    /// Time of the first record of this loop that has one.
     start_ns: Option<u64>,
+    /// Time of the last record after that, for records without a time.
+    offset_ns: u64,
     frame: Vec<u8>,
     /// A frame of which segments are left, and its port.
     segmented: Option<(SuperFrame, OutputPort)>,
@@ -152,6 +154,7 @@ impl FrameMaker {
             loops_done: 0,
             has_edits,
             start_ns: None,
+            offset_ns: 0,
             frame: Vec::new(),
             segmented: None,
         }
@@ -161,13 +164,20 @@ impl FrameMaker {
     pub fn next_loop(&mut self) {
         self.loops_done += 1;
         self.steps = self.settings.per_loop.after(self.loops_done);
-        self.start_ns = None;
+        (self.start_ns, self.offset_ns) = (None, 0);
     }
 
     /// A record that the caller does not send: `--from` and `--to` count from the first record also
     /// if it is one of these.
     pub fn pass_over(&mut self, record: &Record<'_>) {
-        self.start_ns.get_or_insert(record.time_ns);
+        self.see_time(record.time_ns);
+    }
+
+    fn see_time(&mut self, time_ns: Option<u64>) {
+        if let Some(time_ns) = time_ns {
+            let start_ns = *self.start_ns.get_or_insert(time_ns);
+            self.offset_ns = time_ns.saturating_sub(start_ns);
+        }
     }
 
     /// The bytes of the last frame that was made, unless it is as recorded.
@@ -204,8 +214,8 @@ impl FrameMaker {
     /// [`StopCause`] if the settings end the run here.
     pub fn make<'a>(&'a mut self, record: &Record<'a>) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
         self.segmented = None;
-        let start_ns = *self.start_ns.get_or_insert(record.time_ns);
-        if !self.settings.selection.contains(record, start_ns) {
+        self.see_time(record.time_ns);
+        if !self.settings.selection.contains(record, self.offset_ns) {
             return Ok(Err(Fate::NotWanted));
         }
         let Some(link_type) = LinkType::of(record.link_type) else { return Ok(Err(Fate::LinkType)) };
@@ -338,7 +348,7 @@ mod tests {
     fn record(link_type: u16, frame_len: u32, data: &[u8]) -> Record<'_> {
         Record {
             number: 7,
-            time_ns: 0,
+            time_ns: Some(0),
             frame_len,
             data,
             link_type,

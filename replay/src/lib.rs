@@ -34,4 +34,4 @@ pub use record::{Direction, Record};
 pub use roles::HostRoles;
 pub use selection::{BadNumbers, InterfaceChoice, NumberSet, Selection};
 pub use split::{OutputPort, SplitRule};
-pub use timing::{Due, Timing, TimingRule};
+pub use timing::{Due, FILE_GAP_NS_MAX, Timing, TimingRule};

@@ -14,8 +14,8 @@ pub enum Direction {
 pub struct Record<'a> {
     /// Its number within one loop, from 1 on.
     pub number: u64,
-    /// When it passed, in nanoseconds since 1970.
-    pub time_ns: u64,
+    /// When it passed, in nanoseconds since 1970; `None` if the file has no time for it.
+    pub time_ns: Option<u64>,
     /// Its length on the link, in bytes.
     pub frame_len: u32,
     /// The captured bytes.

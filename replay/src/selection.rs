@@ -46,9 +46,14 @@ pub enum InterfaceChoice {
 impl InterfaceChoice {
     /// True if the record is of this interface.
     pub fn is_of(&self, record: &Record<'_>) -> bool {
+        self.is_named(record.interface, record.interface_name)
+    }
+
+    /// True if this is the interface of that number and name.
+    pub fn is_named(&self, number: u32, name: Option<&str>) -> bool {
         match self {
-            Self::Number(number) => record.interface == *number,
-            Self::Name(name) => record.interface_name == Some(name),
+            Self::Number(chosen) => number == *chosen,
+            Self::Name(chosen) => name == Some(chosen),
         }
     }
 }
@@ -75,9 +80,8 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// True if the record is to be sent; `start_ns` is the time of the first record.
-    pub fn contains(&self, record: &Record<'_>, start_ns: u64) -> bool {
-        let offset_ns = record.time_ns.saturating_sub(start_ns);
+    /// True if the record is to be sent; `offset_ns` is its time after the first record.
+    pub fn contains(&self, record: &Record<'_>, offset_ns: u64) -> bool {
         self.numbers.as_ref().is_none_or(|numbers| numbers.contains(record.number))
             && (self.interfaces.is_empty() || self.interfaces.iter().any(|choice| choice.is_of(record)))
             && offset_ns >= self.from_ns
@@ -89,10 +93,10 @@ impl Selection {
 mod tests {
     use super::*;
 
-    fn record(number: u64, time_ns: u64, interface: u32) -> Record<'static> {
+    fn record(number: u64, interface: u32) -> Record<'static> {
         Record {
             number,
-            time_ns,
+            time_ns: None,
             frame_len: 60,
             data: &[0; 60],
             link_type: 1,
@@ -117,13 +121,13 @@ mod tests {
         let eth1 = vec!["eth1".parse().unwrap()];
         let selection =
             Selection { interfaces: eth1, from_ns: 10, to_ns: Some(20), numbers: "2-4".parse().ok() };
-        assert!(selection.contains(&record(2, 110, 1), 100));
-        assert!(selection.contains(&record(2, 120, 1), 100));
-        assert!(!selection.contains(&record(2, 121, 1), 100));
-        assert!(!selection.contains(&record(2, 109, 1), 100));
-        assert!(!selection.contains(&record(2, 110, 0), 100));
-        assert!(!selection.contains(&record(5, 110, 1), 100));
+        assert!(selection.contains(&record(2, 1), 10));
+        assert!(selection.contains(&record(2, 1), 20));
+        assert!(!selection.contains(&record(2, 1), 21));
+        assert!(!selection.contains(&record(2, 1), 9));
+        assert!(!selection.contains(&record(2, 0), 10));
+        assert!(!selection.contains(&record(5, 1), 10));
         let zero = Selection { interfaces: vec!["0".parse().unwrap()], ..Selection::default() };
-        assert!(zero.contains(&record(9, 0, 0), 100));
+        assert!(zero.contains(&record(9, 0), 0));
     }
 }

@@ -78,7 +78,7 @@ mod tests {
         builder.udp(ports.0, ports.1).write(&mut frame, &[]).unwrap();
         let record = Record {
             number: 1,
-            time_ns: 0,
+            time_ns: Some(0),
             frame_len: frame.len() as u32,
             data: &frame,
             link_type: 1,

@@ -7,6 +7,8 @@ use packet::wire_len;
 /// A clock that is set back further than this was stepped; a shorter step back is packets out of
 /// order.
 const REORDER_NS_MAX: u64 = 1_000_000_000;
+/// The gap between two files is kept up to this, as between the files of a rotated capture.
+pub const FILE_GAP_NS_MAX: u64 = 60_000_000_000;
 const PS_PER_NS: u128 = 1000;
 const NS_PER_S: u128 = 1_000_000_000;
 
@@ -41,6 +43,20 @@ pub struct Due {
     pub ns: u64,
     /// The time of the record was before that of an earlier record.
     pub is_backwards: bool,
+    /// The pause of the file before this frame, as long as it is waited for: 0 without
+    /// [`TimingRule::Original`].
+    pub pause_ns: u64,
+    /// The record begins a file, and follows the file before it without this gap, in nanoseconds;
+    /// negative if the file begins before that one ends.
+    pub left_out_ns: Option<i128>,
+}
+
+/// The latest record so far.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    time_ns: u64,
+    /// Sum of the gaps up to it.
+    file_ns: u128,
 }
 
 /// The due times of one run.
@@ -49,8 +65,11 @@ pub struct Timing {
     rule: TimingRule,
     gap_ns_max: Option<u64>,
     loop_gap_ns: u64,
-    /// Time of the last record, the latest so far.
-    last_ns: Option<u64>,
+    latest: Option<Latest>,
+    /// Time of the last record, while the clock of the file is set back.
+    set_back_ns: Option<u64>,
+    /// The next record begins a file; whether any gap before it is kept.
+    file_begins: Option<bool>,
     /// Sum of the gaps of the file so far.
     file_ns: u128,
     /// Sum of the gaps between loops.
@@ -75,7 +94,9 @@ impl Timing {
             rule,
             gap_ns_max,
             loop_gap_ns,
-            last_ns: None,
+            latest: None,
+            set_back_ns: None,
+            file_begins: None,
             file_ns: 0,
             added_ns: 0,
             frames: 0,
@@ -84,39 +105,68 @@ impl Timing {
     }
 
     /// When the next frame is due, which is `frame_len` bytes long and has the time `time_ns` in
-    /// the file.
-    pub fn next(&mut self, time_ns: u64, frame_len: u32) -> Due {
-        let (gap_ns, is_backwards) = self.gap(time_ns);
-        self.file_ns += u128::from(self.gap_ns_max.map_or(gap_ns, |gap_ns_max| gap_ns.min(gap_ns_max)));
+    /// the file. A frame without a time is due with the frame before it.
+    pub fn next(&mut self, time_ns: Option<u64>, frame_len: u32) -> Due {
+        let before_ns = self.file_ns;
+        let (is_backwards, left_out_ns) = time_ns.map_or((false, None), |time_ns| self.pass(time_ns));
+        let scaled = |file_ns: u128| match self.rule {
+            TimingRule::Original { times, per } => file_ns * u128::from(per) / u128::from(times),
+            _ => 0,
+        };
+        let pause_ns = scaled(self.file_ns) - scaled(before_ns);
         let paced_ns = match self.rule {
-            TimingRule::Original { times, per } => self.file_ns * u128::from(per) / u128::from(times),
+            TimingRule::Original { .. } => scaled(self.file_ns),
             TimingRule::Top => 0,
             TimingRule::Interval { interval_ps } => self.frames * u128::from(interval_ps) / PS_PER_NS,
             TimingRule::WireRate { bps } => self.wire_bits * NS_PER_S / u128::from(bps),
         };
         self.frames += 1;
         self.wire_bits += u128::from(wire_len(frame_len)) * 8;
-        Due { ns: u64::try_from(paced_ns + self.added_ns).unwrap_or(u64::MAX), is_backwards }
+        let [ns, pause_ns] =
+            [paced_ns + self.added_ns, pause_ns].map(|ns| u64::try_from(ns).unwrap_or(u64::MAX));
+        Due { ns, is_backwards, pause_ns, left_out_ns }
     }
 
     /// The next record begins the file again.
     pub fn next_loop(&mut self) {
-        self.last_ns = None;
+        (self.latest, self.set_back_ns, self.file_begins) = (None, None, None);
         self.added_ns += u128::from(self.loop_gap_ns);
     }
 
-    fn gap(&mut self, time_ns: u64) -> (u64, bool) {
-        let last_ns = *self.last_ns.get_or_insert(time_ns);
-        if time_ns >= last_ns {
-            self.last_ns = Some(time_ns);
-            return (time_ns - last_ns, false);
+    /// The next record begins another file. The gap before it is kept up to [`FILE_GAP_NS_MAX`], or
+    /// at any length.
+    pub fn next_file(&mut self, keeps_gap: bool) {
+        self.file_begins = Some(keeps_gap);
+    }
+
+    /// Passes the time before a record. Returns whether it is before an earlier one, and the gap
+    /// that was left out before a file.
+    ///
+    /// A record from before is sent at once, and the next one is measured from the latest time. As
+    /// long as the clock of the file is set back, gaps between records count nevertheless.
+    fn pass(&mut self, time_ns: u64) -> (bool, Option<i128>) {
+        let latest = *self.latest.get_or_insert(Latest { time_ns, file_ns: self.file_ns });
+        let gap_ns_max = self.gap_ns_max.unwrap_or(u64::MAX);
+        let keeps_gap = self.file_begins.take();
+        let gap_ns = time_ns.checked_sub(latest.time_ns);
+        let is_kept = keeps_gap.is_none_or(|all| gap_ns.is_some_and(|gap| all || gap <= FILE_GAP_NS_MAX));
+        if !is_kept {
+            self.set_back_ns = None;
+            self.latest = Some(Latest { time_ns, file_ns: self.file_ns });
+            return (false, Some(i128::from(time_ns) - i128::from(latest.time_ns)));
         }
-        // Packets out of order: the next gap counts from the latest of them. A clock that was set
-        // back: it counts from here.
-        if last_ns - time_ns > REORDER_NS_MAX {
-            self.last_ns = Some(time_ns);
+        if let Some(gap_ns) = gap_ns {
+            self.set_back_ns = None;
+            self.file_ns = self.file_ns.max(latest.file_ns + u128::from(gap_ns.min(gap_ns_max)));
+            self.latest = Some(Latest { time_ns, file_ns: self.file_ns });
+            return (false, None);
         }
-        (0, true)
+        if latest.time_ns - time_ns > REORDER_NS_MAX {
+            let gap_ns = self.set_back_ns.map_or(0, |before_ns| time_ns.saturating_sub(before_ns));
+            self.file_ns += u128::from(gap_ns.min(gap_ns_max));
+            self.set_back_ns = Some(time_ns);
+        }
+        (true, None)
     }
 }
 
@@ -125,7 +175,7 @@ mod tests {
     use super::*;
 
     fn due(timing: &mut Timing, times_ns: &[u64]) -> Vec<u64> {
-        times_ns.iter().map(|time_ns| timing.next(*time_ns, 60).ns).collect()
+        times_ns.iter().map(|time_ns| timing.next(Some(*time_ns), 60).ns).collect()
     }
 
     fn original(times: u64, per: u64) -> TimingRule {
@@ -153,7 +203,8 @@ mod tests {
     #[test]
     fn times_that_run_backwards_do_not_wait_and_are_counted() {
         let mut timing = Timing::new(original(1, 1), None, 0);
-        let dues: Vec<Due> = [100, 90, 110].into_iter().map(|time_ns| timing.next(time_ns, 60)).collect();
+        let dues: Vec<Due> =
+            [100, 90, 110].into_iter().map(|time_ns| timing.next(Some(time_ns), 60)).collect();
         assert_eq!(dues.iter().map(|due| due.ns).collect::<Vec<_>>(), [0, 0, 10]);
         assert_eq!(dues.iter().map(|due| due.is_backwards).collect::<Vec<_>>(), [false, true, false]);
     }
@@ -166,12 +217,74 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_of_another_time_is_sent_at_once_and_the_next_counts_from_the_latest_time() {
+        const T: u64 = 1_700_000_000_000_000_000;
+        const MS: u64 = 1_000_000;
+        let hour = 3_600_000_000_000;
+        let times = |file: &[u64]| due(&mut Timing::new(original(1, 1), None, 0), file);
+        assert_eq!(times(&[T, 0, T + MS, T + 2 * MS]), [0, 0, MS, 2 * MS]);
+        assert_eq!(times(&[T, T - hour, T + MS]), [0, 0, MS]);
+        assert_eq!(times(&[T, T - hour, T - hour, T + MS]), [0, 0, 0, MS]);
+        // A clock that was set back and then forward: its gaps are waited for once.
+        assert_eq!(times(&[T, T - hour, T - hour + 5 * MS, T + 7 * MS]), [0, 0, 5 * MS, 7 * MS]);
+        assert_eq!(times(&[T, T - hour, T - hour + 9 * MS, T + 7 * MS]), [0, 0, 9 * MS, 9 * MS]);
+        // A clock that is set for the first time: the file itself has this gap.
+        assert_eq!(times(&[0, T]), [0, T]);
+    }
+
+    #[test]
+    fn a_frame_without_a_time_is_due_with_the_frame_before_it() {
+        let mut timing = Timing::new(original(1, 1), None, 0);
+        let times = [None, Some(100), None, Some(107), None];
+        let dues: Vec<u64> = times.into_iter().map(|time_ns| timing.next(time_ns, 60).ns).collect();
+        assert_eq!(dues, [0, 0, 0, 7, 7]);
+        timing.next_loop();
+        let dues: Vec<u64> = times.into_iter().map(|time_ns| timing.next(time_ns, 60).ns).collect();
+        assert_eq!(dues, [7, 7, 7, 14, 14]);
+    }
+
+    #[test]
+    fn the_gap_between_files_is_kept_up_to_a_minute() {
+        let minute = FILE_GAP_NS_MAX;
+        let files = |times_ns: &[u64], keeps_gap| {
+            let mut timing = Timing::new(original(1, 1), None, 0);
+            times_ns
+                .iter()
+                .map(|time_ns| {
+                    timing.next_file(keeps_gap);
+                    let due = timing.next(Some(*time_ns), 60);
+                    (due.ns, due.left_out_ns)
+                })
+                .collect::<Vec<_>>()
+        };
+        let (later, earlier) = (2 * minute + 1, minute);
+        assert_eq!(files(&[5, minute + 5], false), [(0, None), (minute, None)]);
+        assert_eq!(files(&[0, minute + 1], false), [(0, None), (0, Some(i128::from(minute) + 1))]);
+        assert_eq!(files(&[0, minute + 1], true), [(0, None), (minute + 1, None)]);
+        assert_eq!(files(&[later, earlier], false), [(0, None), (0, Some(-i128::from(minute) - 1))]);
+        assert_eq!(files(&[later, earlier], true)[1].0, 0);
+    }
+
+    #[test]
+    fn a_pause_is_as_long_as_it_is_waited_for() {
+        let pauses = |rule, gap_ns_max| {
+            let mut timing = Timing::new(rule, gap_ns_max, 9);
+            [0, 100].map(|time_ns| timing.next(Some(time_ns), 60).pause_ns)
+        };
+        assert_eq!(pauses(original(1, 1), None), [0, 100]);
+        assert_eq!(pauses(original(4, 1), None), [0, 25]);
+        assert_eq!(pauses(original(1, 1), Some(7)), [0, 7]);
+        assert_eq!(pauses(TimingRule::Top, None), [0, 0]);
+        assert_eq!(pauses(TimingRule::Interval { interval_ps: 5 }, None), [0, 0]);
+    }
+
+    #[test]
     fn a_rate_does_not_drift_over_ten_hours() {
         let mut timing = Timing::new(TimingRule::Interval { interval_ps: 67_200 }, None, 0);
         timing.frames = 535_714_285_714;
-        assert_eq!(timing.next(0, 60).ns, 35_999_999_999_980);
+        assert_eq!(timing.next(Some(0), 60).ns, 35_999_999_999_980);
         let mut timing = Timing::new(TimingRule::WireRate { bps: 1_000_000_000 }, None, 0);
-        let dues: Vec<u64> = [60, 1514, 60].into_iter().map(|len| timing.next(0, len).ns).collect();
+        let dues: Vec<u64> = [60, 1514, 60].into_iter().map(|len| timing.next(Some(0), len).ns).collect();
         assert_eq!(dues, [0, 672, 672 + 12_304]);
     }
 }

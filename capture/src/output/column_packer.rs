@@ -66,6 +66,7 @@ impl Packer for ColumnPacker {
                 name,
                 link_type,
                 snaplen,
+                fcs_len: 0,
             })
             .collect();
         PartFile::header().to_vec()
@@ -81,7 +82,7 @@ impl Packer for ColumnPacker {
             rest = behind;
             let packet = Packet::parse_emitted(block).expect("the encoder wrote it");
             self.part.push(&PacketRow {
-                time_ns: packet.time_ns,
+                time_ns: Some(packet.time_ns),
                 is_hardware_time: Some(entry.is_hardware()),
                 interface: packet.interface,
                 queue: packet.queue,

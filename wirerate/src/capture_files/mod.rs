@@ -1,7 +1,9 @@
 //! Capture files: the reader that replay, analyze and export share.
 
 mod ahead;
+pub mod damage;
 mod decompress;
 pub mod input;
+pub mod losses;
 pub mod playlist;
 pub mod records;

@@ -1,9 +1,12 @@
 //! All packets of a run: several files one after another or merged by time, in one or more loops.
 
+use super::damage::Damages;
 use super::input::{OtherFormat, file_len, is_stdin};
-use super::records::{Advance, FileRecords};
+use super::losses::Losses;
+use super::records::{FileRecords, OddPackets};
 use crate::outcome::Failure;
-use replay::Record;
+use crate::units::{human_duration, quantity_of};
+use replay::{InterfaceChoice, Record};
 use std::path::{Path, PathBuf};
 
 /// The files of a run, from the first packet on.
@@ -25,10 +28,36 @@ pub struct Playlist {
     current: Option<usize>,
     /// Packets of this loop.
     number: u64,
-    /// What is wrong with the files, each once.
-    troubles: Vec<String>,
-    /// Files that ended before their end.
-    broken: u64,
+    /// The packet at hand is the first one of a file behind another one.
+    begins_file: bool,
+    /// What the first loop found in the files.
+    facts: FileFindings,
+    /// Losses of these interfaces count, or of all if there are none.
+    loss_interfaces: Vec<InterfaceChoice>,
+    order: FileOrder,
+}
+
+/// What the files have beside packets.
+#[derive(Debug, Default)]
+struct FileFindings {
+    damages: Damages,
+    losses: Losses,
+    odd: OddPackets,
+}
+
+/// How files are played.
+#[derive(Clone, Debug, Default)]
+pub struct PlaylistOptions {
+    /// The command of the user up to the files, such as `replay eth1`.
+    pub command: String,
+    /// Packets of all files are merged by their times.
+    pub merges: bool,
+    /// Files are sorted by their first packets.
+    pub sorts: bool,
+    /// Loops over all files; 0 for no end.
+    pub loops: u64,
+    /// Losses of these interfaces count, or of all if there are none.
+    pub loss_interfaces: Vec<InterfaceChoice>,
 }
 
 /// What the next call of [`Playlist::advance`] found.
@@ -36,16 +65,89 @@ pub struct Playlist {
 pub enum Played {
     /// A packet, which [`Playlist::record`] has.
     Packet,
-    /// A packet that cannot be read.
-    Damaged,
     /// The files begin again.
     NextLoop,
     /// The last packet of the last loop was read.
     End,
 }
 
-/// Troubles beyond this number are counted only.
-const TROUBLES_MAX: usize = 5;
+/// Borders between files that are named; the others are counted.
+const BORDERS_SHOWN: usize = 3;
+
+/// Finds files that begin before the file in front of them ends.
+#[derive(Debug, Default)]
+pub struct FileOrder {
+    /// The file at hand and the latest time in it.
+    file: Option<(PathBuf, u64)>,
+    backwards: u64,
+    /// The first of them in words.
+    places: Vec<String>,
+}
+
+impl FileOrder {
+    /// A packet of a file with its time.
+    pub fn see(&mut self, file: &Path, time_ns: u64) {
+        match &mut self.file {
+            Some((before, last_ns)) if before == file => *last_ns = time_ns.max(*last_ns),
+            Some((before, last_ns)) => {
+                if time_ns < *last_ns {
+                    self.backwards += 1;
+                    if self.places.len() < BORDERS_SHOWN {
+                        let gap = human_duration(*last_ns - time_ns);
+                        let (before, file) = (before.display(), file.display());
+                        self.places.push(format!("{file} begins {gap} before {before} ends"));
+                    }
+                }
+                self.file = Some((file.to_owned(), time_ns));
+            }
+            None => self.file = Some((file.to_owned(), time_ns)),
+        }
+    }
+
+    /// Notes for the user.
+    pub fn notes(&self) -> Vec<String> {
+        let Some((last, places)) = self.places.split_last() else { return Vec::new() };
+        let others = self.backwards - self.places.len() as u64;
+        let more = if others > 0 { format!("; {others} more files begin so") } else { String::new() };
+        let last = format!("{last}{more}: --sort orders the files by their first packets");
+        places.iter().cloned().chain([last]).collect()
+    }
+}
+
+/// Notes about packets that the user may not expect.
+pub fn odd_notes(counts: OddPackets) -> impl Iterator<Item = String> {
+    let OddPackets { not_recorded, out_of_range, with_fcs } = counts;
+    let notes = [
+        (not_recorded, "without a time in the file"),
+        (out_of_range, "with a time before 1970 or after 2554, which counts as no time"),
+        (with_fcs, "with a frame check sequence, which is not part of the frame"),
+    ];
+    let notes = notes.into_iter().filter(|(count, _)| *count > 0);
+    notes.map(|(count, what)| format!("{} {what}", quantity_of(count, "packet")))
+}
+
+/// Sorts files by the times of their first packets; files without one come last.
+///
+/// # Errors
+/// Bad usage for standard input and pipes, which cannot be read twice.
+pub fn sort_by_first_packets(files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    const ACT: &str = "sort the files";
+    refuse_stdin(files, ACT)?;
+    if let Some(pipe) = files.iter().find(|file| file.exists() && !file.is_file()) {
+        let why = format!("{} is no regular file and cannot be read again", pipe.display());
+        return Err(Failure::usage(ACT, why));
+    }
+    files.sort_by_cached_key(|file| {
+        let mut records = FileRecords::open(file).ok()?;
+        let mut time_ns = None;
+        while time_ns.is_none() && records.advance() {
+            time_ns = records.record(0).time_ns;
+        }
+        Some(time_ns.unwrap_or(u64::MAX))
+    });
+    // Files that cannot be opened are first here; the error says so.
+    Ok(())
+}
 
 /// Refuses to read standard input twice.
 ///
@@ -60,12 +162,12 @@ pub fn refuse_stdin(files: &[PathBuf], act: &str) -> Result<(), Failure> {
 }
 
 impl Playlist {
-    /// Opens the first file, or all to be merged. `loops` 0 has no end. `command` is that of the
-    /// user up to the files, such as `replay eth1`.
+    /// Opens the first file, or all to be merged.
     ///
     /// # Errors
     /// Refused when a file cannot be opened; bad usage for several loops of standard input.
-    pub fn open(files: Vec<PathBuf>, command: &str, merges: bool, loops: u64) -> Result<Self, Failure> {
+    pub fn open(mut files: Vec<PathBuf>, options: PlaylistOptions) -> Result<Self, Failure> {
+        let PlaylistOptions { command, merges, sorts, loops, loss_interfaces } = options;
         if loops != 1 {
             refuse_stdin(&files, "send standard input several times")?;
         }
@@ -73,11 +175,14 @@ impl Playlist {
         for file in files.iter().filter(|file| !is_stdin(file)) {
             std::fs::metadata(file).map_err(|why| Failure::read(file, why))?;
         }
+        if sorts {
+            sort_by_first_packets(&mut files)?;
+        }
         let file_lens = files.iter().map(|file| file_len(file)).collect();
         let mut playlist = Self {
             file_lens,
             files,
-            command: command.to_owned(),
+            command,
             merges,
             loops_left: loops.checked_sub(1),
             loops_done: 0,
@@ -85,8 +190,10 @@ impl Playlist {
             next_file: 0,
             current: None,
             number: 0,
-            troubles: Vec::new(),
-            broken: 0,
+            begins_file: false,
+            facts: FileFindings::default(),
+            loss_interfaces,
+            order: FileOrder::default(),
         };
         playlist.start_loop()?;
         Ok(playlist)
@@ -106,14 +213,32 @@ impl Playlist {
         (all > 0).then_some(opened.saturating_sub(left?) as f64 / all as f64)
     }
 
-    /// What is wrong with the files.
-    pub fn troubles(&self) -> &[String] {
-        &self.troubles
+    /// The damaged places of the files.
+    pub fn damages(&self) -> &Damages {
+        &self.facts.damages
     }
 
-    /// True if a file ended before its end or has damaged blocks.
-    pub fn is_damaged(&self) -> bool {
-        !self.troubles.is_empty()
+    /// Packets that the captures lost, as far as the files say; `None` if they do not.
+    pub fn take_lost(&mut self) -> Option<u64> {
+        std::mem::take(&mut self.facts.losses).total()
+    }
+
+    /// What may be unexpected of the files.
+    pub fn notes(&self) -> Vec<String> {
+        self.order.notes().into_iter().chain(odd_notes(self.facts.odd)).collect()
+    }
+
+    /// True if the packet at hand is the first one of a file that follows another one in this loop.
+    pub fn begins_file(&self) -> bool {
+        self.begins_file
+    }
+
+    /// The file of the packet at hand.
+    ///
+    /// # Panics
+    /// As [`Self::record`].
+    pub fn path(&self) -> &Path {
+        self.open[self.current.expect("there is a packet at hand")].path()
     }
 
     /// The packet at hand.
@@ -129,35 +254,28 @@ impl Playlist {
     /// # Errors
     /// Refused when a file cannot be opened.
     pub fn advance(&mut self) -> Result<Played, Failure> {
-        loop {
-            if let Some(current) = self.current.take()
-                && self.merges
-                && !self.step(current)
-            {
-                return Ok(Played::Damaged);
-            }
+        if let Some(current) = self.current.take() {
+            self.begins_file = false;
             if self.merges {
-                let earliest = (0..self.open.len()).min_by_key(|place| self.open[*place].time_ns());
+                self.step(current);
+            }
+        }
+        loop {
+            if self.merges {
+                let earliest = (0..self.open.len()).min_by_key(|place| self.open[*place].order_ns());
                 match earliest {
                     Some(place) => return Ok(self.found(place)),
                     None => return self.end_loop(),
                 }
             }
-            if self.open.is_empty() && !self.open_next()? {
-                return self.end_loop();
+            if self.open.is_empty() {
+                self.begins_file = self.next_file > 0;
+                if !self.open_next()? {
+                    return self.end_loop();
+                }
             }
-            match self.open[0].advance() {
-                Advance::Packet => return Ok(self.found(0)),
-                Advance::End => self.open.clear(),
-                Advance::Damaged(why) => {
-                    self.note(why);
-                    return Ok(Played::Damaged);
-                }
-                Advance::Broken(why) => {
-                    self.broken += 1;
-                    self.note(why);
-                    self.open.clear();
-                }
+            if self.step(0) {
+                return Ok(self.found(0));
             }
         }
     }
@@ -186,35 +304,58 @@ impl Playlist {
     fn found(&mut self, place: usize) -> Played {
         self.current = Some(place);
         self.number += 1;
+        if self.loops_done > 0 {
+            return Played::Packet;
+        }
+        let file = &self.open[place];
+        let record = file.record(self.number);
+        if let Some(time_ns) = record.time_ns
+            && !self.merges
+        {
+            self.order.see(file.path(), time_ns);
+        }
+        if let Some(drop_count) = file.extras().drop_count
+            && is_chosen(&self.loss_interfaces, |choice| choice.is_of(&record))
+        {
+            let device = file.interface().and_then(|interface| interface.device()).unwrap_or_default();
+            self.facts.losses.packet(device, record.time_ns, Some(drop_count));
+        }
         Played::Packet
     }
 
-    /// Reads the next packet of one of the merged files, which is closed at its end; false for a
-    /// damaged block.
+    /// Reads the next packet of an open file; closes it at its end, and returns false then.
     fn step(&mut self, place: usize) -> bool {
-        match self.open[place].advance() {
-            Advance::Packet => true,
-            Advance::End => {
-                self.open.remove(place);
-                true
-            }
-            Advance::Damaged(why) => {
-                self.note(why);
-                self.current = Some(place);
-                false
-            }
-            Advance::Broken(why) => {
-                self.broken += 1;
-                self.note(why);
-                self.open.remove(place);
-                true
-            }
+        let is_packet = self.open[place].advance();
+        if !is_packet {
+            let file = self.open.remove(place);
+            self.conclude(file);
         }
+        is_packet
     }
 
-    fn note(&mut self, why: String) {
-        if self.troubles.len() < TROUBLES_MAX && !self.troubles.contains(&why) {
-            self.troubles.push(why);
+    /// Keeps what the first loop found in a file.
+    fn conclude(&mut self, mut file: FileRecords) {
+        if self.loops_done > 0 {
+            return;
+        }
+        let facts = &mut self.facts;
+        facts.damages.merge(file.take_damages());
+        facts.odd.add(file.odd_packets());
+        for found in file.statistics() {
+            let name = found.interface.name.as_deref();
+            if is_chosen(&self.loss_interfaces, |choice| choice.is_named(found.number, name)) {
+                let device = found.interface.device().unwrap_or_default();
+                facts.losses.statistics(device, found);
+            }
+        }
+        facts.losses.end_file();
+    }
+
+    /// Keeps what was found in the files that are read when the user ends the run.
+    pub fn stop(&mut self) {
+        self.current = None;
+        while let Some(file) = self.open.pop() {
+            self.conclude(file);
         }
     }
 
@@ -227,7 +368,7 @@ impl Playlist {
     }
 
     fn start_loop(&mut self) -> Result<(), Failure> {
-        (self.next_file, self.number, self.current) = (0, 0, None);
+        (self.next_file, self.number, self.current, self.begins_file) = (0, 0, None, false);
         self.open.clear();
         if !self.merges {
             return self.open_next().map(drop);
@@ -235,9 +376,8 @@ impl Playlist {
         while self.open_next()? {}
         // Each file needs its first packet to be compared.
         for place in (0..self.open.len()).rev() {
-            while !self.step(place) {}
+            self.step(place);
         }
-        self.current = None;
         Ok(())
     }
 
@@ -248,6 +388,11 @@ impl Playlist {
         }
         Ok(next)
     }
+}
+
+/// True if one of the interfaces is chosen, or none is.
+fn is_chosen(interfaces: &[InterfaceChoice], is_of: impl Fn(&InterfaceChoice) -> bool) -> bool {
+    interfaces.is_empty() || interfaces.iter().any(is_of)
 }
 
 /// Opens a capture file. `command` is that of the user up to the files.

@@ -1,7 +1,8 @@
 //! The packets of one capture file, one at a time.
 
+use super::damage::Damages;
 use super::input::{self, ByteStream, OpenedFile, OtherFormat};
-use pcapng::{Block, Interface, ReadError, Statistics, pcap};
+use pcapng::{Block, Interface, NoTime, ReadError, Statistics, pcap};
 use replay::{Direction, Record};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One interface of a pcapng file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FileInterface {
     /// Link type, as registered for pcap.
     pub link_type: u16,
@@ -18,6 +19,8 @@ pub struct FileInterface {
     pub name: Option<String>,
     /// Most bytes kept of a packet; 0 for no limit.
     pub snaplen: u32,
+    /// Length of the frame check sequence of its packets in bytes, unless a packet has its own.
+    pub fcs_len: u8,
     /// True if a capture of wirerate described it.
     pub is_ours: bool,
 }
@@ -25,7 +28,7 @@ pub struct FileInterface {
 impl FileInterface {
     /// Name of the device: in a file of wirerate, queues and clocks have interfaces of their own.
     pub fn device(&self) -> Option<&str> {
-        let name = self.name.as_deref()?;
+        let name = self.name.as_deref().filter(|name| !name.is_empty())?;
         let device = if self.is_ours { name.split(' ').next() } else { None };
         Some(device.unwrap_or(name))
     }
@@ -41,8 +44,44 @@ impl FileInterface {
 pub struct PacketExtras {
     /// Queue of the device.
     pub queue: Option<u32>,
-    /// Packets lost on its interface before it.
-    pub drop_count: u64,
+    /// Packets lost on its interface before it; `None` if the file does not say.
+    pub drop_count: Option<u64>,
+    /// Length of its frame check sequence in bytes, which the captured bytes end with unless they
+    /// are cut; 0 if the file does not say.
+    pub fcs_len: u8,
+}
+
+/// The statistics of an interface, and the capture that they belong to.
+#[derive(Clone, Debug)]
+pub struct InterfaceStatistics {
+    /// Number of the interface within its section.
+    pub number: u32,
+    /// The interface.
+    pub interface: FileInterface,
+    /// Number of the section of the file, from 1 on.
+    pub section: u64,
+    /// Its last statistics.
+    pub statistics: Statistics,
+}
+
+/// Packets of a file whose time is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OddPackets {
+    /// The file has no time for them.
+    pub not_recorded: u64,
+    /// Their time is before 1970 or after 2554.
+    pub out_of_range: u64,
+    /// The file has their frame check sequence.
+    pub with_fcs: u64,
+}
+
+impl OddPackets {
+    /// Adds the packets of another file.
+    pub fn add(&mut self, other: Self) {
+        self.not_recorded += other.not_recorded;
+        self.out_of_range += other.out_of_range;
+        self.with_fcs += other.with_fcs;
+    }
 }
 
 /// What a pcapng file says about its packets.
@@ -54,13 +93,13 @@ struct FileFacts {
     sections: u64,
     /// Whether wirerate wrote the section at hand.
     is_ours: bool,
-    /// The last statistics of each interface and the interface, by section and number.
-    statistics: BTreeMap<(u64, u32), (FileInterface, Statistics)>,
+    /// The last statistics of each interface, by section and number.
+    statistics: BTreeMap<(u64, u32), InterfaceStatistics>,
 }
 
 enum FileReader {
-    /// Decompression failed before the first bytes; the reason until it was reported.
-    Unreadable(Option<String>),
+    /// Decompression failed before the first bytes, for this reason.
+    Unreadable(String),
     Pcap(pcap::Reader<ByteStream>),
     Pcapng(pcapng::Reader<ByteStream>, FileFacts),
 }
@@ -68,7 +107,11 @@ enum FileReader {
 /// Everything of a packet but its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct RecordHead {
-    time_ns: u64,
+    time_ns: Option<u64>,
+    /// Why it has no time.
+    no_time: Option<NoTime>,
+    /// Its options are broken.
+    has_broken_options: bool,
     frame_len: u32,
     link_type: u16,
     interface: u32,
@@ -83,26 +126,17 @@ pub struct FileRecords {
     /// Bytes that were read of a compressed file.
     compressed: Option<Arc<AtomicU64>>,
     file_len: Option<u64>,
+    /// The program that decompresses the file.
+    program: Option<&'static str>,
     head: RecordHead,
-    /// The bytes of the packet at hand of a pcapng file.
-    data: Vec<u8>,
+    /// Time of the packet at hand, or of the last one before it that has a time.
+    order_ns: u64,
     /// Packets so far.
     count: u64,
-    /// Blocks that could not be read and were skipped.
-    skipped: u64,
-}
-
-/// What the next call of [`FileRecords::advance`] found.
-#[derive(Debug)]
-pub enum Advance {
-    /// A packet, which [`FileRecords::record`] has.
-    Packet,
-    /// The end of the file.
-    End,
-    /// A damaged block; the next call continues behind it.
-    Damaged(String),
-    /// The rest of the file cannot be read.
-    Broken(String),
+    odd: OddPackets,
+    damages: Damages,
+    /// Nothing more can be read.
+    is_over: bool,
 }
 
 impl FileRecords {
@@ -110,7 +144,7 @@ impl FileRecords {
     ///
     /// # Errors
     /// When it cannot be read, or is neither. A compressed file that ends or is damaged before its
-    /// first packet can be opened: it is a file whose first [`FileRecords::advance`] fails.
+    /// first packet can be opened: it has no packets, and its damage is counted.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let OpenedFile { mut bytes, file_len, compressed, program } = input::open(path)?;
         let mut start = Vec::new();
@@ -119,7 +153,7 @@ impl FileRecords {
             return Err(other.into());
         }
         let reader = match read {
-            Err(why) if compressed.is_some() => FileReader::Unreadable(Some(why.to_string())),
+            Err(why) if compressed.is_some() => FileReader::Unreadable(why.to_string()),
             read => {
                 read?;
                 let is_pcapng = start.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]);
@@ -130,48 +164,124 @@ impl FileRecords {
                 }
             }
         };
-        let (head, data) = (RecordHead::default(), Vec::new());
-        Ok(Self { path: path.to_owned(), reader, compressed, file_len, head, data, count: 0, skipped: 0 })
+        Ok(Self {
+            path: path.to_owned(),
+            reader,
+            compressed,
+            file_len,
+            program,
+            head: RecordHead::default(),
+            order_ns: 0,
+            count: 0,
+            odd: OddPackets::default(),
+            damages: Damages::default(),
+            is_over: false,
+        })
     }
 
-    /// Reads the next packet.
-    pub fn advance(&mut self) -> Advance {
-        let found = match &mut self.reader {
+    /// The format: `pcap`, `pcapng`, or `unknown` if nothing could be decompressed.
+    pub fn format(&self) -> &'static str {
+        match &self.reader {
+            FileReader::Unreadable(_) => "unknown",
+            FileReader::Pcap(_) => "pcap",
+            FileReader::Pcapng(..) => "pcapng",
+        }
+    }
+
+    /// The program that decompresses the file, if it is compressed.
+    pub fn program(&self) -> Option<&'static str> {
+        self.program
+    }
+
+    /// Length of the file in bytes; nothing for a stream.
+    pub fn file_len(&self) -> Option<u64> {
+        self.file_len
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the next packet; false at the end of the file, or of the part of it that can be read.
+    /// Damaged blocks are passed over and counted.
+    pub fn advance(&mut self) -> bool {
+        while !self.is_over {
+            match self.read() {
+                Ok(Some(head)) => {
+                    self.head = head;
+                    self.count += 1;
+                    self.order_ns = head.time_ns.unwrap_or(self.order_ns);
+                    match head.no_time {
+                        None => {}
+                        Some(NoTime::NotRecorded) => self.odd.not_recorded += 1,
+                        Some(NoTime::OutOfRange) => self.odd.out_of_range += 1,
+                    }
+                    self.odd.with_fcs += u64::from(head.extras.fcs_len > 0);
+                    if head.has_broken_options {
+                        let (path, count) = (self.path.display(), self.count);
+                        self.damages.add("options", || format!("{path}: packet {count} has broken options"));
+                    }
+                    return true;
+                }
+                Ok(None) => self.is_over = true,
+                Err(why) => self.damage(why),
+            }
+        }
+        false
+    }
+
+    fn read(&mut self) -> Result<Option<RecordHead>, ReadError> {
+        match &mut self.reader {
             FileReader::Unreadable(why) => {
-                let why = why.take().map(|why| format!("{}: {why}", self.path.display()));
-                return why.map_or(Advance::End, Advance::Broken);
+                let path = self.path.display();
+                self.damages.add("rest_of_file", || format!("{path}: {why}"));
+                Ok(None)
             }
             FileReader::Pcap(reader) => {
                 let link_type = reader.header().link_type;
-                reader.next_record().map(|record| {
-                    record.map(|record| {
-                        let (time_ns, frame_len) = (record.time_ns, record.frame_len);
-                        RecordHead { time_ns, frame_len, link_type, ..RecordHead::default() }
-                    })
-                })
+                let extras = PacketExtras {
+                    fcs_len: fcs_len_of_pcap(reader.header().fcs_bits),
+                    ..PacketExtras::default()
+                };
+                let record = reader.next_record()?;
+                Ok(record.map(|record| RecordHead {
+                    time_ns: Some(record.time_ns),
+                    frame_len: record.frame_len,
+                    link_type,
+                    extras,
+                    ..RecordHead::default()
+                }))
             }
-            FileReader::Pcapng(reader, facts) => next_packet(reader, facts, &mut self.data),
-        };
-        match found {
-            Ok(Some(head)) => {
-                self.head = head;
-                self.count += 1;
-                Advance::Packet
-            }
-            Ok(None) => Advance::End,
-            Err(why) => self.trouble(why),
+            FileReader::Pcapng(reader, facts) => next_packet(reader, facts),
         }
     }
 
-    fn trouble(&mut self, why: ReadError) -> Advance {
-        let is_final = why.is_final();
-        let why =
-            format!("{}: after packet {}: {:#}", self.path.display(), self.count, anyhow::Error::new(why));
-        if is_final {
-            return Advance::Broken(why);
-        }
-        self.skipped += 1;
-        Advance::Damaged(why)
+    fn damage(&mut self, why: ReadError) {
+        self.is_over = why.is_final();
+        let kind = match &mut self.reader {
+            _ if self.is_over => "rest_of_file",
+            FileReader::Pcapng(reader, facts) => {
+                // The interface keeps its number; the reader rejects its packets.
+                if reader.block_kind() == "interface" {
+                    facts.interfaces.push(FileInterface::default());
+                }
+                reader.block_kind()
+            }
+            FileReader::Pcap(_) | FileReader::Unreadable(_) => "other",
+        };
+        let (path, count) = (self.path.display(), self.count);
+        self.damages.add(kind, || format!("{path}: after packet {count}: {:#}", anyhow::Error::new(why)));
+    }
+
+    /// The damaged places so far; the next call gives only those found since then.
+    pub fn take_damages(&mut self) -> Damages {
+        std::mem::take(&mut self.damages)
+    }
+
+    /// Packets without a time so far.
+    pub fn odd_packets(&self) -> OddPackets {
+        self.odd
     }
 
     /// Bytes of the file that are behind the packet at hand; nothing for a stream.
@@ -185,16 +295,17 @@ impl FileRecords {
         Some(self.file_len?.saturating_sub(done))
     }
 
-    /// Time of the packet at hand.
-    pub fn time_ns(&self) -> u64 {
-        self.head.time_ns
+    /// Time of the packet at hand in the order of the file: without a time of its own, that of the
+    /// packet before it.
+    pub fn order_ns(&self) -> u64 {
+        self.order_ns
     }
 
     /// The bytes of the packet at hand.
     pub fn data(&self) -> &[u8] {
         match &self.reader {
             FileReader::Pcap(reader) => reader.data(),
-            FileReader::Pcapng(..) => &self.data,
+            FileReader::Pcapng(reader, _) => reader.data(),
             FileReader::Unreadable(_) => &[],
         }
     }
@@ -220,8 +331,8 @@ impl FileRecords {
         }
     }
 
-    /// Each interface with its last statistics so far.
-    pub fn statistics(&self) -> impl Iterator<Item = &(FileInterface, Statistics)> {
+    /// The last statistics of each interface so far.
+    pub fn statistics(&self) -> impl Iterator<Item = &InterfaceStatistics> {
         let facts = match &self.reader {
             FileReader::Pcap(_) | FileReader::Unreadable(_) => None,
             FileReader::Pcapng(_, facts) => Some(facts),
@@ -229,8 +340,18 @@ impl FileRecords {
         facts.into_iter().flat_map(|facts| facts.statistics.values())
     }
 
-    /// The packet at hand, as number `number` of the loop.
+    /// The packet at hand without its frame check sequence, as number `number` of the loop.
     pub fn record(&self, number: u64) -> Record<'_> {
+        let whole = self.record_with_fcs(number);
+        let fcs_len = u32::from(self.head.extras.fcs_len);
+        // Some files have an original length of zero.
+        let frame_len = whole.frame_len.max(whole.data.len() as u32).saturating_sub(fcs_len);
+        let data = &whole.data[..whole.data.len().min(frame_len as usize)];
+        Record { frame_len: whole.frame_len.saturating_sub(fcs_len), data, ..whole }
+    }
+
+    /// The packet at hand with all bytes that the file has.
+    pub fn record_with_fcs(&self, number: u64) -> Record<'_> {
         let interface = self.interface();
         Record {
             number,
@@ -245,11 +366,19 @@ impl FileRecords {
     }
 }
 
+/// Option of an interface: the length of the frame check sequence of its packets.
+pub const IF_FCSLEN: u16 = 13;
+
+/// Length of the frame check sequence in bytes, of the upper half of pcap's link type: bit 10 marks
+/// it as known, and the highest 4 bits count 16-bit words.
+fn fcs_len_of_pcap(fcs_bits: u16) -> u8 {
+    if fcs_bits & 0x400 == 0 { 0 } else { (fcs_bits >> 12) as u8 * 2 }
+}
+
 /// The next packet of a pcapng file; what other blocks say is entered as they come.
 fn next_packet(
     reader: &mut pcapng::Reader<ByteStream>,
     facts: &mut FileFacts,
-    data: &mut Vec<u8>,
 ) -> Result<Option<RecordHead>, ReadError> {
     while let Some(block) = reader.next_block()? {
         match block {
@@ -258,19 +387,23 @@ fn next_packet(
                 facts.sections += 1;
                 facts.is_ours = section.application.is_some_and(|name| name.starts_with("wirerate "));
             }
-            Block::Interface(Interface { link_type, name, snaplen, .. }) => {
-                facts.interfaces.push(FileInterface { link_type, name, snaplen, is_ours: facts.is_ours });
+            Block::Interface(Interface { link_type, name, snaplen, other, .. }) => {
+                let fcs_len = other.iter().find(|option| option.code == IF_FCSLEN);
+                let fcs_len = fcs_len.and_then(|option| option.value.first().copied()).unwrap_or(0);
+                let is_ours = facts.is_ours;
+                facts.interfaces.push(FileInterface { link_type, name, snaplen, fcs_len, is_ours });
             }
             Block::Statistics(statistics) => {
                 // The reader has checked the number of the interface.
                 if let Some(interface) = facts.interfaces.get(statistics.interface as usize) {
                     let place = (facts.sections, statistics.interface);
-                    facts.statistics.insert(place, (interface.clone(), statistics));
+                    let (interface, section) = (interface.clone(), facts.sections);
+                    let number = statistics.interface;
+                    let found = InterfaceStatistics { number, interface, section, statistics };
+                    facts.statistics.insert(place, found);
                 }
             }
             Block::Packet(packet) => {
-                data.clear();
-                data.extend_from_slice(packet.data);
                 let flags = packet.flags.unwrap_or_default();
                 let direction = match (flags.is_inbound(), flags.is_outbound()) {
                     (true, _) => Some(Direction::Inbound),
@@ -280,13 +413,20 @@ fn next_packet(
                 // The reader has checked the number of the interface.
                 let interface = facts.interfaces.get(packet.interface as usize);
                 let link_type = interface.map_or(0, |found| found.link_type);
+                // Bits 5 to 8 of the flags are the length, 0 if it is not known.
+                let fcs_len = match (flags.0 >> 5 & 0xf) as u8 {
+                    0 => interface.map_or(0, |found| found.fcs_len),
+                    fcs_len => fcs_len,
+                };
                 return Ok(Some(RecordHead {
-                    time_ns: packet.time_ns,
+                    time_ns: packet.no_time.is_none().then_some(packet.time_ns),
+                    no_time: packet.no_time,
+                    has_broken_options: packet.has_broken_options,
                     frame_len: packet.frame_len,
                     link_type,
                     interface: packet.interface,
                     direction,
-                    extras: PacketExtras { queue: packet.queue, drop_count: packet.drop_count.unwrap_or(0) },
+                    extras: PacketExtras { queue: packet.queue, drop_count: packet.drop_count, fcs_len },
                 }));
             }
             _ => {}

@@ -1,6 +1,6 @@
 //! `wirerate analyze FILE...`: loss, duplicates, order and latency of the frames in capture files.
 
-use crate::capture_files::playlist::{Played, Playlist};
+use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions};
 use crate::cmd::receive::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
@@ -21,6 +21,9 @@ pub struct Args {
     /// Merge the files by the times of their packets
     #[arg(long)]
     pub merge: bool,
+    /// Sort the files by their first packets
+    #[arg(long)]
+    pub sort: bool,
     /// Only packets of these interfaces of a pcapng file, by number or name
     #[arg(long, value_name = "IF,...", value_delimiter = ',')]
     pub interface: Vec<InterfaceChoice>,
@@ -44,18 +47,26 @@ pub struct Args {
 /// # Errors
 /// A file that cannot be read, or files that cannot be written.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    let mut playlist = Playlist::open(args.files.clone(), "analyze", args.merge, 1)?;
+    let options = PlaylistOptions {
+        command: "analyze".to_owned(),
+        merges: args.merge,
+        sorts: args.sort,
+        loops: 1,
+        loss_interfaces: args.interface.clone(),
+    };
+    let mut playlist = Playlist::open(args.files.clone(), options)?;
     let mut analysis = Analysis::new(args);
     while !stop.is_set() {
         match playlist.advance()? {
             Played::Packet => analysis.receive(&playlist.record()),
-            Played::Damaged => {}
             Played::NextLoop | Played::End => break,
         }
     }
-    playlist.troubles().iter().for_each(|why| eprintln!("wirerate: {why}"));
-    let is_whole = !playlist.is_damaged();
-    let outcome = analysis.conclude(args)?;
+    playlist.stop();
+    let lines = playlist.damages().lines();
+    lines.iter().chain(&playlist.notes()).for_each(|line| eprintln!("wirerate: {line}"));
+    let is_whole = playlist.damages().is_empty();
+    let outcome = analysis.conclude(args, &mut playlist)?;
     Ok(if is_whole { outcome } else { Outcome::No })
 }
 
@@ -89,11 +100,15 @@ impl<'a> Analysis<'a> {
             return;
         }
         self.packets += 1;
-        self.first_ns.get_or_insert(record.time_ns);
-        self.last_ns = self.last_ns.max(record.time_ns);
+        if let Some(time_ns) = record.time_ns {
+            self.first_ns = Some(self.first_ns.map_or(time_ns, |first_ns| first_ns.min(time_ns)));
+            self.last_ns = self.last_ns.max(time_ns);
+        }
         let wall_offset_ns = self.clock.map_or(0, |clock| clock.offset_ns.cast_unsigned());
-        let time_ns = record.time_ns.wrapping_sub(wall_offset_ns);
-        let arrival = Arrival { time_ns, wall_offset_ns, ..Arrival::default() };
+        // A frame without a time has no latency.
+        let time_ns = record.time_ns.map_or(0, |time_ns| time_ns.wrapping_sub(wall_offset_ns));
+        let arrival =
+            Arrival { time_ns, wall_offset_ns, is_untimed: record.time_ns.is_none(), ..Arrival::default() };
         if !record.is_cut() {
             self.meter.receive(record.data, arrival);
         } else if !self.meter.receive_start(record.data, record.frame_len as usize, arrival) {
@@ -101,7 +116,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn conclude(self, args: &Args) -> Result<Outcome, Failure> {
+    fn conclude(self, args: &Args, playlist: &mut Playlist) -> Result<Outcome, Failure> {
         let meter = &self.meter;
         if self.clock.is_none() && meter.totals().with_flow > 0 && meter.totals().stamped == 0 {
             eprintln!(
@@ -132,7 +147,12 @@ impl<'a> Analysis<'a> {
             is_round_trip: false,
             round_trip_ns: None,
             source: quantity_of(self.packets, "captured packet"),
-            capture: Some(CaptureFigures { order, cut: self.cut }),
+            capture: Some(CaptureFigures {
+                order,
+                cut: self.cut,
+                lost_by_capture: playlist.take_lost(),
+                damages: playlist.damages().clone(),
+            }),
             sent: args.sent.map(|sent| sent.0).or(result.announced),
             sender: None,
             begin: RunBegin::default(),

@@ -158,7 +158,7 @@ fn packets_keep_their_interface_when_the_next_file_has_others() {
     bytes[4..40].fill(0xff);
     fs::write(&parts[0], bytes).unwrap();
     let damaged = report(&folder, "packets --to pcapng -o back.pcapng", 1);
-    assert_eq!((&damaged["packets"], damaged["damages"].as_array().unwrap().len()), (&json!(2), 1));
+    assert_eq!((&damaged["packets"], damaged["damages"]["total"].as_u64()), (&json!(2), Some(1)));
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn a_file_that_cannot_be_read_takes_nothing_from_the_others() {
     let output = Command::new("bash").args(["-c", &piped]).current_dir(&*folder).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&report["stored"], report["damages"].as_array().unwrap().len()), (&json!(1), 1));
+    assert_eq!((&report["stored"], report["damages"]["total"].as_u64()), (&json!(1), Some(1)));
     assert_eq!(parts(&folder.join("packets")).len(), 1);
 }
 

@@ -1,5 +1,9 @@
 //! Odd capture files, read by `replay --dry-run`, `analyze` and `export`, which agree on each.
 
 mod compressed;
+mod fcs;
+mod losses;
+mod odd;
 mod readers;
+mod times;
 mod waiting;

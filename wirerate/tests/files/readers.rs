@@ -74,3 +74,11 @@ pub(crate) fn pcap_of(frames: u64) -> Vec<u8> {
     }
     writer.finish().unwrap()
 }
+
+/// Copies a file of `inputs/` into `folder`; returns its bytes.
+pub(crate) fn input(folder: &Path, name: &str) -> Vec<u8> {
+    let inputs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files/inputs");
+    let bytes = std::fs::read(inputs.join(name)).unwrap();
+    std::fs::write(folder.join(name), &bytes).unwrap();
+    bytes
+}

@@ -28,6 +28,9 @@ pub struct Args {
     /// Leave the bytes of the packets out: columns of header fields only
     #[arg(long)]
     pub no_bytes: bool,
+    /// Sort the files by their first packets
+    #[arg(long)]
+    pub sort: bool,
     /// Name of the run in the data set [default: name of the first file]
     #[arg(long, value_name = "ID")]
     pub run: Option<String>,

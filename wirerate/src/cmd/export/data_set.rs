@@ -119,7 +119,7 @@ impl DataSet {
     /// Adds a packet of a device.
     pub(super) fn push(&mut self, device: usize, row: &PacketRow<'_>) -> Result<(), StoreError> {
         let end_ns = self.devices[device].first_ns.saturating_add(PART_NS_MAX);
-        if self.devices[device].packets > 0 && row.time_ns >= end_ns {
+        if self.devices[device].packets > 0 && row.time_ns.is_some_and(|time_ns| time_ns >= end_ns) {
             self.end_part(device)?;
         }
         if self.devices[device].part.is_none() {
@@ -129,8 +129,9 @@ impl DataSet {
         let parts = &mut self.devices[device];
         let part = parts.part.get_or_insert_with(|| PartFile::new(self.has_bytes));
         if parts.packets == 0 {
-            parts.first_ns = row.time_ns;
-            parts.name = format!("{}/{}", parts.folder, columns::part_name(row.time_ns, self.parts));
+            // The parts of a device follow each other by their names.
+            parts.first_ns = row.time_ns.unwrap_or(parts.first_ns);
+            parts.name = format!("{}/{}", parts.folder, columns::part_name(parts.first_ns, self.parts));
             self.parts += 1;
         }
         if parts.sources.last() != Some(&self.source) {

@@ -3,7 +3,6 @@
 mod args;
 mod bucket;
 mod data_set;
-mod losses;
 mod report;
 mod store;
 mod to_parquet;

@@ -2,6 +2,7 @@
 
 use super::args::{Args, ExportFormat};
 use super::data_set::Stored;
+use crate::capture_files::damage::Damages;
 use crate::capture_files::input::is_stdin;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
@@ -24,8 +25,10 @@ pub(super) struct Report {
     pub(super) failure: Option<anyhow::Error>,
     /// What to try then.
     pub(super) advice: &'static str,
-    /// What is wrong with the files that were read.
-    pub(super) damages: Vec<String>,
+    /// Damaged places of the files that were read.
+    pub(super) damages: Damages,
+    /// What may be unexpected.
+    pub(super) notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -38,22 +41,14 @@ struct JsonReport<'a> {
     bytes: u64,
     lost: u64,
     failure: Option<String>,
-    damages: &'a [String],
+    damages: &'a Damages,
+    notes: &'a [String],
 }
-
-/// Damages beyond this number are counted only.
-const DAMAGES_MAX: usize = 5;
 
 impl Report {
     /// Prints the report; returns how the export ended.
     pub(super) fn conclude(&self, args: &Args) -> Result<Outcome, Failure> {
-        for why in self.damages.iter().take(DAMAGES_MAX) {
-            eprintln!("wirerate: {why}");
-        }
-        if self.damages.len() > DAMAGES_MAX {
-            let more = quantity_of((self.damages.len() - DAMAGES_MAX) as u64, "more damaged place");
-            eprintln!("wirerate: {more}");
-        }
+        self.damages.lines().iter().chain(&self.notes).for_each(|line| eprintln!("wirerate: {line}"));
         let failure = self.failure.as_ref().map(|why| format!("{why:#}"));
         let not_stored = self.packets - self.stored.packets;
         if let Some(why) = &failure {
@@ -87,6 +82,7 @@ impl Report {
             lost: self.lost,
             failure,
             damages: &self.damages,
+            notes: &self.notes,
         }
     }
 

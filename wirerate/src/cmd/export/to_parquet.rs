@@ -2,12 +2,13 @@
 
 use super::args::Args;
 use super::data_set::{DataSet, StoreError};
-use super::losses::Losses;
 use super::report::Report;
 use super::store::Store;
+use crate::capture_files::damage::Damages;
 use crate::capture_files::input::is_stdin;
-use crate::capture_files::playlist::{open_records, unreadable};
-use crate::capture_files::records::{Advance, FileInterface, FileRecords};
+use crate::capture_files::losses::Losses;
+use crate::capture_files::playlist::{FileOrder, odd_notes, open_records, sort_by_first_packets, unreadable};
+use crate::capture_files::records::{FileInterface, FileRecords, OddPackets};
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
 use columns::{CapturedInterface, PacketRow, SourceFile};
@@ -33,6 +34,10 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
             open_records(file, COMMAND)?;
         }
     }
+    let mut files = args.files.clone();
+    if args.sort {
+        sort_by_first_packets(&mut files)?;
+    }
     let run = args.run.clone().unwrap_or_else(|| run_name(&args.files[0]));
     let host = args.host.clone().unwrap_or_else(host::machine_name);
     let folder = columns::run_folder(&run);
@@ -48,11 +53,13 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
         losses: Losses::default(),
         packets: 0,
         failure: None,
-        damages: Vec::new(),
+        damages: Damages::default(),
+        order: FileOrder::default(),
+        odd: OddPackets::default(),
         routes: Vec::new(),
         sections: 0,
     };
-    for (number, path) in args.files.iter().enumerate() {
+    for (number, path) in files.iter().enumerate() {
         match open(path, stop) {
             Ok((source, records)) => {
                 export.data_set.begin_source(source);
@@ -60,10 +67,10 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
             }
             Err(why) if number == 0 => return Err(unreadable(path, why, COMMAND)),
             // What was stored of the files before it is kept.
-            Err(why) => export.damages.push(format!("{}: {why:#}", path.display())),
+            Err(why) => export.damages.add("rest_of_file", || format!("{}: {why:#}", path.display())),
         }
         if stop.is_set() {
-            export.damages.push("stopped before the end of the files".to_owned());
+            export.damages.add("stopped", || "stopped before the end of the files".to_owned());
             break;
         }
     }
@@ -82,6 +89,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
         failure: export.failure.map(anyhow::Error::from),
         advice,
         damages: export.damages,
+        notes: export.order.notes().into_iter().chain(odd_notes(export.odd)).collect(),
     })
 }
 
@@ -134,7 +142,9 @@ struct Export {
     losses: Losses,
     packets: u64,
     failure: Option<StoreError>,
-    damages: Vec<String>,
+    damages: Damages,
+    order: FileOrder,
+    odd: OddPackets,
     /// Where packets of each interface of the section at hand go.
     routes: Vec<Option<RecordRoute>>,
     sections: u64,
@@ -150,24 +160,22 @@ struct RecordRoute {
 impl Export {
     fn read(&mut self, mut records: FileRecords, stop: &Stop) {
         self.routes.clear();
-        while !stop.is_set() {
-            match records.advance() {
-                Advance::Packet => self.packet(&records),
-                Advance::Damaged(why) => self.damages.push(why),
-                Advance::Broken(why) => {
-                    self.damages.push(why);
-                    break;
-                }
-                Advance::End => break,
-            }
+        while !stop.is_set() && records.advance() {
+            self.packet(&records);
         }
-        for (interface, statistics) in records.statistics() {
-            self.losses.statistics(device_of(Some(interface)), statistics);
+        self.damages.merge(records.take_damages());
+        self.odd.add(records.odd_packets());
+        for found in records.statistics() {
+            self.losses.statistics(device_of(Some(&found.interface)), found);
         }
+        self.losses.end_file();
     }
 
     fn packet(&mut self, records: &FileRecords) {
         self.packets += 1;
+        if let Some(time_ns) = records.record(self.packets).time_ns {
+            self.order.see(records.path(), time_ns);
+        }
         if self.failure.is_some() {
             return;
         }
@@ -181,7 +189,7 @@ impl Export {
             self.routes.clear();
             self.sections = records.sections();
         }
-        let (record, extras) = (records.record(self.packets), records.extras());
+        let (record, extras) = (records.record_with_fcs(self.packets), records.extras());
         let interface = record.interface as usize;
         if self.routes.get(interface).is_none_or(Option::is_none) {
             let route = self.route(records)?;
@@ -211,6 +219,7 @@ impl Export {
             name: interface.and_then(|interface| interface.name.clone()),
             link_type: record.link_type,
             snaplen: interface.map_or(0, |interface| interface.snaplen),
+            fcs_len: records.extras().fcs_len,
         };
         let device = self.data_set.device(&name, captured)?;
         let is_hardware_time = interface.and_then(|interface| interface.is_hardware_time());

@@ -5,12 +5,14 @@
 use super::args::Args;
 use super::data_set::Stored;
 use super::report::Report;
+use crate::capture_files::damage::Damages;
 use crate::capture_files::input::is_stdin;
+use crate::capture_files::records::IF_FCSLEN;
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
 use anyhow::Context as _;
 use columns::{CapturedInterface, ColumnsError, PacketReader, StoredPacket};
-use pcapng::{Interface, Packet, Section, Writer};
+use pcapng::{Interface, NoTime, Packet, RawOption, Section, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -31,7 +33,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
             ));
         }
     }
-    let mut merge = Merge { streams: Vec::new(), damages: Vec::new() };
+    let mut merge = Merge { streams: Vec::new(), damages: Damages::default() };
     for files in folders.into_values() {
         let stream = PartStream::open(files.into_values().collect(), &mut merge.damages)?;
         merge.streams.extend(stream);
@@ -42,11 +44,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
         false => Box::new(File::create(&args.output).refused(act())?),
     };
     let (mut packets, mut failure) = (0, None);
-    let section = Section {
-        application: Some(concat!("wirerate ", env!("CARGO_PKG_VERSION")).to_owned()),
-        ..Section::default()
-    };
-    let mut writer = Writer::new(BufWriter::with_capacity(WRITE_LEN, output), &section).refused(act())?;
+    let mut writer = Writer::new(BufWriter::with_capacity(WRITE_LEN, output), &section()).refused(act())?;
     while !stop.is_set()
         && let Some((packet, interface)) = merge.next()
     {
@@ -66,7 +64,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
         stored.packets = 0;
     }
     if stop.is_set() {
-        merge.damages.push("stopped before the end of the data set".to_owned());
+        merge.damages.add("stopped", || "stopped before the end of the data set".to_owned());
     }
     let output = args.output.display().to_string();
     Ok(Report {
@@ -78,6 +76,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
         failure,
         advice: "free space or another -o, then export again",
         damages: merge.damages,
+        notes: Vec::new(),
     })
 }
 
@@ -101,43 +100,91 @@ fn put(
     writer: &mut Writer<impl Write>,
     merge: &mut Merge,
     packet: &StoredPacket,
-    stream: usize,
+    stream_number: usize,
 ) -> anyhow::Result<()> {
-    let stream = &mut merge.streams[stream];
+    let stream = &mut merge.streams[stream_number];
     let interface = match stream.numbers.get(&packet.interface) {
         Some(number) => *number,
         None => {
-            for CapturedInterface { number, name, link_type, snaplen } in stream.interfaces.clone() {
-                let interface = Interface { link_type, snaplen, name, ..Interface::default() };
-                stream.numbers.insert(number, writer.add_interface(&interface)?);
+            for captured in &stream.interfaces {
+                let number = writer.add_interface(&described(captured, captured.snaplen))?;
+                stream.numbers.insert(captured.number, number);
             }
             let number = stream.numbers.get(&packet.interface);
             *number.with_context(|| format!("interface {} is not in the footer", packet.interface))?
         }
     };
-    writer.packet(&Packet {
+    let mut to_write = Packet {
         interface,
-        time_ns: packet.time_ns,
+        time_ns: packet.time_ns.unwrap_or(0),
+        no_time: packet.time_ns.is_none().then_some(NoTime::NotRecorded),
         frame_len: packet.frame_len,
         data: packet.data(),
         queue: packet.queue,
         ..Packet::default()
-    })?;
+    };
+    if to_write.no_time.is_some() && !writer.can_be_simple(&to_write) {
+        to_write.interface = begin_section_for(writer, merge, packet, stream_number)?;
+    }
+    writer.packet(&to_write)?;
     Ok(())
+}
+
+/// Begins a section in which the packet is of interface 0 and cut to its snaplen: packets without a
+/// time are.
+fn begin_section_for(
+    writer: &mut Writer<impl Write>,
+    merge: &mut Merge,
+    packet: &StoredPacket,
+    stream: usize,
+) -> anyhow::Result<u32> {
+    writer.section(&section())?;
+    merge.streams.iter_mut().for_each(|stream| stream.numbers.clear());
+    let stream = &mut merge.streams[stream];
+    let captured = stream.interfaces.iter().find(|interface| interface.number == packet.interface);
+    let captured =
+        captured.with_context(|| format!("interface {} is not in the footer", packet.interface))?;
+    let is_cut = (packet.data().len() as u64) < u64::from(packet.frame_len);
+    let snaplen = match captured.snaplen {
+        _ if is_cut => packet.data().len() as u32,
+        0 => 0,
+        snaplen => snaplen.max(packet.frame_len),
+    };
+    let number = writer.add_interface(&described(captured, snaplen))?;
+    stream.numbers.insert(packet.interface, number);
+    Ok(number)
+}
+
+/// The description of an interface with this snaplen.
+fn described(captured: &CapturedInterface, snaplen: u32) -> Interface {
+    let fcs_len = RawOption { code: IF_FCSLEN, value: vec![captured.fcs_len] };
+    Interface {
+        link_type: captured.link_type,
+        snaplen,
+        name: captured.name.clone(),
+        other: if captured.fcs_len > 0 { vec![fcs_len] } else { Vec::new() },
+        ..Interface::default()
+    }
+}
+
+fn section() -> Section {
+    Section {
+        application: Some(concat!("wirerate ", env!("CARGO_PKG_VERSION")).to_owned()),
+        ..Section::default()
+    }
 }
 
 /// The packets of all folders in order of time.
 struct Merge {
     streams: Vec<PartStream>,
-    damages: Vec<String>,
+    damages: Damages,
 }
 
 impl Merge {
     /// The next packet, and the number of its stream.
     fn next(&mut self) -> Option<(StoredPacket, usize)> {
-        let time_ns = |number: &usize| self.streams[*number].next.as_ref().map(|packet| packet.time_ns);
-        let with_packet = (0..self.streams.len()).filter(|number| time_ns(number).is_some());
-        let earliest = with_packet.min_by_key(time_ns)?;
+        let with_packet = (0..self.streams.len()).filter(|number| self.streams[*number].next.is_some());
+        let earliest = with_packet.min_by_key(|number| self.streams[*number].order_ns)?;
         let packet = self.streams[earliest].advance(&mut self.damages)?;
         Some((packet, earliest))
     }
@@ -148,6 +195,8 @@ struct PartStream {
     files: VecDeque<PathBuf>,
     reader: Option<(PathBuf, PacketReader<File>)>,
     next: Option<StoredPacket>,
+    /// Time of the next packet, or of the last one before it that has a time.
+    order_ns: u64,
     /// Interfaces of the file that the packet at hand is from.
     interfaces: Vec<CapturedInterface>,
     /// Interfaces of the file that was opened for the packet after it.
@@ -157,11 +206,12 @@ struct PartStream {
 }
 
 impl PartStream {
-    fn open(files: VecDeque<PathBuf>, damages: &mut Vec<String>) -> Result<Option<Self>, Failure> {
+    fn open(files: VecDeque<PathBuf>, damages: &mut Damages) -> Result<Option<Self>, Failure> {
         let mut stream = Self {
             files,
             reader: None,
             next: None,
+            order_ns: 0,
             interfaces: Vec::new(),
             opened: None,
             numbers: BTreeMap::new(),
@@ -178,7 +228,7 @@ impl PartStream {
     }
 
     /// The packet at hand; reads the one after it.
-    fn advance(&mut self, damages: &mut Vec<String>) -> Option<StoredPacket> {
+    fn advance(&mut self, damages: &mut Damages) -> Option<StoredPacket> {
         if let Some(opened) = self.opened.take()
             && opened != self.interfaces
         {
@@ -193,15 +243,19 @@ impl PartStream {
                 }
                 let path = self.files[0].clone();
                 if let Err(why) = self.open_next() {
-                    damages.push(format!("{}: {why:#}", path.display()));
+                    damages.add("rest_of_file", || format!("{}: {why:#}", path.display()));
                 }
                 continue;
             };
             match reader.next_packet() {
-                Ok(Some(next)) => self.next = Some(next),
+                Ok(Some(next)) => {
+                    self.order_ns = next.time_ns.unwrap_or(self.order_ns);
+                    self.next = Some(next);
+                }
                 Ok(None) => self.reader = None,
                 Err(why) => {
-                    damages.push(format!("{}: {:#}", path.display(), anyhow::Error::from(why)));
+                    let why = anyhow::Error::from(why);
+                    damages.add("rest_of_file", || format!("{}: {why:#}", path.display()));
                     self.reader = None;
                 }
             }

@@ -1,5 +1,6 @@
 //! The report of `receive`, `measure` and `analyze`: a table, or JSON as `wirerate.measure/1`.
 
+use crate::capture_files::damage::Damages;
 use crate::cmd::rx_stats::{Cpu, RxHead};
 use crate::out;
 use crate::rows::{Cell, Row, RowTime};
@@ -49,8 +50,9 @@ pub struct Report {
     /// What only a capture file shows.
     #[serde(flatten)]
     pub capture: Option<CaptureFigures>,
-    /// Frames that the receiver itself lost, because the ring of its packet socket was full.
-    pub lost_ring: u64,
+    /// Frames that the receiver itself lost, because the ring of its packet socket was full; `null`
+    /// for files.
+    pub lost_ring: Option<u64>,
     /// Maximum error of the receiver's wall clock against its monotonic clock.
     pub clock_uncertainty_ns: u64,
     /// Each CPU that received frames.
@@ -69,6 +71,18 @@ pub struct CaptureFigures {
     pub order: OrderFigures,
     /// Frames that were not measured, because the file does not have all of their bytes.
     pub cut: u64,
+    /// Frames that the capture lost, of any kind; `null` if the files do not say.
+    pub lost_by_capture: Option<u64>,
+    /// Damaged places of the files.
+    pub damages: Damages,
+}
+
+impl CaptureFigures {
+    /// How many of the lost frames the capture and the network lost. The capture may have lost
+    /// frames without a signature, too, so the network lost at least the second number.
+    fn split(&self, lost: u64) -> Option<(u64, u64)> {
+        self.lost_by_capture.map(|capture| (capture.min(lost), lost.saturating_sub(capture)))
+    }
 }
 
 /// Figures of `wirerate reflect` beyond those of a receiver.
@@ -202,7 +216,7 @@ impl Report {
             is_round_trip: false,
             reflected: None,
             capture: None,
-            lost_ring: result.lost_ring,
+            lost_ring: Some(result.lost_ring),
             clock_uncertainty_ns: result.clock_uncertainty_ns,
             cpus: cpus.filter(|cpu| cpu.received > 0).collect(),
             streams: Vec::new(),
@@ -247,6 +261,10 @@ impl Report {
                     remark += &format!("; at least {}, as frames arrived too old", loss.lost_min);
                 }
                 table.count("lost", loss.lost_max, &remark);
+                if let Some((capture, network)) = self.capture.as_ref().and_then(|c| c.split(loss.lost_max)) {
+                    table.count("  network", network, "lost by the network, or more");
+                    table.count("  capture", capture, "lost by the capture, as the files say");
+                }
                 if loss.excess > 0 {
                     table.count("excess", loss.excess, "more frames than were sent");
                 }
@@ -283,7 +301,11 @@ impl fmt::Display for Report {
             ("stale", totals.stale, "frames of another run"),
             ("damaged", totals.damaged, "impossible values in the signature"),
             ("foreign", totals.foreign, "frames without a signature"),
-            ("lost here", self.lost_ring, "the ring of the packet socket was full; part of lost"),
+            (
+                "lost here",
+                self.lost_ring.unwrap_or(0),
+                "the ring of the packet socket was full; part of lost",
+            ),
             ("moved", totals.moves, "frames of a flow on another CPU than before: try --shared-flows"),
         ];
         others.into_iter().filter(|row| row.1 > 0).for_each(|row| table.count(row.0, row.1, row.2));
@@ -351,6 +373,9 @@ fn capture_rows(table: &mut Table, capture: &CaptureFigures) {
         let late = order.unique - early - place(0);
         let [early, late] = [early, late].map(human_count);
         table.text("displaced", &format!("{early} early, {late} late (RFC 5236)"));
+    }
+    if let Some(lost) = capture.lost_by_capture.filter(|lost| *lost > 0) {
+        table.count("not captured", lost, "frames that the capture lost, as the files say");
     }
     if capture.cut > 0 {
         table.count("cut", capture.cut, "not measured: the file does not have all bytes of them");
@@ -450,7 +475,7 @@ pub(crate) fn sample() -> Report {
         is_round_trip: false,
         reflected: None,
         capture: None,
-        lost_ring: 0,
+        lost_ring: Some(0),
         clock_uncertainty_ns: 20,
         cpus: vec![Cpu { cpu: 0, received: 1010 }],
         streams: Vec::new(),

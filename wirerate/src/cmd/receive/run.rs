@@ -180,6 +180,8 @@ impl Receipt<'_> {
         if let Some(capture) = self.capture {
             // A capture tells first copies from duplicates at any distance.
             report.loss = self.sent.map(|sent| Loss::new(sent, capture.order.unique, 0));
+            // What the capture lost is in `lost_by_capture`.
+            report.lost_ring = None;
             report.capture = Some(capture);
         }
         if self.results.late_is_lost {

@@ -115,6 +115,9 @@ pub struct Args {
     /// Merge the files by the times of their packets
     #[arg(long, help_heading = "Packets")]
     pub merge: bool,
+    /// Sort the files by their first packets
+    #[arg(long, help_heading = "Packets")]
+    pub sort: bool,
     /// Only packets that match a filter, as in tcpdump: "udp port 53"
     #[arg(long, value_name = "EXPRESSION", help_heading = "Packets")]
     pub filter: Option<String>,
@@ -185,6 +188,9 @@ pub struct Args {
     /// Shorten longer gaps of the file to this time
     #[arg(long, value_name = "TIME", help_heading = "Run")]
     pub max_gap: Option<Nanos>,
+    /// Keep gaps of more than a minute between two files, too
+    #[arg(long, conflicts_with = "merge", help_heading = "Run")]
+    pub keep_gaps: bool,
     /// Times to send the files, 0 for no end
     #[arg(long = "loop", value_name = "N", default_value = "1", help_heading = "Run")]
     pub loops: u64,

@@ -4,7 +4,7 @@
 use super::args::Args;
 use super::fields::SplitChoice;
 use super::target::TargetFacts;
-use crate::capture_files::playlist::{Played, Playlist, refuse_stdin};
+use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions, refuse_stdin};
 use crate::outcome::Failure;
 use crate::stop::Stop;
 use anyhow::anyhow;
@@ -24,7 +24,12 @@ pub fn first_pass(args: &Args, facts: &TargetFacts, stop: &Stop) -> Result<Optio
         _ => return Ok(None),
     };
     refuse_stdin(&args.files, &format!("read standard input before the first frame, for {option}"))?;
-    let mut playlist = Playlist::open(args.files.clone(), &format!("replay {}", args.device), false, 1)?;
+    let options = PlaylistOptions {
+        command: format!("replay {}", args.device),
+        loops: 1,
+        ..PlaylistOptions::default()
+    };
+    let mut playlist = Playlist::open(args.files.clone(), options)?;
     // The bytes of the file without edits, with an Ethernet header where the device has one.
     let settings = FrameSettings { target: facts.kind, dst_mac: Some(facts.mac), ..FrameSettings::default() };
     let mut maker = FrameMaker::new(settings);
@@ -37,10 +42,10 @@ pub fn first_pass(args: &Args, facts: &TargetFacts, stop: &Stop) -> Result<Optio
                     roles.see(made.bytes, facts.kind == TargetKind::Ethernet);
                 }
             }
-            Played::Packet | Played::Damaged => {}
+            Played::Packet => {}
         }
     }
-    match playlist.troubles() {
+    match &playlist.damages().places[..] {
         [why, ..] if args.strict => {
             let failure = Failure::refused("send damaged files", anyhow!("{why}"));
             Err(failure.try_this("without --strict, to send the packets that are whole"))

@@ -24,8 +24,10 @@ pub enum PacketOutcome {
 /// A frame without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameFacts {
-    /// Time of the packet in the file.
-    pub time_ns: u64,
+    /// Time of the packet in the file, if it has one.
+    pub time_ns: Option<u64>,
+    /// The packet begins a file that follows another one.
+    pub begins_file: bool,
     /// Bytes of the frame.
     pub frame_len: u32,
     /// The device that it is for.
@@ -105,7 +107,8 @@ mod tests {
     fn frame(time_ns: u64, frame_len: u32) -> PacketOutcome {
         let port = OutputPort::First;
         PacketOutcome::Frame(FrameFacts {
-            time_ns,
+            time_ns: Some(time_ns),
+            begins_file: false,
             frame_len,
             port,
             is_padded_cut: false,

@@ -5,14 +5,15 @@ use super::fields::SplitChoice;
 use super::first_pass::{first_pass, role_note};
 use super::loop_cache::{CachePlace, FrameFacts, LoopCache, PacketOutcome};
 use super::target::TargetFacts;
-use crate::capture_files::playlist::{Played, Playlist};
+use crate::capture_files::damage::Damages;
+use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions};
 use crate::monitor::sources::{POSITION_EVERY, ReplayCounts};
 use crate::outcome::Failure;
 use crate::stop::Stop;
-use crate::units::{BitRate, Nanos, Pps};
+use crate::units::{BitRate, Nanos, Pps, human_count, human_duration};
 use capture::FileFilter;
 use replay::{
-    Edits, Fate, Fates, FrameMaker, FrameSettings, HostRoles, LinkType, OutputPort, PerLoop, Selection,
+    Due, Edits, Fate, Fates, FrameMaker, FrameSettings, HostRoles, LinkType, OutputPort, PerLoop, Selection,
     SplitRule, TargetKind, Timing, TimingRule,
 };
 use std::collections::BTreeMap;
@@ -21,6 +22,10 @@ use std::sync::Arc;
 
 /// Picoseconds in a second.
 const SECOND_PS: u64 = 1_000_000_000_000;
+/// A longer pause of the file is announced before it.
+const PAUSE_NS_SILENT: u64 = 60_000_000_000;
+/// Gaps of the files that are named; the others are counted.
+const GAP_NOTES_MAX: usize = 5;
 
 /// The next frame, whose bytes [`Player::frame`] has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +94,14 @@ pub struct Player {
     /// Frames beyond one of each packet.
     next_segments: u64,
     /// Time of the packet at hand, for its segments.
-    packet_time_ns: u64,
+    packet_time_ns: Option<u64>,
+    /// A file has begun since the last frame.
+    begins_file: bool,
+    /// The options keep all gaps between files.
+    keeps_gaps: bool,
+    /// Notes are printed before the frames that they are about.
+    is_live: bool,
+    gap_notes: GapNotes,
     first_time_ns: Option<u64>,
     /// The packets of the first loop, if all loops have the same frames and the memory suffices.
     cache: Option<LoopCache>,
@@ -101,6 +113,32 @@ pub struct Player {
     stopped_by: Option<String>,
     /// What `--split auto` found.
     role_note: Option<String>,
+}
+
+/// Long gaps of the files and those that were left out, in words.
+#[derive(Debug, Default)]
+struct GapNotes {
+    notes: Vec<String>,
+    others: u64,
+}
+
+impl GapNotes {
+    fn add(&mut self, note: String, is_printed: bool) {
+        if self.notes.len() == GAP_NOTES_MAX {
+            self.others += 1;
+            return;
+        }
+        if is_printed {
+            eprintln!("wirerate: {note}");
+        }
+        self.notes.push(note);
+    }
+
+    fn into_notes(self) -> impl Iterator<Item = String> {
+        let others = human_count(self.others);
+        let rest = (self.others > 0).then(|| format!("{others} more gaps of the files of that kind"));
+        self.notes.into_iter().chain(rest)
+    }
 }
 
 /// The timing of the arguments.
@@ -185,9 +223,13 @@ impl Player {
             may_repeat: is_alike && rule == TimingRule::Top && loop_gap_ns == 0,
             playlist: Playlist::open(
                 args.files.clone(),
-                &format!("replay {}", args.device),
-                args.merge,
-                args.loops,
+                PlaylistOptions {
+                    command: format!("replay {}", args.device),
+                    merges: args.merge,
+                    sorts: args.sort,
+                    loops: args.loops,
+                    ..PlaylistOptions::default()
+                },
             )?,
             filter,
             maker: FrameMaker::new(settings(args, facts, roles.as_ref())?),
@@ -206,7 +248,11 @@ impl Player {
             padded_cut: 0,
             padded_short: 0,
             next_segments: 0,
-            packet_time_ns: 0,
+            packet_time_ns: None,
+            begins_file: false,
+            keeps_gaps: args.keep_gaps,
+            is_live: !args.dry_run,
+            gap_notes: GapNotes::default(),
             first_time_ns: None,
             cache: is_alike.then(LoopCache::default),
             cache_place: None,
@@ -269,7 +315,11 @@ impl Player {
                 }
                 NextPacket::Packet(PacketOutcome::Frame(facts)) => facts,
             };
+            if facts.begins_file {
+                self.timing.next_file(self.keeps_gaps);
+            }
             let due = self.timing.next(facts.time_ns, facts.frame_len);
+            self.note_gap(&due);
             if self.due_ns_max > 0 && due.ns >= self.due_ns_max {
                 self.count(Fate::AfterEnd);
                 return Ok(PlayerStep::End);
@@ -278,7 +328,7 @@ impl Player {
             self.padded_cut += u64::from(facts.is_padded_cut);
             self.padded_short += u64::from(facts.is_padded_short);
             self.next_segments += u64::from(facts.is_next_segment);
-            self.first_time_ns.get_or_insert(facts.time_ns);
+            self.first_time_ns = self.first_time_ns.or(facts.time_ns);
             if self.frames.is_multiple_of(POSITION_EVERY)
                 && let Some(position) = self.position()
             {
@@ -287,6 +337,35 @@ impl Player {
             self.frames += 1;
             self.loop_frames += 1;
             return Ok(PlayerStep::Frame(NextFrame { due_ns: due.ns, port: facts.port }));
+        }
+    }
+
+    /// Notes a gap of the files that the user may not expect. Further loops have the gaps of the
+    /// first one.
+    fn note_gap(&mut self, due: &Due) {
+        if self.cache_place.is_some() || self.playlist.loops_done() > 0 {
+            return;
+        }
+        if let Some(left_out_ns) = due.left_out_ns {
+            let gap = human_duration(u64::try_from(left_out_ns.unsigned_abs()).unwrap_or(u64::MAX));
+            let path = self.playlist.path().display();
+            let note = match left_out_ns < 0 {
+                true => {
+                    format!("{path} begins {gap} before the file in front of it ends; it follows at once")
+                }
+                false => format!(
+                    "{path} begins {gap} after the file in front of it ends; it follows at once \
+                     (--keep-gaps waits)"
+                ),
+            };
+            self.gap_notes.add(note, false);
+        }
+        if due.pause_ns > PAUSE_NS_SILENT {
+            let seconds = human_count(due.pause_ns.div_ceil(1_000_000_000));
+            let number = self.playlist.record().number;
+            let note =
+                format!("the file pauses for {seconds} s at packet {number}; --max-gap 1s shortens it");
+            self.gap_notes.add(note, self.is_live);
         }
     }
 
@@ -382,7 +461,6 @@ impl Player {
             None => match self.playlist.advance()? {
                 Played::End => return Ok(NextPacket::End),
                 Played::NextLoop => return Ok(NextPacket::NextLoop),
-                Played::Damaged => PacketOutcome::Missing { fate: Fate::Damaged, link_type: 0 },
                 Played::Packet => self.make()?,
             },
         };
@@ -406,11 +484,13 @@ impl Player {
             is_padded_cut: false,
             is_padded_short: segment.is_padded_short,
             is_next_segment: true,
+            begins_file: false,
         }))
     }
 
     /// The frame of the packet at hand.
     fn make(&mut self) -> Result<PacketOutcome, Failure> {
+        self.begins_file |= self.playlist.begins_file();
         let record = self.playlist.record();
         let link_type = record.link_type;
         let missing = |fate| PacketOutcome::Missing { fate, link_type };
@@ -440,6 +520,7 @@ impl Player {
                     is_padded_cut: made.is_padded_cut,
                     is_padded_short: made.is_padded_short,
                     is_next_segment: false,
+                    begins_file: std::mem::take(&mut self.begins_file),
                 }))
             }
             Ok(Err(fate)) => Ok(missing(fate)),
@@ -465,7 +546,8 @@ impl Player {
     }
 
     /// What is known at the end, beside what the caller sent.
-    pub fn finish(self) -> FileReport {
+    pub fn finish(mut self) -> FileReport {
+        self.playlist.stop();
         let refused_links = self.refused_links.iter().map(|(number, count)| {
             let (name, target) = (LinkType::name(*number), self.target.describe());
             let no_mac = LinkType::of(*number).is_some() && self.target == TargetKind::Ethernet;
@@ -485,12 +567,13 @@ impl Player {
             padded_short: self.padded_short,
             next_segments: self.next_segments,
             backwards: self.backwards,
-            is_damaged: self.playlist.is_damaged(),
             stopped_by: self.stopped_by,
-            troubles: self.playlist.troubles().to_vec(),
+            damages: self.playlist.damages().clone(),
             notes: refused_links
                 .chain((padded_cut > 0).then(|| note.to_owned()))
                 .chain(self.role_note)
+                .chain(self.playlist.notes())
+                .chain(self.gap_notes.into_notes())
                 .collect(),
         }
     }
@@ -511,12 +594,10 @@ pub struct FileReport {
     pub next_segments: u64,
     /// Packets with a time before that of an earlier packet.
     pub backwards: u64,
-    /// A file is damaged or ends too early.
-    pub is_damaged: bool,
     /// The packet that ended the run, by `--cut fail` or `--long fail`.
     pub stopped_by: Option<String>,
-    /// What is wrong with the files.
-    pub troubles: Vec<String>,
+    /// Damaged places of the files.
+    pub damages: Damages,
     /// What may be unexpected.
     pub notes: Vec<String>,
 }

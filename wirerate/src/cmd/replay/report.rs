@@ -3,6 +3,7 @@
 use super::control::SpeedChange;
 use super::player::FileReport;
 use super::verify::VerifyReport;
+use crate::capture_files::damage::Damages;
 use crate::out;
 use crate::start_at::StartReport;
 use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
@@ -153,8 +154,10 @@ pub struct ReplayReport {
     pub cpus: Vec<u32>,
     /// The engine.
     pub engine: Option<&'static str>,
-    /// What is wrong with the files.
-    pub troubles: Vec<String>,
+    /// Damaged places of the files.
+    pub damages: Damages,
+    /// The packet that ended the run, by `--cut fail` or `--long fail`.
+    pub stopped_by: Option<String>,
     /// What may be unexpected.
     pub notes: Vec<String>,
 }
@@ -171,8 +174,7 @@ impl ReplayReport {
         if files.stopped_by.is_some() {
             self.end = ReplayEnd::Packet;
         }
-        self.troubles = files.troubles;
-        self.troubles.extend(files.stopped_by);
+        (self.damages, self.stopped_by) = (files.damages, files.stopped_by);
         self.notes.extend(files.notes);
         self.rate_pps = per_second(self.fates.sent, self.duration_ns);
         let wire_bytes = self.frame_bytes + self.fates.sent * u64::from(WIRE_OVERHEAD);
@@ -195,7 +197,7 @@ impl ReplayReport {
             ReplayEnd::Failed | ReplayEnd::Packet => false,
         };
         let is_same = self.verify.as_ref().is_none_or(|verify| verify.counts.is_good());
-        is_whole && is_same && !self.fates.fell_short() && self.troubles.is_empty()
+        is_whole && is_same && !self.fates.fell_short() && self.damages.is_empty()
     }
 
     /// The report as one line of JSON.
@@ -244,7 +246,7 @@ impl fmt::Display for ReplayReport {
             ("cut", self.fates.cut, "the file has only their first bytes, and --cut skip was given"),
             ("too long", self.fates.too_long, "longer than the device accepts"),
             ("link type", self.fates.link_type, "without a form on this device"),
-            ("damaged", self.fates.damaged, "their bytes are not what the format requires"),
+            ("damaged", self.fates.damaged, "their bytes are not what their link type requires"),
             ("after end", self.fates.after_end, "read but not sent when the run ended"),
             ("errors", self.fates.errors, ""),
         ] {
@@ -287,7 +289,15 @@ impl fmt::Display for ReplayReport {
         if let Some(engine) = self.engine {
             table.text("engine", engine);
         }
-        self.troubles.iter().for_each(|trouble| table.text("file", trouble));
+        if !self.damages.is_empty() {
+            table.count(
+                "damaged",
+                self.damages.total,
+                &format!("places of the files: {}", self.damages.kinds_text()),
+            );
+        }
+        let places = self.damages.lines().into_iter().chain(self.stopped_by.clone());
+        places.for_each(|place| table.text("file", &place));
         self.notes.iter().for_each(|note| table.text("note", note));
         write!(f, "{table}")
     }

@@ -1,8 +1,8 @@
 //! Frames of capture files, for `pcap("FILE", NUMBER)` in trafgen's language.
 
+use crate::capture_files::records::FileRecords;
 use frames::CaptureFrames;
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 
 /// The frames of capture files that were read, for `pcap("FILE", NUMBER)`.
@@ -21,27 +21,18 @@ impl CaptureFrames for CaptureFiles {
     }
 }
 
-/// All frames of a pcap or pcapng file.
+/// All frames of a pcap or pcapng file, which may be compressed.
 ///
 /// # Errors
-/// The file cannot be read.
+/// The file cannot be read, or a place of it is damaged.
 pub fn frames_of(path: &Path) -> Result<Vec<Vec<u8>>, anyhow::Error> {
+    let mut records = FileRecords::open(path)?;
     let mut frames = Vec::new();
-    match pcapng::pcap::Reader::new(File::open(path)?) {
-        Ok(mut reader) => {
-            while let Some(record) = reader.next_record()? {
-                frames.push(record.data.to_vec());
-            }
-        }
-        Err(pcapng::ReadError::Magic { .. }) => {
-            let mut reader = pcapng::Reader::new(File::open(path)?);
-            while let Some(block) = reader.next_block()? {
-                if let pcapng::Block::Packet(packet) = block {
-                    frames.push(packet.data.to_vec());
-                }
-            }
-        }
-        Err(why) => return Err(why.into()),
+    while records.advance() {
+        frames.push(records.data().to_vec());
     }
-    Ok(frames)
+    match records.take_damages().places.into_iter().next() {
+        Some(place) => Err(anyhow::anyhow!(place)),
+        None => Ok(frames),
+    }
 }

@@ -1,0 +1,264 @@
+//! Losses that capture files record, by device.
+//!
+//! A packet may have the number of packets lost before it (`epb_dropcount`), and the statistics of
+//! an interface the number lost since the start of the capture. Files of one capture repeat the
+//! statistics since its start, so for each capture the largest number counts. With a file per CPU,
+//! that is so for the files of each CPU, which are added up. Sections of one file are different
+//! captures, and so are interfaces, except those of wirerate, which writes one interface per queue
+//! and the losses of all of them once.
+
+use super::records::InterfaceStatistics;
+use columns::LossRow;
+use std::collections::BTreeMap;
+
+/// Drop counts of packets are added up over this time.
+const SPAN_NS: u64 = 1_000_000_000;
+
+/// Losses of the captures that wrote some files.
+#[derive(Debug, Default)]
+pub struct Losses {
+    devices: BTreeMap<String, DeviceLosses>,
+    /// Files so far.
+    files: u64,
+}
+
+#[derive(Debug, Default)]
+struct DeviceLosses {
+    first_ns: Option<u64>,
+    last_ns: u64,
+    /// Sum of the drop counts; `None` if no packet had one.
+    dropped: Option<u64>,
+    rows: Vec<LossRow>,
+    captures: BTreeMap<CaptureKey, CaptureLosses>,
+}
+
+/// Statistics with one key are of one capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct CaptureKey {
+    start_ns: Option<u64>,
+    /// The file, if it has no time of the start.
+    file: Option<u64>,
+    section: u64,
+    /// The interface; `None` in files of wirerate.
+    interface: Option<u32>,
+    /// The ring, if the file is of one CPU.
+    ring: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct CaptureLosses {
+    end_ns: Option<u64>,
+    nic: Option<u64>,
+    os: Option<u64>,
+}
+
+impl Losses {
+    /// A packet of a device, and how many were lost before it.
+    pub fn packet(&mut self, device: &str, time_ns: Option<u64>, drop_count: Option<u64>) {
+        if !self.devices.contains_key(device) {
+            self.devices.insert(device.to_owned(), DeviceLosses::default());
+        }
+        let losses = self.devices.get_mut(device).expect("it is there now");
+        // A packet without a time is beside the packet before it.
+        let time_ns = time_ns.or(losses.first_ns.map(|_| losses.last_ns));
+        let before_ns = losses.first_ns.map(|_| losses.last_ns).or(time_ns);
+        if let Some(time_ns) = time_ns {
+            losses.first_ns.get_or_insert(time_ns);
+            losses.last_ns = time_ns.max(losses.last_ns);
+        }
+        let Some(drop_count) = drop_count else { return };
+        *losses.dropped.get_or_insert(0) += drop_count;
+        if drop_count == 0 {
+            return;
+        }
+        let (from_ns, to_ns) = (before_ns.min(time_ns).unwrap_or(0), time_ns.unwrap_or(0));
+        let is_near = |row: &&mut LossRow| (row.from_ns..row.from_ns + SPAN_NS).contains(&to_ns);
+        match losses.rows.last_mut().filter(is_near) {
+            Some(row) => {
+                row.to_ns = row.to_ns.max(to_ns);
+                row.lost_ring = row.lost_ring.map(|lost| lost + drop_count);
+            }
+            None => losses.rows.push(LossRow {
+                device: device.to_owned(),
+                from_ns,
+                to_ns,
+                lost_ring: Some(drop_count),
+                ..LossRow::default()
+            }),
+        }
+    }
+
+    /// The statistics of an interface of a device, which may have no packets.
+    pub fn statistics(&mut self, device: &str, found: &InterfaceStatistics) {
+        let InterfaceStatistics { number, interface, section, statistics } = found;
+        let losses = self.devices.entry(device.to_owned()).or_default();
+        let key = CaptureKey {
+            start_ns: statistics.start_time_ns,
+            file: statistics.start_time_ns.is_none().then_some(self.files),
+            section: *section,
+            interface: (!interface.is_ours).then_some(*number),
+            ring: statistics.comment.as_deref().and_then(capture::ring_of_statistics),
+        };
+        // Some programs write only what passed the filter and what of that they received.
+        let not_delivered = statistics.accepted_by_filter.zip(statistics.delivered);
+        let not_delivered = not_delivered.map(|(accepted, delivered)| accepted.saturating_sub(delivered));
+        let capture = losses.captures.entry(key).or_default();
+        let end_ns = statistics.end_time_ns.or((statistics.time_ns > 0).then_some(statistics.time_ns));
+        capture.end_ns = capture.end_ns.max(end_ns);
+        capture.nic = capture.nic.max(statistics.dropped_by_interface);
+        capture.os = capture.os.max(statistics.dropped_by_os.or(not_delivered));
+    }
+
+    /// What follows is of the next file.
+    pub fn end_file(&mut self) {
+        self.files += 1;
+    }
+
+    /// All losses of each device: those that packets record, and one row for each capture with the
+    /// others.
+    pub fn rows(self) -> BTreeMap<String, Vec<LossRow>> {
+        self.devices.into_iter().map(|(device, losses)| (device.clone(), losses.into_rows(&device))).collect()
+    }
+
+    /// Frames that the captures lost; `None` if the files do not say.
+    pub fn total(self) -> Option<u64> {
+        let rows = self.rows();
+        let counts = rows.values().flatten().flat_map(|row| [row.lost_ring, row.lost_nic]).flatten();
+        counts.fold(None, |sum, count| Some(sum.unwrap_or(0) + count))
+    }
+}
+
+impl DeviceLosses {
+    fn into_rows(mut self, device: &str) -> Vec<LossRow> {
+        if self.captures.is_empty() {
+            let key = CaptureKey { start_ns: None, file: None, section: 0, interface: None, ring: None };
+            // Drop counts without statistics are all that the file has to say.
+            let os = self.dropped;
+            self.captures.insert(key, CaptureLosses { os, ..CaptureLosses::default() });
+        }
+        let mut told = self.dropped.unwrap_or(0);
+        let first_ns = self.first_ns.unwrap_or(0);
+        for (key, capture) in self.captures {
+            let others = capture.os.map(|os| os.saturating_sub(told));
+            told = told.saturating_sub(capture.os.unwrap_or(0));
+            let from_ns = key.start_ns.unwrap_or(first_ns);
+            self.rows.push(LossRow {
+                device: device.to_owned(),
+                from_ns,
+                to_ns: capture.end_ns.unwrap_or(self.last_ns).max(from_ns),
+                lost_nic: capture.nic,
+                lost_ring: others,
+                ..LossRow::default()
+            });
+        }
+        self.rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture_files::records::FileInterface;
+    use pcapng::Statistics;
+
+    fn of(is_ours: bool, number: u32, section: u64, statistics: Statistics) -> InterfaceStatistics {
+        let interface = FileInterface { is_ours, ..FileInterface::default() };
+        InterfaceStatistics { number, interface, section, statistics }
+    }
+
+    #[test]
+    fn statistics_add_what_packets_do_not_record() {
+        let mut losses = Losses::default();
+        losses.packet("eth0", Some(100), None);
+        losses.packet("eth0", Some(300), Some(5));
+        losses.packet("eth0", Some(400), Some(2));
+        losses.packet("eth0", Some(2_000_000_000), Some(1));
+        // Two files of one capture: the second one has the losses of both.
+        for (lost, end_ns) in [(7, 500), (10, 2_000_000_000)] {
+            let statistics = Statistics {
+                start_time_ns: Some(90),
+                end_time_ns: Some(end_ns),
+                dropped_by_interface: Some(3),
+                dropped_by_os: Some(lost),
+                ..Statistics::default()
+            };
+            losses.statistics("eth0", &of(true, 0, 1, statistics));
+            losses.end_file();
+        }
+        let rows = losses.rows().remove("eth0").unwrap();
+        let facts: Vec<_> =
+            rows.iter().map(|row| (row.from_ns, row.to_ns, row.lost_ring, row.lost_nic)).collect();
+        assert_eq!(
+            facts,
+            [
+                (100, 400, Some(7), None),
+                (400, 2_000_000_000, Some(1), None),
+                (90, 2_000_000_000, Some(2), Some(3))
+            ]
+        );
+    }
+
+    /// Only the ring with the most losses counted.
+    #[test]
+    fn losses_of_one_file_per_cpu_are_added_up() {
+        let mut losses = Losses::default();
+        losses.packet("eth0", Some(300), Some(4));
+        // The files of ring 1 are of two times.
+        for (ring, lost) in [(0, 7), (1, 2), (1, 5)] {
+            let statistics = Statistics {
+                start_time_ns: Some(90),
+                dropped_by_os: Some(lost),
+                comment: Some(format!("of one ring alone, number {ring}")),
+                ..Statistics::default()
+            };
+            losses.statistics("eth0", &of(true, 0, 1, statistics));
+            losses.end_file();
+        }
+        assert_eq!(losses.total(), Some(12));
+    }
+
+    #[test]
+    fn sections_interfaces_and_files_without_a_start_are_added_up() {
+        let lost = |nic, os| Statistics {
+            dropped_by_interface: Some(nic),
+            dropped_by_os: Some(os),
+            ..Statistics::default()
+        };
+        let mut losses = Losses::default();
+        (1..=3).for_each(|section| losses.statistics("eth0", &of(false, 0, section, lost(3, 4))));
+        losses.statistics("eth0", &of(false, 1, 3, lost(10, 0)));
+        losses.end_file();
+        losses.statistics("eth0", &of(false, 0, 1, lost(100, 0)));
+        assert_eq!(losses.total(), Some(21 + 10 + 100));
+    }
+
+    #[test]
+    fn no_record_of_losses_is_no_zero() {
+        let mut losses = Losses::default();
+        losses.packet("eth0", Some(1), None);
+        assert_eq!(losses.total(), None);
+        let mut losses = Losses::default();
+        losses.packet("eth0", Some(1), Some(0));
+        assert_eq!(losses.total(), Some(0));
+        let mut losses = Losses::default();
+        let accepted =
+            Statistics { accepted_by_filter: Some(10), delivered: Some(4), ..Statistics::default() };
+        losses.statistics("eth0", &of(false, 0, 1, accepted));
+        assert_eq!(losses.total(), Some(6));
+    }
+
+    #[test]
+    fn no_loss_ends_before_it_begins() {
+        let mut losses = Losses::default();
+        losses.packet("eth0", None, Some(1));
+        losses.packet("eth0", Some(500), None);
+        losses.packet("eth0", None, Some(2));
+        losses.statistics(
+            "eth0",
+            &of(false, 0, 1, Statistics { dropped_by_os: Some(9), ..Statistics::default() }),
+        );
+        let rows = losses.rows().remove("eth0").unwrap();
+        assert!(rows.iter().all(|row| row.from_ns <= row.to_ns), "{rows:?}");
+        assert_eq!(rows.iter().filter_map(|row| row.lost_ring).sum::<u64>(), 9);
+    }
+}
