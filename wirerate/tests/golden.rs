@@ -201,6 +201,7 @@ fn help_of_send() {
     golden("measure_help.txt", &["measure", "--help"]);
     golden("reflect_help.txt", &["reflect", "--help"]);
     golden("analyze_help.txt", &["analyze", "--help"]);
+    golden("info_help.txt", &["info", "--help"]);
     golden("export_help.txt", &["export", "--help"]);
     golden("timestamp_help.txt", &["timestamp", "--help"]);
     golden("mgdump_help.txt", &["mgdump", "--help"]);

@@ -13,6 +13,7 @@ pub mod exec;
 pub mod export;
 pub mod fleet;
 pub mod help;
+pub mod info;
 pub mod man;
 pub mod measure;
 pub mod mgcap;
@@ -83,6 +84,13 @@ one reflector on a path: two would send the frames to and fro.\n\n\
 Examples:\n  \
 wirerate reflect eth2\n  \
 wirerate measure --tx eth1 --rx eth1 --dst 198.18.0.2 --count 1M --pps 100k";
+
+const INFO_HELP: &str = "\
+Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4, xz). The exit code is 1 if a file is\n\
+damaged.\n\n\
+Examples:\n  \
+wirerate info capture.pcapng\n  \
+wirerate info -J *.pcap.zst";
 
 const ANALYZE_HELP: &str = "\
 Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4, xz). The frames are those of `send`\n\
@@ -176,6 +184,9 @@ pub enum Command {
     /// Measure loss, duplicates, order and latency of the frames in capture files
     #[command(after_help = ANALYZE_HELP)]
     Analyze(Box<analyze::Args>),
+    /// Show what capture files are and what is in them
+    #[command(after_help = INFO_HELP)]
+    Info(info::Args),
     /// Write capture files as a Parquet data set for DuckDB, Spark and others, or one as pcapng
     #[command(after_help = EXPORT_HELP)]
     Export(Box<export::Args>),
@@ -311,6 +322,7 @@ impl Command {
                 command.run(subject, stop, |args| reflect::run(args, stop))
             }
             Self::Analyze(args) => analyze::run(&args, stop),
+            Self::Info(args) => info::run(&args, stop),
             Self::Export(args) => export::run(&args, stop),
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),

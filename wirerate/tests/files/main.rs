@@ -2,6 +2,7 @@
 
 mod compressed;
 mod fcs;
+mod info;
 mod losses;
 mod odd;
 mod readers;

@@ -50,12 +50,15 @@ pub(crate) fn packets(folder: &Path, file: &str) -> (u64, i32) {
     let source = analyzed.json()["source"].as_str().unwrap().replace(',', "");
     let found: u64 = source.split(' ').next().unwrap().parse().unwrap();
     assert_eq!(found, packets, "analyze and replay, {file}: {analyzed:?}");
+    let described = wirerate(folder, &["info", "-J", file]);
+    assert_eq!(described.json()["packets"], packets, "info and replay, {file}: {described:?}");
     let output = format!("exported-{file}");
     let exported = wirerate(folder, &["export", file, "-o", &output, "--json"]);
     let report = exported.json();
     assert_eq!(report["packets"], packets, "export and replay, {file}: {exported:?}");
     assert_eq!(report["stored"], packets, "{exported:?}");
-    assert_eq!([analyzed.code, exported.code], [replayed.code; 2], "{file}: {analyzed:?} {exported:?}");
+    let codes = [analyzed.code, described.code, exported.code];
+    assert_eq!(codes, [replayed.code; 3], "{file}: {analyzed:?} {described:?} {exported:?}");
     (packets, replayed.code)
 }
 

@@ -58,6 +58,7 @@ const ALL: &[(&str, References)] = &[
     ),
     ("count", References { files: &[], see_also: &["wirerate-sink(1)", "wirerate-capture(1)"] }),
     ("analyze", References { files: &[], see_also: &["wirerate-receive(1)", "wirerate-capture(1)"] }),
+    ("info", References { files: &[], see_also: &["wirerate-analyze(1)", "capinfos(1)"] }),
     ("export", References { files: &[], see_also: &["wirerate-capture(1)", "editcap(1)"] }),
     ("measure", References { files: &[], see_also: &["wirerate-send(1)", "wirerate-receive(1)"] }),
     ("reflect", References { files: &[], see_also: &["wirerate-measure(1)", "wirerate-receive(1)"] }),

@@ -1,0 +1,350 @@
+//! `wirerate info FILE...`: what capture files are and what is in them, a screen per file.
+
+use crate::capture_files::damage::Damages;
+use crate::capture_files::losses::Losses;
+use crate::capture_files::playlist::{odd_notes, open_records};
+use crate::capture_files::records::FileRecords;
+use crate::out;
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+use crate::units::{
+    Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of, utc_time,
+};
+use packet::HeaderFields;
+use replay::LinkType;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Name and version of the report as JSON.
+const SCHEMA: &str = "wirerate.info/1";
+/// Flows that are told apart; a file with more has at least as many.
+const FLOWS_MAX: usize = 1_000_000;
+/// Interfaces in the report; the others are counted.
+const INTERFACES_MAX: usize = 100;
+/// Of these, interfaces in the text.
+const INTERFACES_SHOWN: usize = 10;
+/// Protocols in the text; JSON has all.
+const PROTOCOLS_SHOWN: usize = 5;
+
+/// Arguments of `wirerate info`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Capture files; - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Print one line of JSON per file (docs/json.md)
+    #[arg(short = 'J', long)]
+    pub json: bool,
+}
+
+/// Prints a report of each file.
+///
+/// # Errors
+/// A first file that cannot be read. Others are reported and passed over.
+pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    let mut outcome = Outcome::Done;
+    for (number, path) in args.files.iter().enumerate() {
+        let records = match open_records(path, "info") {
+            Err(failure) if number > 0 => {
+                eprint!("{failure}");
+                outcome = Outcome::No;
+                continue;
+            }
+            opened => opened?,
+        };
+        let report = FileReport::read(path, records, stop);
+        if !report.damages.is_empty() {
+            outcome = Outcome::No;
+        }
+        match args.json {
+            true => out::text(&out::json_line(SCHEMA, &report))?,
+            false => out::report(&report.to_string())?,
+        }
+        if stop.is_set() {
+            break;
+        }
+    }
+    Ok(outcome)
+}
+
+/// One interface of a file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct InterfaceFacts {
+    section: u64,
+    number: u32,
+    name: Option<String>,
+    link_type: u16,
+    packets: u64,
+    bytes: u64,
+    /// Packets that the capture lost on it, as the file says.
+    lost: Option<u64>,
+}
+
+/// A protocol and its packets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct ProtocolFacts {
+    name: String,
+    packets: u64,
+    bytes: u64,
+}
+
+/// Everything about a file.
+#[derive(Debug, Default, Serialize)]
+struct FileReport {
+    file: String,
+    /// `pcap` or `pcapng`.
+    format: &'static str,
+    /// The program that decompresses it.
+    compression: Option<&'static str>,
+    file_len: Option<u64>,
+    packets: u64,
+    /// Bytes on the link.
+    bytes: u64,
+    captured_bytes: u64,
+    /// Packets of which the file has only the first bytes.
+    cut: u64,
+    first_ns: Option<u64>,
+    last_ns: Option<u64>,
+    duration_ns: Option<u64>,
+    rate_pps: Option<f64>,
+    rate_bps: Option<f64>,
+    link_types: BTreeMap<u16, u64>,
+    interface_count: u64,
+    interfaces: Vec<InterfaceFacts>,
+    /// Packets that the capture lost; `null` if the file does not say.
+    lost_by_capture: Option<u64>,
+    /// Flows of IP: both directions of the same addresses, ports and protocol.
+    flows: u64,
+    /// There are more flows than are told apart.
+    has_more_flows: bool,
+    protocols: Vec<ProtocolFacts>,
+    damages: Damages,
+    notes: Vec<String>,
+}
+
+/// One end of a flow.
+type FlowEnd = ([u8; 16], u16);
+
+/// Counts that are needed while a file is read.
+#[derive(Default)]
+struct Counts {
+    interfaces: BTreeMap<(u64, u32), InterfaceFacts>,
+    protocols: BTreeMap<Protocol, (u64, u64)>,
+    flows: HashSet<(FlowEnd, FlowEnd, u8)>,
+    losses: Losses,
+}
+
+/// What a packet is, by its innermost header that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Protocol {
+    Ip(u8),
+    Ethertype(u16),
+    LinkType(u16),
+}
+
+impl Protocol {
+    fn of(headers: &HeaderFields<'_>, link_type: u16) -> Self {
+        match (headers.proto, headers.ethertype) {
+            (Some(proto), _) => Self::Ip(proto),
+            (None, Some(ethertype)) => Self::Ethertype(ethertype),
+            (None, None) => Self::LinkType(link_type),
+        }
+    }
+
+    fn name(self) -> String {
+        let known = match self {
+            Self::Ip(1) => "ICMP",
+            Self::Ip(2) => "IGMP",
+            Self::Ip(6) => "TCP",
+            Self::Ip(17) => "UDP",
+            Self::Ip(47) => "GRE",
+            Self::Ip(50) => "ESP",
+            Self::Ip(58) => "ICMPv6",
+            Self::Ip(89) => "OSPF",
+            Self::Ip(132) => "SCTP",
+            Self::Ip(number) => return format!("IP protocol {number}"),
+            Self::Ethertype(0x0800) => "IPv4",
+            Self::Ethertype(0x0806) => "ARP",
+            Self::Ethertype(0x86dd) => "IPv6",
+            Self::Ethertype(0x8847 | 0x8848) => "MPLS",
+            Self::Ethertype(0x8863 | 0x8864) => "PPPoE",
+            Self::Ethertype(0x88cc) => "LLDP",
+            Self::Ethertype(0x88f7) => "PTP",
+            Self::Ethertype(number @ 0x600..) => return format!("EtherType {number:#06x}"),
+            Self::Ethertype(_) => "802.3",
+            Self::LinkType(number) => return format!("link type {}", LinkType::name(number)),
+        };
+        known.to_owned()
+    }
+}
+
+impl FileReport {
+    fn read(path: &Path, mut records: FileRecords, stop: &Stop) -> Self {
+        let mut report = Self {
+            file: path.display().to_string(),
+            format: records.format(),
+            compression: records.program(),
+            file_len: records.file_len(),
+            ..Self::default()
+        };
+        let mut counts = Counts::default();
+        while !stop.is_set() && records.advance() {
+            report.count(&records, &mut counts);
+        }
+        for found in records.statistics() {
+            counts.losses.statistics(found.interface.device().unwrap_or_default(), found);
+            let lost = [found.statistics.dropped_by_interface, found.statistics.dropped_by_os];
+            let place = (found.section, found.number);
+            let facts = counts.interfaces.entry(place).or_insert_with(|| InterfaceFacts {
+                section: found.section,
+                number: found.number,
+                name: found.interface.name.clone(),
+                link_type: found.interface.link_type,
+                ..InterfaceFacts::default()
+            });
+            let recorded = lost.into_iter().flatten().fold(None, |sum, n| Some(sum.unwrap_or(0) + n));
+            facts.lost = facts.lost.max(recorded);
+        }
+        report.conclude(records, counts);
+        report
+    }
+
+    fn count(&mut self, records: &FileRecords, counts: &mut Counts) {
+        let (record, extras) = (records.record(0), records.extras());
+        let (frame_len, captured_len) = (u64::from(record.frame_len), record.data.len() as u64);
+        self.packets += 1;
+        self.bytes += frame_len;
+        self.captured_bytes += captured_len;
+        self.cut += u64::from(record.is_cut());
+        if let Some(time_ns) = record.time_ns {
+            self.first_ns = Some(self.first_ns.map_or(time_ns, |first_ns| first_ns.min(time_ns)));
+            self.last_ns = self.last_ns.max(Some(time_ns));
+        }
+        *self.link_types.entry(record.link_type).or_default() += 1;
+        if let Some(interface) = records.interface() {
+            let section = records.sections();
+            let facts =
+                counts.interfaces.entry((section, record.interface)).or_insert_with(|| InterfaceFacts {
+                    section,
+                    number: record.interface,
+                    name: interface.name.clone(),
+                    link_type: record.link_type,
+                    ..InterfaceFacts::default()
+                });
+            facts.packets += 1;
+            facts.bytes += frame_len;
+            if let Some(drop_count) = extras.drop_count {
+                *facts.lost.get_or_insert(0) += drop_count;
+                counts.losses.packet(
+                    interface.device().unwrap_or_default(),
+                    record.time_ns,
+                    Some(drop_count),
+                );
+            }
+        }
+        let headers = HeaderFields::parse(record.link_type, record.data);
+        let protocol = counts.protocols.entry(Protocol::of(&headers, record.link_type)).or_default();
+        *protocol = (protocol.0 + 1, protocol.1 + frame_len);
+        if let Some(flow) = flow_of(&headers) {
+            if counts.flows.len() < FLOWS_MAX {
+                counts.flows.insert(flow);
+            } else {
+                self.has_more_flows |= !counts.flows.contains(&flow);
+            }
+        }
+    }
+
+    fn conclude(&mut self, mut records: FileRecords, counts: Counts) {
+        self.damages = records.take_damages();
+        self.notes = odd_notes(records.odd_packets()).collect();
+        self.flows = counts.flows.len() as u64;
+        self.lost_by_capture = counts.losses.total();
+        self.interface_count = counts.interfaces.len() as u64;
+        self.interfaces = counts.interfaces.into_values().take(INTERFACES_MAX).collect();
+        self.protocols = counts
+            .protocols
+            .into_iter()
+            .map(|(protocol, (packets, bytes))| ProtocolFacts { name: protocol.name(), packets, bytes })
+            .collect();
+        self.protocols.sort_by_key(|protocol| std::cmp::Reverse(protocol.packets));
+        let duration_ns = self.first_ns.zip(self.last_ns).map(|(first_ns, last_ns)| last_ns - first_ns);
+        self.duration_ns = duration_ns;
+        let duration_ns = duration_ns.filter(|duration_ns| *duration_ns > 0);
+        self.rate_pps = duration_ns.map(|duration_ns| per_second(self.packets, duration_ns));
+        self.rate_bps = duration_ns.map(|duration_ns| per_second(self.bytes, duration_ns) * 8.0);
+    }
+}
+
+/// The flow of an IP packet, the lower end first.
+fn flow_of(headers: &HeaderFields<'_>) -> Option<(FlowEnd, FlowEnd, u8)> {
+    let v4 = |address: u32| {
+        let mut bytes = [0; 16];
+        bytes[12..].copy_from_slice(&address.to_be_bytes());
+        bytes
+    };
+    let source = headers.src4.map(v4).or(headers.src6.copied())?;
+    let destination = headers.dst4.map(v4).or(headers.dst6.copied())?;
+    let ends = [(source, headers.src_port.unwrap_or(0)), (destination, headers.dst_port.unwrap_or(0))];
+    let [low, high] = if ends[0] <= ends[1] { ends } else { [ends[1], ends[0]] };
+    Some((low, high, headers.proto?))
+}
+
+impl fmt::Display for FileReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.file)?;
+        let mut table = Table::default();
+        let compression = self.compression.map(|program| format!(", compressed by {program}"));
+        let file_len = self.file_len.map(|len| format!(", {}", quantity_of(len, "byte")));
+        let [compression, file_len] = [compression, file_len].map(Option::unwrap_or_default);
+        table.text("format", &format!("{}{compression}{file_len}", self.format));
+        let cut = if self.cut > 0 { format!("{} cut", human_count(self.cut)) } else { String::new() };
+        table.count("packets", self.packets, &cut);
+        table.count("bytes", self.bytes, "on the link");
+        if self.captured_bytes != self.bytes {
+            table.count("captured", self.captured_bytes, "bytes in the file");
+        }
+        if let (Some(first_ns), Some(last_ns)) = (self.first_ns, self.last_ns) {
+            table.text("first", &utc_time(first_ns));
+            table.text("last", &utc_time(last_ns));
+            table.text("duration", &human_duration(last_ns - first_ns));
+        }
+        if let (Some(pps), Some(bps)) = (self.rate_pps, self.rate_bps) {
+            table.text("rate", &format!("{}, {}", human_pps(pps), human_bps(bps)));
+        }
+        for (number, packets) in &self.link_types {
+            table.text(
+                "link type",
+                &format!("{}: {}", LinkType::name(*number), quantity_of(*packets, "packet")),
+            );
+        }
+        for interface in self.interfaces.iter().take(INTERFACES_SHOWN) {
+            let name = interface.name.as_deref().unwrap_or("without a name").escape_debug();
+            let lost = interface.lost.map(|lost| format!(", {} lost", human_count(lost)));
+            let packets = quantity_of(interface.packets, "packet");
+            let text = format!("{} {name}: {packets}{}", interface.number, lost.unwrap_or_default());
+            table.text("interface", &text);
+        }
+        let more = self.interface_count.saturating_sub(INTERFACES_SHOWN as u64);
+        if more > 0 {
+            table.text("", &quantity_of(more, "more interface"));
+        }
+        if let Some(lost) = self.lost_by_capture {
+            table.count("lost", lost, "by the capture, as the file says");
+        }
+        let more = if self.has_more_flows { "or more: IP, both directions" } else { "IP, both directions" };
+        table.count("flows", self.flows, more);
+        for protocol in self.protocols.iter().take(PROTOCOLS_SHOWN) {
+            let share = protocol.packets as f64 / self.packets as f64 * 100.0;
+            let packets = quantity_of(protocol.packets, "packet");
+            table.text("protocol", &format!("{}: {packets}, {share:.1} %", protocol.name));
+        }
+        if !self.damages.is_empty() {
+            table.count("damaged", self.damages.total, &format!("places: {}", self.damages.kinds_text()));
+        }
+        self.damages.lines().iter().for_each(|place| table.text("file", place));
+        self.notes.iter().for_each(|note| table.text("note", note));
+        write!(f, "{table}")
+    }
+}
