@@ -1,10 +1,12 @@
 //! A stream that a thread of its own reads ahead, so that decompression and its user work at the
 //! same time.
 
-use super::input::ByteStream;
 use std::io::{self, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
+
+/// A stream of the bytes of a file.
+pub(super) type ByteStream = Box<dyn Read + Send>;
 
 /// Bytes of one chunk.
 const CHUNK_LEN: usize = 256 << 10;

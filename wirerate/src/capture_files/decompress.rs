@@ -4,7 +4,7 @@
 //! Each decoder reads one member and leaves the input behind it, so the next member is found by its
 //! own first bytes, whatever method it uses.
 
-use super::input::ByteStream;
+use super::ahead::ByteStream;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use lz4_flex::frame::FrameDecoder;

@@ -1,15 +1,12 @@
 //! Capture files as streams of bytes: plain or compressed, by their first bytes, or standard input.
 
-use super::ahead::ReadAhead;
+use super::ahead::{ByteStream, ReadAhead};
 use super::decompress::{Decompressed, FileBytes, Method};
 use crate::waiting_read::WaitingRead;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-
-/// A stream of the bytes of a file.
-pub type ByteStream = Box<dyn io::Read + Send>;
 
 /// The plain bytes of a file, and how far it was read.
 pub struct OpenedFile {

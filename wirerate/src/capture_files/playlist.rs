@@ -130,7 +130,7 @@ pub fn odd_notes(counts: OddPackets) -> impl Iterator<Item = String> {
 ///
 /// # Errors
 /// Bad usage for standard input and pipes, which cannot be read twice.
-pub fn sort_by_first_packets(files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+pub fn sort_by_first_packets(files: &mut [PathBuf]) -> Result<(), Failure> {
     const ACT: &str = "sort the files";
     refuse_stdin(files, ACT)?;
     if let Some(pipe) = files.iter().find(|file| file.exists() && !file.is_file()) {

@@ -1,7 +1,8 @@
 //! The packets of one capture file, one at a time.
 
+use super::ahead::ByteStream;
 use super::damage::Damages;
-use super::input::{self, ByteStream, OpenedFile, OtherFormat};
+use super::input::{self, OpenedFile, OtherFormat};
 use pcapng::{Block, Interface, NoTime, ReadError, Statistics, pcap};
 use replay::{Direction, Record};
 use std::collections::BTreeMap;
