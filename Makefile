@@ -75,7 +75,7 @@ check: ## formatting, clippy, unit, golden and property tests, without root, in 
 test: export WIRERATE_FUZZ_SECONDS ?= 30
 test: ## unit, golden, property, fuzz and end-to-end tests (the last as root), and those of `make vm`
 	@tools/install.sh test
-	tools/test.sh $(dir $(WIRERATE))wirerate-vm $(PROFILE)
+	tools/test.sh
 
 fuzz: ## the fuzzers with random seeds, for an hour
 	@tools/install.sh netns

@@ -3,12 +3,14 @@
 # namespaces, and all others. At the end it prints a table of what each lane took, each skip and each
 # failure on a line of its own, and last the command that repeats a failed fuzz round.
 #
-#   tools/test.sh VM_PROGRAM [PROFILE]     (as root; WIRERATE names the program under test)
+#   tools/test.sh        (as root)
+#
+# The program, that of the virtual machines and all tests are built with the profile `ci`.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-vm=${1:?the program that runs the virtual machines}
-export profile=${2:-release}
+folder=${CARGO_TARGET_DIR:-$PWD/target}/ci
+export WIRERATE=$folder/wirerate
 work=$(mktemp -d) || exit 1
 trap 'rm -rf -- "$work"' EXIT
 # A signal ends the lanes, too, which then remove what they made.
@@ -37,8 +39,7 @@ stage() {
 
 # The program, that of the virtual machines, and the test programs: name, kind, package and path of each.
 build_all() {
-	cargo build --profile "$profile" --locked --package wirerate --package vm || return
-	cargo test --workspace --locked --no-run --message-format=json-render-diagnostics >"$work/messages" || return
+	cargo test --profile ci --workspace --locked --no-run --message-format=json-render-diagnostics >"$work/messages" || return
 	jq --raw-output 'select(.executable != null and .profile.test)
 		| [.target.name, .target.kind[0], (.manifest_path | split("/")[-2]), .executable] | @tsv' \
 		"$work/messages" >"$work/programs"
@@ -61,7 +62,7 @@ run_others() {
 	grep --invert-match --perl-regexp '^netns\ttest\t' "$work/programs" |
 		tr '\n' '\0' | xargs -0 -n 1 -P "$(nproc)" "$work/run-one"
 	local result=$?
-	cargo test --workspace --locked --doc || result=1
+	cargo test --profile ci --workspace --locked --doc || result=1
 	return "$result"
 }
 export -f run_others build_all
@@ -69,7 +70,7 @@ export work
 
 stage build bash -c build_all
 if [ -s "$work/programs" ]; then
-	stage machines "$vm" &
+	stage machines "$folder/wirerate-vm" &
 	stage namespaces "$work/run-one" "$(grep --perl-regexp '^netns\ttest\t' "$work/programs")" &
 	stage others bash -c run_others &
 	wait

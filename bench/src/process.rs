@@ -75,14 +75,15 @@ impl ToolEnd {
     /// True when it ended well, or by the Ctrl-C that it was sent.
     pub(crate) fn is_good(&self) -> bool {
         let is_interrupted = self.status.signal() == Some(Signal::SIGINT as i32);
-        self.status.success() || is_interrupted || self.has_missed_rate()
+        self.status.success() || is_interrupted || self.fell_short()
     }
 
-    /// True for a paced `wirerate send` that sent all frames, but later than asked for: the counter
-    /// of the receiver decides what that means.
-    fn has_missed_rate(&self) -> bool {
-        let is_said = ["\"rate_missed\":true", "the rate was missed"].map(|text| self.said.contains(text));
-        self.status.code() == Some(1) && is_said.contains(&true)
+    /// True for a `wirerate send` that was stopped before its end, or sent all frames later than
+    /// asked for: the counter of the receiver decides what that means.
+    fn fell_short(&self) -> bool {
+        const TEXTS: [&str; 4] =
+            ["\"rate_missed\":true", "the rate was missed", "\"end\":\"stopped\"", ", stopped after "];
+        self.status.code() == Some(1) && TEXTS.iter().any(|text| self.said.contains(text))
     }
 }
 

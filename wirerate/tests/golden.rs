@@ -132,7 +132,7 @@ fn golden(name: &str, args: &[&str]) {
 #[test]
 fn version() {
     let said = wirerate(&["--version"]);
-    let profile = if cfg!(debug_assertions) { "profile dev" } else { "profile release" };
+    let profile = concat!("profile ", env!("WIRERATE_PROFILE"));
     assert!(said.stdout.contains(profile), "{}", said.stdout);
     let stdout = said.stdout.replace(profile, "profile PROFILE");
     testkit::golden(

@@ -145,7 +145,7 @@ fn no_fuse() -> TestResult {
     assert_eq!(
         refused.stderr,
         "wirerate: cannot set up the control files for CMD: the control files need FUSE, and /dev/fuse \
-         cannot be opened: No such file or directory (os error 2)\n  \
+         cannot be opened: No such file or directory\n  \
          try: `modprobe fuse`; for a container: start it with `--device /dev/fuse`\n"
     );
     Ok(())
