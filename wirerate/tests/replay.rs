@@ -1,9 +1,11 @@
 //! `wirerate replay --dry-run` on odd files, compared with `tests/golden/replay_odd_files.txt`, and
 //! the frames that it writes.
 
+mod compress;
+
+use compress::{gzip, lz4, xz};
 use packet::Rng;
 use pcapng::{Interface, Packet, Section, Writer, pcap};
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::Folder;
@@ -59,24 +61,6 @@ fn pcapng_of(link_types: &[u16]) -> Vec<u8> {
         writer.packet(&Packet { interface, time_ns, frame_len, data, ..Packet::default() }).unwrap();
     }
     writer.finish().unwrap()
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    out.write_all(bytes).unwrap();
-    out.finish().unwrap()
-}
-
-fn xz(bytes: &[u8]) -> Vec<u8> {
-    let mut out = liblzma::write::XzEncoder::new(Vec::new(), 1);
-    out.write_all(bytes).unwrap();
-    out.finish().unwrap()
-}
-
-fn lz4(bytes: &[u8]) -> Vec<u8> {
-    let mut out = lz4_flex::frame::FrameEncoder::new(Vec::new());
-    out.write_all(bytes).unwrap();
-    out.finish().unwrap()
 }
 
 /// Runs the program in `folder` without a device.

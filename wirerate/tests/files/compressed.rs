@@ -1,26 +1,8 @@
 //! Compressed files: several members, cuts, and formats that are named only.
 
+use super::compress::{gzip, lz4, xz};
 use super::readers::{packets, pcap_of, replay, wirerate};
-use std::io::Write;
 use testkit::Folder;
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    out.write_all(bytes).unwrap();
-    out.finish().unwrap()
-}
-
-fn lz4(bytes: &[u8]) -> Vec<u8> {
-    let mut out = lz4_flex::frame::FrameEncoder::new(Vec::new());
-    out.write_all(bytes).unwrap();
-    out.finish().unwrap()
-}
-
-fn xz(bytes: &[u8]) -> Vec<u8> {
-    let mut out = liblzma::write::XzEncoder::new(Vec::new(), 1);
-    out.write_all(bytes).unwrap();
-    out.finish().unwrap()
-}
 
 fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::stream::encode_all(bytes, 1).unwrap()

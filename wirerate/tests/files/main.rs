@@ -1,5 +1,7 @@
 //! Odd capture files, read by `replay --dry-run`, `analyze` and `export`, which agree on each.
 
+#[path = "../compress/mod.rs"]
+mod compress;
 mod compressed;
 mod fcs;
 mod info;

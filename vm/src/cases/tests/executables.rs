@@ -40,10 +40,15 @@ fn build() -> Result<Vec<(String, PathBuf)>> {
     let wanted: BTreeSet<&str> =
         CHOSEN.iter().map(|chosen| chosen.executable).chain([super::PROGRAMS]).collect();
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    // The whole workspace, as `make test` does: a part of it would choose other features, and build
-    // all of it again.
-    command.args(["test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
-    command.args(["--profile", &profile()]);
+    // The whole workspace and the profile of `make test`: others would build all of it again.
+    command.args([
+        "test",
+        "--profile=ci",
+        "--workspace",
+        "--locked",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]);
     command.args(wanted.iter().flat_map(|name| ["--test", name]));
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
     let output =
@@ -54,15 +59,6 @@ fn build() -> Result<Vec<(String, PathBuf)>> {
         text.lines().filter_map(executable).filter(|(name, _)| wanted.contains(name.as_str())).collect();
     ensure!(all.len() == wanted.len(), "cargo built {all:?}, wanted were {wanted:?}");
     Ok(all)
-}
-
-/// The profile that this program was built with, which has all crates of the tests.
-fn profile() -> String {
-    let folder = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.file_name()?.to_owned()));
-    match folder.and_then(|name| name.into_string().ok()) {
-        Some(name) if name != "debug" => name,
-        _ => "dev".to_owned(),
-    }
 }
 
 /// Name and path, if that is what a line of cargo is about.
