@@ -6,9 +6,9 @@ use crate::engine::Burst;
 use crate::engine::fake::FakeEngine;
 use crate::worker::{TURN_MIN_NS, choose};
 use crate::{CatchUp, Clock, Limits, Pace, Progress, Run, Step};
-use packet::Rng;
+use packet::{PoissonProcess, Rate, Rng};
 use std::cell::RefCell;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 use std::rc::Rc;
 
 /// Time of one frame.
@@ -31,40 +31,41 @@ struct Stream {
 fn pace(rng: &mut Rng) -> Pace {
     let rate_pps = 1 + u64::from(rng.below(200_000));
     let frames = NonZeroU32::new(1 + rng.below(20)).expect("more than 0");
-    match rng.below(7) {
+    let rate = |rate: Option<Rate>| rate.expect("more than 0");
+    match rng.below(8) {
         0 => Pace::Unpaced,
-        1 => Pace::Delay { delay_ns: 5_000 + u64::from(rng.below(1_000_000)) },
-        2 => Pace::BurstDelay { delay_ns: 100_000 + u64::from(rng.below(1_000_000)), burst: frames },
-        3 => Pace::WireRate { rate_bps: rate_pps * 84 * 8 },
-        4 => Pace::FrameRate { rate_pps },
-        5 => Pace::FineRate { rate_micropps: rate_pps * 1_000_000 + u64::from(rng.below(1_000_000)) },
-        _ => Pace::Bursts {
-            frames,
-            rate_pps: NonZeroU64::new(rate_pps).expect("more than 0"),
-            gap_ns: u64::from(rng.below(3_000_000)),
-        },
+        1 => Pace::from_delay_ns(5_000 + u64::from(rng.below(1_000_000))),
+        2 => Pace::from_call_delay_ns(100_000 + u64::from(rng.below(1_000_000)), frames.get()),
+        3 => Pace::from_wire_bps(rate_pps * 84 * 8),
+        4 => Pace::from_pps(rate_pps),
+        5 => {
+            let micropps = rate_pps * 1_000_000 + u64::from(rng.below(1_000_000));
+            Pace::Constant(rate(Rate::from_micropps(micropps)))
+        }
+        6 => Pace::Poisson { rate: rate(Rate::from_pps(rate_pps)), seed: rng.next_u64() },
+        _ => {
+            let gap_ns = u64::from(rng.below(3_000_000));
+            Pace::bursts_with_gap(frames, rate(Rate::from_pps(rate_pps)), gap_ns)
+        }
     }
 }
 
 /// When frame `index` is due after the start of the stream, by the definition of its pace.
 fn due_ns(pace: Pace, index: u64) -> u64 {
-    let at =
-        |units: u64, per_second: u64| (u128::from(units) * 1_000_000_000).div_ceil(per_second.into()) as u64;
     match pace {
         Pace::Unpaced | Pace::Never => 0,
-        Pace::Delay { delay_ns } => index * delay_ns,
-        Pace::BurstDelay { delay_ns, burst } => index / u64::from(burst.get()) * delay_ns,
-        Pace::Bursts { frames, rate_pps, gap_ns } => {
-            let (frames, rate_pps) = (u64::from(frames.get()), rate_pps.get());
-            let interval_ns = (at(frames - 1, rate_pps) + gap_ns).max(1);
-            index / frames * interval_ns + at(index % frames, rate_pps)
+        Pace::Constant(rate) => rate.time_of(index, index * 84 * 8) as u64,
+        Pace::Poisson { rate, seed } => {
+            let mut process = PoissonProcess::new(seed);
+            (0..index).for_each(|_| process.advance(rate.gap_of(84)));
+            process.next_ns() as u64
         }
-        Pace::FrameRate { rate_pps } => at(index, rate_pps),
-        Pace::FineRate { rate_micropps } => {
-            (u128::from(index) * 1_000_000_000_000_000).div_ceil(rate_micropps.into()) as u64
+        Pace::Bursts { frames, rate, interval_ps } => {
+            let frames = u64::from(frames.get());
+            let in_burst_ns = rate.map_or(0, |rate| rate.time_of(index % frames, 0) as u64);
+            (index / frames * interval_ps.get()).div_ceil(1000) + in_burst_ns
         }
         Pace::Ramp(ramp) => ramp.time_of(index) as u64,
-        Pace::WireRate { rate_bps } => at(index * 84 * 8, rate_bps),
     }
 }
 
@@ -170,7 +171,7 @@ fn late_streams_catch_up_in_turns_with_many_frames_per_call() {
     clock.0.set(START_NS);
     let limits = Limits {
         duration_ns: 2_000_000_000,
-        pace: Pace::FrameRate { rate_pps: 100_000 },
+        pace: Pace::from_pps(100_000),
         catch_up: CatchUp::Times(NonZeroU32::new(2).expect("more than 0")),
         ..Limits::default()
     };

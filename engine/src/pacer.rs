@@ -4,58 +4,39 @@
 //! Pure arithmetic on nanoseconds; the run waits.
 
 use crate::ramp::Ramp;
-use packet::NEVER_NS;
+use packet::{Arrivals, NEVER_NS, PoissonProcess, Rate};
 use std::num::{NonZeroU32, NonZeroU64};
 
 /// Bytes on the wire beside the frame: FCS 4, preamble and start 8, gap 12.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
 
-/// From this rate on, whole frames per second are within 0.1 %.
-const EXACT_PPS: f64 = 1000.0;
+const PS_PER_NS: u64 = 1000;
 
-/// Rate of a run.
+/// Due times of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
     /// As fast as possible.
     #[default]
     Unpaced,
-    /// Interval between frames.
-    Delay {
-        /// Nanoseconds.
-        delay_ns: u64,
-    },
-    /// Interval between bursts.
-    BurstDelay {
-        /// Nanoseconds.
-        delay_ns: u64,
-        /// Frames per burst.
-        burst: NonZeroU32,
-    },
-    /// Bursts of frames at a rate.
-    Bursts {
-        /// Frames per burst.
-        frames: NonZeroU32,
-        /// Frames per second within a burst.
-        rate_pps: NonZeroU64,
-        /// Time from the last frame of a burst to the first of the next.
-        gap_ns: u64,
-    },
-    /// Frames per second.
-    FrameRate {
-        /// Frames per second, more than 0.
-        rate_pps: u64,
-    },
-    /// A rate that is no whole number of frames per second.
-    FineRate {
-        /// Frames per million seconds, more than 0.
-        rate_micropps: u64,
-    },
+    /// A constant rate.
+    Constant(Rate),
     /// Frames per second that change over time.
     Ramp(Ramp),
-    /// Bits per second on the wire, with FCS, preamble and gap.
-    WireRate {
-        /// Bits per second, more than 0.
-        rate_bps: u64,
+    /// A rate with random gaps.
+    Poisson {
+        /// The mean rate.
+        rate: Rate,
+        /// The seed of the gaps.
+        seed: u64,
+    },
+    /// Groups of frames.
+    Bursts {
+        /// Frames of a group.
+        frames: NonZeroU32,
+        /// The rate within a group; `None` for all at once.
+        rate: Option<Rate>,
+        /// Picoseconds from the first frame of a group to the first of the next.
+        interval_ps: NonZeroU64,
     },
     /// Send nothing.
     Never,
@@ -65,68 +46,122 @@ impl Pace {
     /// pktgen's `delay`: 0 for unpaced, [`NEVER_NS`] for never.
     pub fn from_delay_ns(delay_ns: u64) -> Self {
         match delay_ns {
-            0 => Self::Unpaced,
             NEVER_NS => Self::Never,
-            delay_ns => Self::Delay { delay_ns },
+            delay_ns => Rate::from_interval_ns(delay_ns).map_or(Self::Unpaced, Self::Constant),
+        }
+    }
+
+    /// `pps` frames per second; [`Self::Never`] for 0.
+    pub fn from_pps(pps: u64) -> Self {
+        Rate::from_pps(pps).map_or(Self::Never, Self::Constant)
+    }
+
+    /// `bps` bits per second on the wire; [`Self::Never`] for 0.
+    pub fn from_wire_bps(bps: u64) -> Self {
+        Rate::from_wire_bps(bps).map_or(Self::Never, Self::Constant)
+    }
+
+    /// pktgen's `delay` for transmit calls of `burst` frames: pktgen waits once per call.
+    pub fn from_call_delay_ns(delay_ns: u64, burst: u32) -> Self {
+        let interval_ps = NonZeroU64::new(delay_ns.saturating_mul(PS_PER_NS));
+        match (Self::from_delay_ns(delay_ns), NonZeroU32::new(burst), interval_ps) {
+            (Self::Constant(_), Some(frames), Some(interval_ps)) if burst > 1 => {
+                Self::Bursts { frames, rate: None, interval_ps }
+            }
+            (pace, ..) => pace,
+        }
+    }
+
+    /// Frames at `rate` that arrive as `arrivals`, in a run with the seed `run_seed`. Bursts need a
+    /// rate of frames ([`Rate::in_frames`]).
+    pub fn with_arrivals(rate: Rate, arrivals: Arrivals, run_seed: u64) -> Self {
+        match arrivals {
+            Arrivals::Constant => Self::Constant(rate),
+            Arrivals::Poisson { seed } => Self::Poisson { rate, seed: seed.unwrap_or(run_seed) },
+            Arrivals::Bursts { frames, gap_ns: None } => {
+                let interval_ns = rate.time_of(frames.get().into(), 0);
+                Self::bursts(frames, None, interval_ns)
+            }
+            Arrivals::Bursts { frames, gap_ns: Some(gap_ns) } => Self::bursts_with_gap(frames, rate, gap_ns),
+        }
+    }
+
+    /// Groups of frames at `rate`, with `gap_ns` from the last frame of a group to the first of the
+    /// next.
+    pub fn bursts_with_gap(frames: NonZeroU32, rate: Rate, gap_ns: u64) -> Self {
+        let burst_ns = rate.time_of(u64::from(frames.get()) - 1, 0);
+        Self::bursts(frames, Some(rate), burst_ns + u128::from(gap_ns))
+    }
+
+    /// Groups of frames that are sent at once, each `interval_ns` after the one before.
+    pub fn bursts_at_once(frames: NonZeroU32, interval_ns: u64) -> Self {
+        Self::bursts(frames, None, interval_ns.into())
+    }
+
+    fn bursts(frames: NonZeroU32, rate: Option<Rate>, interval_ns: u128) -> Self {
+        let interval_ps = u64::try_from(interval_ns * u128::from(PS_PER_NS)).unwrap_or(u64::MAX);
+        Self::Bursts { frames, rate, interval_ps: NonZeroU64::new(interval_ps).unwrap_or(NonZeroU64::MIN) }
+    }
+
+    /// The rate, if it has a constant mean.
+    pub fn rate(self) -> Option<Rate> {
+        match self {
+            Self::Constant(rate) | Self::Poisson { rate, .. } => Some(rate),
+            _ => None,
         }
     }
 
     /// Interval between deadlines for the shortest frames; 0 without deadlines.
     pub(crate) fn gap_ns(self) -> u64 {
+        self.gap_of(packet::wire_len(0))
+    }
+
+    /// Interval between deadlines for frames with `wire_len` bytes on the wire; 0 without
+    /// deadlines. Rounded up.
+    pub(crate) fn gap_of(self, wire_len: u32) -> u64 {
+        let of_rate = |rate: Rate| rate.gap_of(wire_len).div_ceil(PS_PER_NS);
         match self {
             Self::Unpaced | Self::Never => 0,
-            Self::Delay { delay_ns } | Self::BurstDelay { delay_ns, .. } => delay_ns,
-            Self::Bursts { rate_pps, .. } => scaled(1, rate_pps.get()) as u64,
-            Self::FrameRate { rate_pps } => scaled(1, rate_pps) as u64,
-            Self::FineRate { rate_micropps } => scaled_fine(1, rate_micropps) as u64,
-            Self::Ramp(ramp) => scaled(1, ramp.highest_pps()) as u64,
-            Self::WireRate { rate_bps } => scaled(8 * u64::from(packet::wire_len(0)), rate_bps) as u64,
+            Self::Constant(rate) | Self::Poisson { rate, .. } => of_rate(rate),
+            Self::Bursts { rate: Some(rate), .. } => of_rate(rate),
+            Self::Bursts { rate: None, interval_ps, .. } => interval_ps.get().div_ceil(PS_PER_NS),
+            Self::Ramp(ramp) => Rate::from_pps(ramp.highest_pps()).map_or(0, of_rate),
         }
     }
 
-    /// The gap between any two frames, if it is always the same.
+    /// The gap between any two frames, if it is always equal.
     pub fn uniform_gap_ns(self) -> Option<u64> {
         match self {
-            Self::Delay { .. } | Self::FrameRate { .. } | Self::FineRate { .. } => Some(self.gap_ns()),
+            Self::Constant(rate) if rate.pps().is_some() => Some(self.gap_ns()),
             _ => None,
         }
     }
 
-    /// The rate in frames per second, if it is always the same.
+    /// The mean rate in frames per second, if it is constant.
     pub fn frames_per_second(self) -> Option<f64> {
-        match self {
-            Self::Delay { delay_ns } => Some(1e9 / delay_ns as f64),
-            Self::FrameRate { rate_pps } => Some(rate_pps as f64),
-            Self::FineRate { rate_micropps } => Some(rate_micropps as f64 / 1e6),
-            _ => None,
-        }
+        self.rate().and_then(Rate::pps)
     }
 
-    /// The same kind of rate, `times` as high; `None` without a constant rate.
+    /// The mean rate in bits per second on the wire, if one was given.
+    pub fn wire_bps(self) -> Option<f64> {
+        self.rate().and_then(Rate::wire_bps)
+    }
+
+    /// `times` the rate with the arrivals of this one; `None` without a constant rate.
     pub fn scaled(self, times: f64) -> Option<Self> {
-        let whole = |rate: f64| (rate.round() as u64).max(1);
         match self {
-            // As a rate, because a delay of a few nanoseconds is too coarse.
-            Self::Delay { delay_ns } if times * 1e9 / delay_ns as f64 >= EXACT_PPS => {
-                Some(Self::FrameRate { rate_pps: whole(times * 1e9 / delay_ns as f64) })
-            }
-            Self::Delay { delay_ns } => Some(Self::Delay { delay_ns: whole(delay_ns as f64 / times) }),
-            Self::FrameRate { rate_pps } => {
-                Some(Self::FrameRate { rate_pps: whole(rate_pps as f64 * times) })
-            }
-            Self::WireRate { rate_bps } => Some(Self::WireRate { rate_bps: whole(rate_bps as f64 * times) }),
+            Self::Constant(rate) => Some(Self::Constant(rate.scaled(times))),
+            Self::Poisson { rate, seed } => Some(Self::Poisson { rate: rate.scaled(times), seed }),
             _ => None,
         }
     }
 
-    /// Like [`Self::from_delay_ns`], for transmit calls of `burst` frames: pktgen waits once per
-    /// call.
-    pub fn from_call_delay_ns(delay_ns: u64, burst: u32) -> Self {
-        match (Self::from_delay_ns(delay_ns), NonZeroU32::new(burst)) {
-            (Self::Delay { delay_ns }, Some(burst)) if burst.get() > 1 => {
-                Self::BurstDelay { delay_ns, burst }
-            }
-            (pace, _) => pace,
+    /// `rate` with the arrivals of this one.
+    #[must_use]
+    pub fn with_rate(self, rate: Rate) -> Self {
+        match self {
+            Self::Poisson { seed, .. } => Self::Poisson { rate, seed },
+            _ => Self::Constant(rate),
         }
     }
 }
@@ -165,10 +200,16 @@ pub struct Pacer {
     start_ns: u64,
     frames: u64,
     wire_bits: u64,
+    /// The due times of [`Pace::Poisson`].
+    poisson: PoissonProcess,
     /// While it catches up.
     lag: Option<Lag>,
     lateness: Lateness,
 }
+
+/// [`Pacer::due`] looks at so many gaps of a Poisson process at most; more frames are due at the
+/// next look.
+const GAPS_MAX: u64 = 4096;
 
 /// The schedule of a run that catches up has its own clock: `schedule_ns` at `real_ns`, and faster
 /// afterwards.
@@ -182,7 +223,8 @@ impl Pacer {
     /// The first frame is due at `start_ns`.
     pub fn new(pace: Pace, start_ns: u64) -> Self {
         let (catch_up, lateness) = Default::default();
-        Self { pace, catch_up, start_ns, frames: 0, wire_bits: 0, lag: None, lateness }
+        let poisson = PoissonProcess::new(if let Pace::Poisson { seed, .. } = pace { seed } else { 0 });
+        Self { pace, catch_up, start_ns, frames: 0, wire_bits: 0, poisson, lag: None, lateness }
     }
 
     /// Sets the catch-up rate.
@@ -247,20 +289,15 @@ impl Pacer {
         match self.pace {
             Pace::Unpaced => self.start_ns,
             Pace::Never => u64::MAX,
-            Pace::Delay { delay_ns } => self.after(u128::from(self.frames) * u128::from(delay_ns)),
-            Pace::BurstDelay { delay_ns, burst } => {
-                let bursts = self.frames / u64::from(burst.get());
-                self.after(u128::from(bursts) * u128::from(delay_ns))
-            }
-            Pace::Bursts { frames, rate_pps, gap_ns } => {
-                let in_burst = scaled(self.frames % u64::from(frames.get()), rate_pps.get());
-                let bursts = u128::from(self.frames / u64::from(frames.get()));
-                self.after(bursts * u128::from(burst_interval_ns(frames, rate_pps, gap_ns)) + in_burst)
-            }
-            Pace::FrameRate { rate_pps } => self.after(scaled(self.frames, rate_pps)),
-            Pace::FineRate { rate_micropps } => self.after(scaled_fine(self.frames, rate_micropps)),
+            Pace::Constant(rate) => self.after(rate.time_of(self.frames, self.wire_bits)),
+            Pace::Poisson { .. } => self.after(self.poisson.next_ns()),
             Pace::Ramp(ramp) => self.after(ramp.time_of(self.frames)),
-            Pace::WireRate { rate_bps } => self.after(scaled(self.wire_bits, rate_bps)),
+            Pace::Bursts { frames, rate, interval_ps } => {
+                let bursts = u128::from(self.frames / u64::from(frames.get()));
+                let in_burst = rate.map_or(0, |rate| rate.time_of(self.frames % u64::from(frames.get()), 0));
+                let burst_ns = (bursts * u128::from(interval_ps.get())).div_ceil(PS_PER_NS.into());
+                self.after(burst_ns + in_burst)
+            }
         }
     }
 
@@ -279,32 +316,35 @@ impl Pacer {
         if now_ns < next_ns {
             return 0;
         }
-        let elapsed_ns = u128::from(now_ns - self.start_ns);
-        let until_now = |per_second: u64| (elapsed_ns * u128::from(per_second) / 1_000_000_000) as u64;
+        let elapsed_ns = now_ns - self.start_ns;
         match self.pace {
             Pace::Unpaced | Pace::Never => 0,
-            Pace::Delay { delay_ns } => (elapsed_ns / u128::from(delay_ns)) as u64 + 1 - self.frames,
-            Pace::BurstDelay { delay_ns, burst } => {
-                let bursts = (elapsed_ns / u128::from(delay_ns)) as u64 + 1;
-                bursts.saturating_mul(u64::from(burst.get())) - self.frames
+            Pace::Constant(rate) => rate.due(elapsed_ns, self.frames, self.wire_bits),
+            Pace::Poisson { rate, .. } => {
+                let gap_ps = rate.gap_of(self.mean_wire_len());
+                let (mut ahead, mut due) = (self.poisson, 0);
+                while due < GAPS_MAX && ahead.next_ns() <= u128::from(elapsed_ns) {
+                    ahead.advance(gap_ps);
+                    due += 1;
+                }
+                due
             }
-            Pace::Bursts { frames, rate_pps, gap_ns } => {
-                let interval_ns = u128::from(burst_interval_ns(frames, rate_pps, gap_ns));
-                let in_burst_ns = elapsed_ns % interval_ns;
-                let in_burst = in_burst_ns * u128::from(rate_pps.get()) / 1_000_000_000 + 1;
-                let (bursts, frames) = ((elapsed_ns / interval_ns) as u64, u64::from(frames.get()));
-                bursts.saturating_mul(frames).saturating_add((in_burst as u64).min(frames)) - self.frames
-            }
-            Pace::FrameRate { rate_pps } => until_now(rate_pps) + 1 - self.frames,
-            Pace::FineRate { rate_micropps } => {
-                (elapsed_ns * u128::from(rate_micropps) / MILLION_SECONDS_NS) as u64 + 1 - self.frames
-            }
-            Pace::Ramp(ramp) => ramp.frames(elapsed_ns as u64) + 1 - self.frames,
-            Pace::WireRate { rate_bps } => {
-                let mean_bits = self.wire_bits.checked_div(self.frames).unwrap_or(0).max(84 * 8);
-                (until_now(rate_bps) - self.wire_bits) / mean_bits + 1
+            Pace::Ramp(ramp) => ramp.frames(elapsed_ns) + 1 - self.frames,
+            Pace::Bursts { frames, rate, interval_ps } => {
+                let elapsed_ps = u128::from(elapsed_ns) * u128::from(PS_PER_NS);
+                let interval_ps = u128::from(interval_ps.get());
+                let in_burst_ns = (elapsed_ps % interval_ps / u128::from(PS_PER_NS)) as u64;
+                let (bursts, frames) = ((elapsed_ps / interval_ps) as u64, u64::from(frames.get()));
+                let in_burst = rate.map_or(frames, |rate| rate.due(in_burst_ns, 0, 0).min(frames));
+                bursts.saturating_mul(frames).saturating_add(in_burst).saturating_sub(self.frames)
             }
         }
+    }
+
+    /// Mean bytes on the wire of the frames sent; those of the shortest frame before the first.
+    fn mean_wire_len(&self) -> u32 {
+        let mean = (self.wire_bits / 8).checked_div(self.frames).unwrap_or(0);
+        u32::try_from(mean).unwrap_or(u32::MAX).max(packet::wire_len(0))
     }
 
     /// Time on the clock of the schedule for a late run, whose next frame was due at `next_ns`.
@@ -346,7 +386,13 @@ impl Pacer {
         let least = frames * u64::from(packet::wire_len(0));
         self.frames += frames;
         self.lateness.frames += if self.lag.is_some() { frames } else { 0 };
-        self.wire_bits += 8 * (frame_bytes + frames * WIRE_OVERHEAD_BYTES).max(least);
+        let wire_bytes = (frame_bytes + frames * WIRE_OVERHEAD_BYTES).max(least);
+        self.wire_bits += 8 * wire_bytes;
+        if let Pace::Poisson { rate, .. } = self.pace {
+            let wire_len = wire_bytes.checked_div(frames).unwrap_or(0);
+            let gap_ps = rate.gap_of(u32::try_from(wire_len).unwrap_or(u32::MAX));
+            (0..frames).for_each(|_| self.poisson.advance(gap_ps));
+        }
     }
 
     fn after(&self, later_ns: u128) -> u64 {
@@ -354,39 +400,57 @@ impl Pacer {
     }
 }
 
-/// Nanoseconds from the start of a burst to the start of the next, at least 1.
-fn burst_interval_ns(frames: NonZeroU32, rate_pps: NonZeroU64, gap_ns: u64) -> u64 {
-    let burst_ns = scaled(u64::from(frames.get()) - 1, rate_pps.get());
-    u64::try_from(burst_ns + u128::from(gap_ns)).unwrap_or(u64::MAX).max(1)
-}
-
-/// Nanoseconds in a million seconds.
-const MILLION_SECONDS_NS: u128 = 1_000_000_000_000_000;
-
-/// Nanoseconds for `frames` at so many per million seconds, rounded up so that no frame is early.
-fn scaled_fine(frames: u64, rate_micropps: u64) -> u128 {
-    (u128::from(frames) * MILLION_SECONDS_NS).div_ceil(u128::from(rate_micropps))
-}
-
-/// Nanoseconds for `units` at `per_second`, rounded up so that no frame is early.
-fn scaled(units: u64, per_second: u64) -> u128 {
-    (u128::from(units) * 1_000_000_000).div_ceil(u128::from(per_second))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn fine(micropps: u64) -> Pace {
+        Pace::Constant(Rate::from_micropps(micropps).expect("more than 0"))
+    }
+
     #[test]
-    fn a_scaled_rate_is_exact_to_a_thousandth() {
-        let ns = |delay_ns| Pace::Delay { delay_ns };
-        assert_eq!(ns(67).scaled(1.1), Some(Pace::FrameRate { rate_pps: 16_417_910 }));
-        assert_eq!(ns(2_000_000_000).scaled(2.0), Some(ns(1_000_000_000)));
-        let rate = |rate_pps| Pace::FrameRate { rate_pps };
-        assert_eq!((rate(1000).scaled(1.1), rate(1).scaled(0.1)), (Some(rate(1100)), Some(rate(1))));
-        let wire = |rate_bps| Pace::WireRate { rate_bps };
-        assert_eq!(wire(1_000_000).scaled(0.9), Some(wire(900_000)));
+    fn a_scaled_pace_keeps_its_arrivals() {
+        let poisson = |rate| Pace::Poisson { rate, seed: 3 };
+        let [slow, fast] = [1000, 1100].map(|pps| Rate::from_pps(pps).expect("more than 0"));
+        assert_eq!(poisson(slow).scaled(1.1), Some(poisson(fast)));
+        assert_eq!(poisson(slow).with_rate(fast), poisson(fast));
+        assert_eq!(Pace::from_pps(1000).scaled(1.1), Some(Pace::from_pps(1100)));
         assert_eq!((Pace::Unpaced.scaled(2.0), Pace::Never.scaled(2.0)), (None, None));
+    }
+
+    #[test]
+    fn poisson_frames_are_due_when_their_process_says_so() {
+        let rate = Rate::from_pps(1_000_000).expect("more than 0");
+        let mut pacer = Pacer::new(Pace::Poisson { rate, seed: 5 }, 1000);
+        let mut process = PoissonProcess::new(5);
+        for _ in 0..10_000 {
+            let due_ns = 1000 + process.next_ns() as u64;
+            assert_eq!((pacer.next_ns(), pacer.due(due_ns - 1)), (due_ns, 0));
+            assert!(pacer.due(due_ns) >= 1);
+            pacer.sent(1, 60);
+            process.advance(1_000_000);
+        }
+        // A look at any time finds the frames that a look at each frame finds.
+        let sent = total(Pace::Poisson { rate, seed: 5 }, 77_777, 1000, 60);
+        let last_ns = u128::from(77_777u64 * 999);
+        let (mut ahead, mut due) = (PoissonProcess::new(5), 0);
+        while ahead.next_ns() <= last_ns {
+            ahead.advance(1_000_000);
+            due += 1;
+        }
+        assert_eq!(sent, due);
+        assert!((sent as f64 / 77_700.0 - 1.0).abs() < 0.02, "{sent}");
+    }
+
+    #[test]
+    fn bursts_without_a_gap_keep_the_mean_rate() {
+        let (rate, frames) = (Rate::from_pps(1000).expect("more than 0"), NonZeroU32::new(10).unwrap());
+        let pace = Pace::with_arrivals(rate, Arrivals::Bursts { frames, gap_ns: None }, 0);
+        let mut pacer = Pacer::new(pace, 0);
+        assert_eq!((pacer.due(0), pacer.due(9_999_999), pacer.due(10_000_000)), (10, 10, 20));
+        assert_eq!(total(pace, 1_000_000, 1001, 60), 1010);
+        let gap = Pace::with_arrivals(rate, Arrivals::Bursts { frames, gap_ns: Some(91_000_000) }, 0);
+        assert_eq!(total(gap, 1_000_000, 1001, 60), 101, "10 frames each 9 + 91 ms");
     }
 
     /// Sends what is due at each of `count` steps of `step_ns`, and returns the total.
@@ -405,7 +469,7 @@ mod tests {
     fn the_mean_is_exact_however_late_one_looks() {
         for step_ns in [700, 1_000, 1_777, 50_000] {
             let looks = 1_000_000_000 / step_ns + 1;
-            let sent = total(Pace::FrameRate { rate_pps: 3_000_000 }, step_ns, looks, 60);
+            let sent = total(Pace::from_pps(3_000_000), step_ns, looks, 60);
             assert!((2_999_800..=3_000_001).contains(&sent), "{sent} at {step_ns}");
         }
     }
@@ -420,12 +484,12 @@ mod tests {
             (1, 5, 5_000_000_000_000_000),
             (3_000_001, 1, 333_333_223),
         ] {
-            let mut pacer = Pacer::new(Pace::FineRate { rate_micropps }, 0);
+            let mut pacer = Pacer::new(fine(rate_micropps), 0);
             pacer.sent(frames, frames * 60);
             assert_eq!(pacer.next_ns(), due_ns, "{rate_micropps}: {frames}");
             assert_eq!((pacer.due(due_ns - 1), pacer.due(due_ns)), (0, 1), "{rate_micropps}: {frames}");
         }
-        let pace = Pace::FineRate { rate_micropps: 1_234_500_000 };
+        let pace = fine(1_234_500_000);
         assert_eq!((pace.frames_per_second(), pace.uniform_gap_ns()), (Some(1234.5), Some(810_045)));
         assert_eq!(total(pace, 1000, 2_000_001, 60), 2470);
     }
@@ -433,19 +497,19 @@ mod tests {
     #[test]
     fn wire_rate_counts_fcs_preamble_and_gap() {
         // 60 bytes are 84 on the wire: 1,488,095 frames per Gbit/s.
-        let sent = total(Pace::WireRate { rate_bps: 1_000_000_000 }, 1000, 1_000_001, 60);
+        let sent = total(Pace::from_wire_bps(1_000_000_000), 1000, 1_000_001, 60);
         assert!((1_488_090..=1_488_100).contains(&sent), "{sent}");
     }
 
     #[test]
     fn frames_of_58_bytes_take_84_of_the_wire() {
-        let sent = total(Pace::WireRate { rate_bps: 1_000_000_000 }, 1000, 1_000_001, 58);
+        let sent = total(Pace::from_wire_bps(1_000_000_000), 1000, 1_000_001, 58);
         assert!((1_488_090..=1_488_100).contains(&sent), "{sent}");
     }
 
     #[test]
     fn first_frame_at_once_and_the_next_after_one_delay() {
-        let mut pacer = Pacer::new(Pace::Delay { delay_ns: 10 }, 100);
+        let mut pacer = Pacer::new(Pace::from_delay_ns(10), 100);
         assert_eq!((pacer.due(99), pacer.due(100), pacer.due(109), pacer.due(110)), (0, 1, 1, 2));
         pacer.sent(1, 60);
         assert_eq!((pacer.next_ns(), pacer.due(109), pacer.due(131)), (110, 0, 3));
@@ -460,37 +524,40 @@ mod tests {
         assert_eq!((pacer.next_ns(), pacer.due(110)), (100, 5), "the rest of it is late already");
         pacer.sent(5, 300);
         assert_eq!((pacer.next_ns(), pacer.due(119), pacer.due(120), pacer.due(141)), (120, 0, 8, 16));
-        assert_eq!(Pace::from_call_delay_ns(20, 1), Pace::Delay { delay_ns: 20 });
+        assert_eq!(Pace::from_call_delay_ns(20, 1), Pace::from_delay_ns(20));
         assert_eq!(Pace::from_call_delay_ns(0, 8), Pace::Unpaced);
         assert_eq!(Pace::from_call_delay_ns(NEVER_NS, 8), Pace::Never);
     }
 
     #[test]
     fn the_gap_of_bursts_is_from_the_last_frame_to_the_first_of_the_next() {
-        let (frames, rate_pps) = (NonZeroU32::new(3).unwrap(), NonZeroU64::new(100_000_000).unwrap());
-        let mut pacer = Pacer::new(Pace::Bursts { frames, rate_pps, gap_ns: 100 }, 1000);
+        let bursts = |gap_ns| {
+            let rate = Rate::from_pps(100_000_000).expect("more than 0");
+            Pace::bursts_with_gap(NonZeroU32::new(3).unwrap(), rate, gap_ns)
+        };
+        let mut pacer = Pacer::new(bursts(100), 1000);
         let due_ns = [1000, 1010, 1020, 1120, 1130, 1140, 1240];
         for due_ns in due_ns {
             assert_eq!((pacer.next_ns(), pacer.due(due_ns - 1), pacer.due(due_ns)), (due_ns, 0, 1));
             pacer.sent(1, 60);
         }
-        let mut late = Pacer::new(Pace::Bursts { frames, rate_pps, gap_ns: 100 }, 1000);
+        let mut late = Pacer::new(bursts(100), 1000);
         assert_eq!((late.due(1119), late.due(1135), late.due(1241)), (3, 5, 7));
-        assert_eq!(total(Pace::Bursts { frames, rate_pps, gap_ns: 980 }, 777, 100_000, 60), 233_100);
+        assert_eq!(total(bursts(980), 777, 100_000, 60), 233_100);
     }
 
     #[test]
     fn another_delay_moves_no_deadline_back_and_makes_none_due_at_once() {
-        let mut pacer = Pacer::new(Pace::Delay { delay_ns: 1000 }, 0);
+        let mut pacer = Pacer::new(Pace::from_delay_ns(1000), 0);
         pacer.sent(1, 60);
         for now_ns in [20, 40, 60] {
-            pacer.change(Pace::Delay { delay_ns: 1000 + now_ns }, now_ns);
+            pacer.change(Pace::from_delay_ns(1000 + now_ns), now_ns);
             assert_eq!((pacer.next_ns(), pacer.due(now_ns)), (1000, 0));
         }
-        pacer.change(Pace::Delay { delay_ns: 10 }, 100);
+        pacer.change(Pace::from_delay_ns(10), 100);
         assert_eq!(pacer.next_ns(), 110);
         pacer.change(Pace::Never, 105);
-        pacer.change(Pace::Delay { delay_ns: 50 }, 300);
+        pacer.change(Pace::from_delay_ns(50), 300);
         assert_eq!(pacer.next_ns(), 300);
     }
 
@@ -513,8 +580,8 @@ mod tests {
     }
 
     const SECOND_NS: u64 = 1_000_000_000;
-    /// 50 frames a millisecond.
-    const FAST: Pace = Pace::FrameRate { rate_pps: 50_000 };
+    /// Frames per second: 50 in a millisecond.
+    const FAST_PPS: u64 = 50_000;
 
     fn times(times: u32) -> CatchUp {
         CatchUp::Times(NonZeroU32::new(times).expect("more than 0"))
@@ -522,7 +589,8 @@ mod tests {
 
     #[test]
     fn a_run_that_was_stopped_for_20_seconds_sends_twice_its_pace_until_it_has_caught_up() {
-        let paces = [FAST, Pace::Delay { delay_ns: 20_000 }, Pace::WireRate { rate_bps: 50_000 * 84 * 8 }];
+        let paces =
+            [Pace::from_pps(FAST_PPS), Pace::from_delay_ns(20_000), Pace::from_wire_bps(50_000 * 84 * 8)];
         for pace in paces {
             let mut pacer = Pacer::new(pace, 0).with_catch_up(times(2));
             assert!((50..=51).contains(&busiest(&mut pacer, 0, SECOND_NS)), "{pace:?}");
@@ -540,7 +608,7 @@ mod tests {
 
     #[test]
     fn a_stop_while_it_catches_up_makes_no_burst_either() {
-        let mut pacer = Pacer::new(FAST, 0).with_catch_up(times(3));
+        let mut pacer = Pacer::new(Pace::from_pps(FAST_PPS), 0).with_catch_up(times(3));
         busiest(&mut pacer, 5 * SECOND_NS, 6 * SECOND_NS);
         let most = busiest(&mut pacer, 9 * SECOND_NS, 20 * SECOND_NS);
         assert!((150..=152).contains(&most), "{most}");
@@ -549,7 +617,7 @@ mod tests {
 
     #[test]
     fn at_once_its_pace_the_schedule_begins_anew() {
-        let mut pacer = Pacer::new(FAST, 0).with_catch_up(times(1));
+        let mut pacer = Pacer::new(Pace::from_pps(FAST_PPS), 0).with_catch_up(times(1));
         busiest(&mut pacer, 0, SECOND_NS);
         assert!((50..=51).contains(&busiest(&mut pacer, 21 * SECOND_NS, 22 * SECOND_NS)));
         let late = pacer.lateness(None);
@@ -560,11 +628,11 @@ mod tests {
     #[test]
     fn short_lateness_and_that_of_pktgen_are_caught_up_at_once() {
         for catch_up in [times(1), times(2), CatchUp::Unlimited] {
-            let mut pacer = Pacer::new(FAST, 0).with_catch_up(catch_up);
+            let mut pacer = Pacer::new(Pace::from_pps(FAST_PPS), 0).with_catch_up(catch_up);
             assert_eq!(pacer.due(9_999_999), 500);
             assert_eq!(pacer.lateness(None), Lateness::default());
         }
-        let mut pacer = Pacer::new(FAST, 0);
+        let mut pacer = Pacer::new(Pace::from_pps(FAST_PPS), 0);
         assert_eq!(pacer.due(20 * SECOND_NS), 1_000_001);
         pacer.sent(1_000_001, 60_000_060);
         assert_eq!((pacer.due(20 * SECOND_NS), pacer.lateness(None).frames), (0, 1_000_001));
@@ -572,7 +640,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_at_the_end_is_given_up() {
-        let mut pacer = Pacer::new(FAST, 0).with_catch_up(times(2));
+        let mut pacer = Pacer::new(Pace::from_pps(FAST_PPS), 0).with_catch_up(times(2));
         busiest(&mut pacer, 10 * SECOND_NS, 15 * SECOND_NS);
         assert!(pacer.lateness(Some(15 * SECOND_NS)).given_up_ns.abs_diff(5 * SECOND_NS) < 1_000_000);
         assert_eq!(pacer.lateness(None).given_up_ns, 0);

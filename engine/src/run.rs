@@ -486,15 +486,16 @@ impl Run {
 }
 
 /// True if frames at this pace can wait inside calls of this engine: not those of bursts, which
-/// belong together, nor those whose times depend on lengths that vary, nor those of a ramp.
+/// belong together, nor those whose times depend on lengths that vary, nor those of a ramp, nor random
+/// gaps, which may be longer than a call waits.
 fn can_be_timed(engine: &mut dyn Engine, pace: Pace) -> bool {
     let Some(timed) = engine.timed() else { return false };
     let gap_ns = match pace {
-        Pace::Unpaced | Pace::Never | Pace::BurstDelay { .. } | Pace::Bursts { .. } | Pace::Ramp(_) => 0,
-        Pace::WireRate { rate_bps } => timed.frame_len().map_or(0, |frame_len| {
-            (u128::from(packet::wire_len(frame_len)) * 8_000_000_000 / u128::from(rate_bps)) as u64
-        }),
-        Pace::Delay { .. } | Pace::FrameRate { .. } | Pace::FineRate { .. } => pace.gap_ns(),
+        Pace::Constant(rate) if rate.pps().is_some() => pace.gap_ns(),
+        Pace::Constant(_) => {
+            timed.frame_len().map_or(0, |frame_len| pace.gap_of(packet::wire_len(frame_len)))
+        }
+        Pace::Unpaced | Pace::Never | Pace::Bursts { .. } | Pace::Ramp(_) | Pace::Poisson { .. } => 0,
     };
     TIMED_GAPS_NS.contains(&gap_ns)
 }
@@ -504,7 +505,7 @@ fn clock_sharing(pace: Pace) -> u32 {
     match pace {
         Pace::Unpaced => CLOCK_SHARING,
         // The frames of a burst are sent together, but it may be the only one for some time.
-        Pace::Never | Pace::BurstDelay { .. } => 1,
+        Pace::Never | Pace::Bursts { rate: None, .. } => 1,
         pace => (CLOCK_SHARED_NS / pace.gap_ns().max(1)).clamp(1, u64::from(CLOCK_SHARING)) as u32,
     }
 }
@@ -563,10 +564,10 @@ mod tests {
 
     #[test]
     fn frames_share_a_reading_of_the_clock_within_half_a_microsecond() {
-        let of_rate = |rate_pps| clock_sharing(Pace::FrameRate { rate_pps });
+        let of_rate = |rate_pps| clock_sharing(Pace::from_pps(rate_pps));
         assert_eq!([1_000, 1_000_000, 2_000_000, 10_000_000, 90_000_000].map(of_rate), [1, 1, 1, 5, 8]);
-        assert_eq!(clock_sharing(Pace::Delay { delay_ns: 100 }), 5);
-        assert_eq!(clock_sharing(Pace::WireRate { rate_bps: 10_000_000_000 }), 7, "84 bytes take 67.2 ns");
+        assert_eq!(clock_sharing(Pace::from_delay_ns(100)), 5);
+        assert_eq!(clock_sharing(Pace::from_wire_bps(10_000_000_000)), 7, "84 bytes take 67.2 ns");
         assert_eq!((clock_sharing(Pace::Unpaced), clock_sharing(Pace::Never)), (8, 1));
     }
 
@@ -578,7 +579,7 @@ mod tests {
 
     #[test]
     fn pace_is_kept_to_the_frame_and_the_time_is_over_in_time() {
-        let pace = Pace::FrameRate { rate_pps: 1_000_000 };
+        let pace = Pace::from_pps(1_000_000);
         let (report, ..) = finish(Limits { duration_ns: 1_000_000_000, pace, ..Limits::default() }, |_| true);
         assert_eq!(report.total.sent, 1_000_000);
         assert!(matches!(report.end, End::Duration));
@@ -588,7 +589,7 @@ mod tests {
 
     #[test]
     fn a_wire_rate_is_kept_however_many_frames_are_refused() {
-        let pace = Pace::WireRate { rate_bps: 84 * 8 * 100_000 };
+        let pace = Pace::from_wire_bps(84 * 8 * 100_000);
         let limits = Limits { duration_ns: 1_000_000_000, pace, ..Limits::default() };
         for accepts in [|_| true, |number| number % 3 != 0] as [fn(u64) -> bool; 2] {
             let (report, ..) = finish(limits, accepts);
@@ -602,7 +603,7 @@ mod tests {
         for rate_pps in [1_000, 10_000, 99_999, 1_000_000, 5_000_000] {
             let clock = Rc::new(FakeClock::default());
             let stolen = stolen(Rc::clone(&clock));
-            let limits = Limits { pace: Pace::FrameRate { rate_pps }, ..Limits::default() };
+            let limits = Limits { pace: Pace::from_pps(rate_pps), ..Limits::default() };
             let mut run = Run::new(Box::new(stolen), limits, 0);
             let progress = Progress::default();
             for second in 1..=3 {
@@ -624,7 +625,7 @@ mod tests {
     #[test]
     fn on_time_each_frame_goes_alone_below_a_hundred_thousand_a_second() {
         for (rate_pps, largest_burst) in [(1_000, 1), (99_999, 1), (50_000_000, 64)] {
-            let pace = Pace::FrameRate { rate_pps };
+            let pace = Pace::from_pps(rate_pps);
             let limits = Limits { count: 10_000, pace, ..Limits::default() };
             let (report, _, largest) = finish(limits, |_| true);
             assert_eq!(report.total.sent, 10_000);
@@ -663,7 +664,7 @@ mod tests {
             let clock = Rc::new(FakeClock::default());
             let budgets = Rc::default();
             let engine = slow_start(Rc::clone(&clock), Rc::clone(&budgets));
-            let pace = Pace::FrameRate { rate_pps: 10_000 };
+            let pace = Pace::from_pps(10_000);
             let limits = Limits { count: 5000, pace, starts_with_first_frame, ..Limits::default() };
             let mut run = Run::new(Box::new(engine), limits, 0);
             clock.0.set(5_000_000);
@@ -772,7 +773,7 @@ mod tests {
     #[test]
     fn frames_wait_inside_calls_until_they_are_due() {
         for rate_pps in [100_000, 1_000_000] {
-            let pace = Pace::FrameRate { rate_pps };
+            let pace = Pace::from_pps(rate_pps);
             let limits = Limits { count: 20_000, pace, ..Limits::default() };
             let (report, times, longest_ns) = finish_waiting(limits, Some(60));
             assert_eq!((report.total.sent, times.len()), (20_000, 20_000));
@@ -802,7 +803,7 @@ mod tests {
             times: Rc::clone(&times),
             longest_ns: Rc::default(),
         };
-        let limits = Limits { pace: Pace::FrameRate { rate_pps: 1_000_000 }, ..Limits::default() };
+        let limits = Limits { pace: Pace::from_pps(1_000_000), ..Limits::default() };
         let mut run = Run::new(Box::new(engine), limits, 0);
         run.set_alone(true);
         clock.0.set(100_000);
@@ -827,10 +828,10 @@ mod tests {
             };
             can_be_timed(engine, pace)
         };
-        let rate = |rate_bps| Pace::WireRate { rate_bps };
-        assert!(timed(Pace::FrameRate { rate_pps: 3_000_000 }, None));
-        assert!(!timed(Pace::FrameRate { rate_pps: 5_000_000 }, None));
-        assert!(!timed(Pace::FrameRate { rate_pps: 99_000 }, None), "longer gaps");
+        let rate = Pace::from_wire_bps;
+        assert!(timed(Pace::from_pps(3_000_000), None));
+        assert!(!timed(Pace::from_pps(5_000_000), None));
+        assert!(!timed(Pace::from_pps(99_000), None), "longer gaps");
         assert!(!timed(Pace::from_call_delay_ns(100_000, 8), Some(60)), "a burst stays together");
         assert!(timed(rate(10_000_000_000), Some(1514)) && !timed(rate(10_000_000_000), Some(60)));
         assert!(!timed(rate(1_000_000), None), "lengths vary");

@@ -75,7 +75,7 @@ fn the_time_in_the_header_is_taken_after_the_delay() {
     for engine in ENGINES {
         let tap = Tap::new(lab.rx.netns());
         let mut request = request(&lab, &Config::default(), 2, Some(engine));
-        request.limits.pace = Pace::Delay { delay_ns: 500_000_000 };
+        request.limits.pace = Pace::from_delay_ns(500_000_000);
         all_sent(&run(&lab, request), 2);
         let word = |frame: &[u8], at: usize| {
             u64::from(u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]))

@@ -48,14 +48,14 @@ fn until_sent(run: &RunHandle) {
     }
 }
 
-const SOME: Pace = Pace::Delay { delay_ns: 500_000 };
+const SOME_NS: u64 = 500_000;
 
 #[test]
 fn a_run_goes_on_when_another_of_its_thread_has_ended() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
-    let long = worker.start(request(lab.tx.ifname, 400, SOME));
-    let short = worker.start(request(lab.tx.ifname, 20, SOME));
+    let long = worker.start(request(lab.tx.ifname, 400, Pace::from_delay_ns(SOME_NS)));
+    let short = worker.start(request(lab.tx.ifname, 20, Pace::from_delay_ns(SOME_NS)));
     for (run, count) in [(short, 20), (long, 400)] {
         let report = run.wait(TIMEOUT).expect("it ends");
         assert!(matches!(report.end, End::Count), "{:?}", report.end);
@@ -74,7 +74,10 @@ fn two_devices_on_one_thread_are_told_apart() {
     stack.set_up("wrw1").expect("up");
     stack.wait_running("wrw0", TIMEOUT).expect("carrier");
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
-    let runs = [worker.start(request(lab.tx.ifname, 300, SOME)), worker.start(request("wrw0", 200, SOME))];
+    let runs = [
+        worker.start(request(lab.tx.ifname, 300, Pace::from_delay_ns(SOME_NS))),
+        worker.start(request("wrw0", 200, Pace::from_delay_ns(SOME_NS))),
+    ];
     for (run, count) in runs.into_iter().zip([300, 200]) {
         let report = run.wait(TIMEOUT).expect("it ends");
         assert!(matches!(report.end, End::Count), "{:?}", report.end);
@@ -87,7 +90,11 @@ fn a_stop_flag_ends_its_run_and_no_other() {
     let Some((lab, _turn)) = lab() else { return };
     let workers = Workers::from_iter(Worker::spawn(0, lab.tx.netns()));
     let stop = Arc::new(AtomicBool::new(false));
-    let start = |stop| workers.start(vec![(0, request(lab.tx.ifname, 0, SOME))], stop, None).remove(0);
+    let start = |stop| {
+        workers
+            .start(vec![(0, request(lab.tx.ifname, 0, Pace::from_delay_ns(SOME_NS)))], stop, None)
+            .remove(0)
+    };
     let (flagged, other) = (start(Some(Arc::clone(&stop))), start(None));
     until_sent(&flagged);
     until_sent(&other);
@@ -149,12 +156,12 @@ fn a_requested_start_is_waited_for_and_a_stop_ends_the_wait() {
 fn another_pace_during_a_run_loses_no_frame() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
-    let run = worker.start(request(lab.tx.ifname, 1000, Pace::Delay { delay_ns: 1_000_000 }));
+    let run = worker.start(request(lab.tx.ifname, 1000, Pace::from_delay_ns(1_000_000)));
     while run.progress().sent() == 0 {
         assert!(!run.has_ended());
         std::thread::sleep(Duration::from_millis(1));
     }
-    run.set_limits(Limits { count: 1000, pace: Pace::Delay { delay_ns: 100_000 }, ..Limits::default() });
+    run.set_limits(Limits { count: 1000, pace: Pace::from_delay_ns(100_000), ..Limits::default() });
     let report = run.wait(TIMEOUT).expect("it ends");
     assert!(matches!(report.end, End::Count), "{:?}", report.end);
     assert_eq!((report.total.sent, report.total.errors.total()), (1000, 0));
@@ -195,7 +202,7 @@ fn runs_whose_pace_is_out_of_reach_share_their_thread() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let fast = vec![request(lab.tx.ifname, 0, Pace::Delay { delay_ns: 1 }); 3];
-    let slow = request(lab.tx.ifname, 50, Pace::Delay { delay_ns: 10_000_000 });
+    let slow = request(lab.tx.ifname, 50, Pace::from_delay_ns(10_000_000));
     let runs = worker.start_all(fast.into_iter().chain([slow]).collect(), None);
     assert_eq!(runs[3].wait(TIMEOUT).expect("it ends").total.sent, 50);
     let sent: Vec<_> = runs[..3].iter().map(|run| run.progress().sent()).collect();
@@ -206,7 +213,7 @@ fn runs_whose_pace_is_out_of_reach_share_their_thread() {
 fn an_unpaced_run_keeps_no_paced_run_of_its_thread_from_sending() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
-    let paced = request(lab.tx.ifname, 100, Pace::Delay { delay_ns: 1_000_000 });
+    let paced = request(lab.tx.ifname, 100, Pace::from_delay_ns(1_000_000));
     let runs = worker.start_all(vec![request(lab.tx.ifname, 0, Pace::Unpaced), paced], None);
     let report = runs[1].wait(TIMEOUT).expect("it ends");
     assert!(matches!(report.end, End::Count) && !runs[0].has_ended(), "{:?}", report.end);
@@ -217,7 +224,7 @@ fn an_unpaced_run_keeps_no_paced_run_of_its_thread_from_sending() {
 fn a_paced_run_that_is_cut_again_and_again_keeps_its_deadlines() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
-    let pace = Pace::Delay { delay_ns: 300_000_000 };
+    let pace = Pace::from_delay_ns(300_000_000);
     let begun = Instant::now();
     let mut run = worker.start(request(lab.tx.ifname, 0, pace));
     until_sent(&run);
@@ -274,7 +281,7 @@ fn an_order_that_is_stopped_before_it_begins_keeps_no_thread_waiting() {
 fn sixty_four_paced_runs_on_one_thread_all_go_by_xdp_and_end_with_their_count() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
-    let pace = |number: u64| Pace::Delay { delay_ns: 10_000_000 + 100_000 * number };
+    let pace = |number: u64| Pace::from_delay_ns(10_000_000 + 100_000 * number);
     let runs = (0..64).map(|number| request(lab.tx.ifname, 50, pace(number))).collect();
     let runs = worker.start_all(runs, None);
     for (number, run) in runs.into_iter().enumerate() {

@@ -2,15 +2,13 @@
 //!
 //! All sums are integers over the whole run, so a rate does not drift over hours.
 
-use packet::wire_len;
+use packet::{Arrivals, PoissonProcess, Rate, wire_len};
 
 /// A clock that is set back further than this was stepped; a shorter step back is packets out of
 /// order.
 const REORDER_NS_MAX: u64 = 1_000_000_000;
 /// The gap between two files is kept up to this, as between the files of a rotated capture.
 pub const FILE_GAP_NS_MAX: u64 = 60_000_000_000;
-const PS_PER_NS: u128 = 1000;
-const NS_PER_S: u128 = 1_000_000_000;
 
 /// How the due times come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +22,12 @@ pub enum TimingRule {
     },
     /// As fast as possible: every frame is due at once.
     Top,
-    /// One frame per this number of picoseconds.
-    Interval {
-        /// The interval.
-        interval_ps: u64,
-    },
-    /// Bits per second on the wire, with preamble, FCS and gap.
-    WireRate {
+    /// A rate, and how frames are distributed in time around it.
+    Rate {
         /// The rate.
-        bps: u64,
+        rate: Rate,
+        /// The arrival process.
+        arrivals: Arrivals,
     },
 }
 
@@ -74,20 +69,27 @@ pub struct Timing {
     file_ns: u128,
     /// Sum of the gaps between loops.
     added_ns: u128,
-    frames: u128,
-    wire_bits: u128,
+    /// Frames of the present burst, or of the run, and their bits on the wire.
+    frames: u64,
+    wire_bits: u64,
+    /// Sum of the bursts and the gaps before the present burst.
+    bursts_ns: u128,
+    poisson: PoissonProcess,
 }
 
 impl Timing {
     /// `gap_ns_max` shortens longer gaps of the file; `loop_gap_ns` is the gap between two loops.
     ///
     /// # Panics
-    /// With a speed or rate of zero.
+    /// With a speed of zero.
     pub fn new(rule: TimingRule, gap_ns_max: Option<u64>, loop_gap_ns: u64) -> Self {
         let is_zero = match rule {
             TimingRule::Original { times, per } => times == 0 || per == 0,
-            TimingRule::WireRate { bps } => bps == 0,
-            TimingRule::Top | TimingRule::Interval { .. } => false,
+            TimingRule::Top | TimingRule::Rate { .. } => false,
+        };
+        let seed = match rule {
+            TimingRule::Rate { arrivals: Arrivals::Poisson { seed }, .. } => seed.unwrap_or(0),
+            _ => 0,
         };
         assert!(!is_zero, "{rule:?} never sends");
         Self {
@@ -101,7 +103,14 @@ impl Timing {
             added_ns: 0,
             frames: 0,
             wire_bits: 0,
+            bursts_ns: 0,
+            poisson: PoissonProcess::new(seed),
         }
+    }
+
+    /// How the due times come about.
+    pub fn rule(&self) -> TimingRule {
+        self.rule
     }
 
     /// When the next frame is due, which is `frame_len` bytes long and has the time `time_ns` in
@@ -117,14 +126,37 @@ impl Timing {
         let paced_ns = match self.rule {
             TimingRule::Original { .. } => scaled(self.file_ns),
             TimingRule::Top => 0,
-            TimingRule::Interval { interval_ps } => self.frames * u128::from(interval_ps) / PS_PER_NS,
-            TimingRule::WireRate { bps } => self.wire_bits * NS_PER_S / u128::from(bps),
+            TimingRule::Rate { rate, arrivals } => self.pass_frame(rate, arrivals, wire_len(frame_len)),
         };
-        self.frames += 1;
-        self.wire_bits += u128::from(wire_len(frame_len)) * 8;
         let [ns, pause_ns] =
             [paced_ns + self.added_ns, pause_ns].map(|ns| u64::try_from(ns).unwrap_or(u64::MAX));
         Due { ns, is_backwards, pause_ns, left_out_ns }
+    }
+
+    /// When a frame with `wire_len` bytes on the wire is due at this rate; counts the frame.
+    fn pass_frame(&mut self, rate: Rate, arrivals: Arrivals, wire_len: u32) -> u128 {
+        if let Arrivals::Poisson { .. } = arrivals {
+            let due_ns = self.poisson.next_ns();
+            self.poisson.advance(rate.gap_of(wire_len));
+            return due_ns;
+        }
+        let in_burst_ns = rate.time_of(self.frames, self.wire_bits);
+        let due_ns = match arrivals {
+            Arrivals::Bursts { gap_ns: None, .. } => self.bursts_ns,
+            _ => self.bursts_ns + in_burst_ns,
+        };
+        self.frames += 1;
+        self.wire_bits += u64::from(wire_len) * 8;
+        if let Arrivals::Bursts { frames, gap_ns } = arrivals
+            && self.frames == u64::from(frames.get())
+        {
+            self.bursts_ns += match gap_ns {
+                Some(gap_ns) => in_burst_ns + u128::from(gap_ns),
+                None => rate.time_of(self.frames, self.wire_bits),
+            };
+            (self.frames, self.wire_bits) = (0, 0);
+        }
+        due_ns
     }
 
     /// The next record begins the file again.
@@ -173,6 +205,11 @@ impl Timing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::num::NonZeroU32;
+
+    fn constant(rate: Option<Rate>) -> TimingRule {
+        TimingRule::Rate { rate: rate.expect("more than 0"), arrivals: Arrivals::Constant }
+    }
 
     fn due(timing: &mut Timing, times_ns: &[u64]) -> Vec<u64> {
         times_ns.iter().map(|time_ns| timing.next(Some(*time_ns), 60).ns).collect()
@@ -275,16 +312,33 @@ mod tests {
         assert_eq!(pauses(original(4, 1), None), [0, 25]);
         assert_eq!(pauses(original(1, 1), Some(7)), [0, 7]);
         assert_eq!(pauses(TimingRule::Top, None), [0, 0]);
-        assert_eq!(pauses(TimingRule::Interval { interval_ps: 5 }, None), [0, 0]);
+        assert_eq!(pauses(constant(Rate::from_interval_ps(5)), None), [0, 0]);
     }
 
     #[test]
     fn a_rate_does_not_drift_over_ten_hours() {
-        let mut timing = Timing::new(TimingRule::Interval { interval_ps: 67_200 }, None, 0);
+        let mut timing = Timing::new(constant(Rate::from_interval_ps(67_200)), None, 0);
         timing.frames = 535_714_285_714;
-        assert_eq!(timing.next(Some(0), 60).ns, 35_999_999_999_980);
-        let mut timing = Timing::new(TimingRule::WireRate { bps: 1_000_000_000 }, None, 0);
+        assert_eq!(timing.next(Some(0), 60).ns, 35_999_999_999_981);
+        let mut timing = Timing::new(constant(Rate::from_wire_bps(1_000_000_000)), None, 0);
         let dues: Vec<u64> = [60, 1514, 60].into_iter().map(|len| timing.next(Some(0), len).ns).collect();
         assert_eq!(dues, [0, 672, 672 + 12_304]);
+    }
+
+    #[test]
+    fn arrivals_are_those_of_a_run_of_send() {
+        let rate = Rate::from_pps(1_000_000).unwrap();
+        let dues = |arrivals, frames: usize| {
+            let mut timing = Timing::new(TimingRule::Rate { rate, arrivals }, None, 0);
+            (0..frames).map(|_| timing.next(Some(0), 60).ns).collect::<Vec<u64>>()
+        };
+        let bursts = |gap_ns| Arrivals::Bursts { frames: NonZeroU32::new(3).unwrap(), gap_ns };
+        assert_eq!(dues(bursts(None), 7), [0, 0, 0, 3000, 3000, 3000, 6000]);
+        assert_eq!(dues(bursts(Some(10_000)), 7), [0, 1000, 2000, 12_000, 13_000, 14_000, 24_000]);
+        let poisson = dues(Arrivals::Poisson { seed: Some(3) }, 100_000);
+        let gaps: Vec<f64> = poisson.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 1000.0 - 1.0).abs() < 0.02 && (variance.sqrt() / mean - 1.0).abs() < 0.02, "{mean}");
     }
 }

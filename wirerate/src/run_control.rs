@@ -2,6 +2,7 @@
 //!
 //! A command that sends offers its control; the full-screen view and the web page use it.
 
+use packet::Rate;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A new rate.
@@ -9,10 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub enum NewRate {
     /// The present rate, times this.
     Times(f64),
-    /// Frames per second, all threads together.
-    FramesPerSecond(u64),
-    /// Bits per second on the wire, all threads together.
-    WireBits(u64),
+    /// The rate of all threads together.
+    Of(Rate),
 }
 
 /// The controls of a run.

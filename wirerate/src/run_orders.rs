@@ -1,9 +1,10 @@
 //! What the user orders on a screen or a page, carried out on the run that sends.
 
 use crate::run_control::{self, NewRate, RunControl};
-use crate::units::{BitRate, Pps};
+use crate::units::{BitRate, FrameRate};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use packet::Rate;
 use std::sync::Arc;
 
 /// Commands that set the rates of their trials themselves.
@@ -68,14 +69,15 @@ fn rate(text: &str) -> Result<NewRate, String> {
     // Without a sign, a percentage could mean one of the present rate.
     let percent = text.trim().strip_suffix('%').filter(|percent| percent.starts_with(['+', '-']));
     let percent = percent.and_then(|percent| percent.parse::<i32>().ok());
-    match (text.trim().parse::<Pps>(), text.trim().parse::<BitRate>(), percent) {
-        (.., Some(percent)) if percent > -100 => Ok(changed(percent)),
-        (Ok(Pps(pps)), ..) if pps > 0 => Ok(NewRate::FramesPerSecond(pps)),
-        (Err(_), Ok(BitRate(bps)), _) if bps > 0 => Ok(NewRate::WireBits(bps)),
-        _ => Err(format!(
-            "\"{text}\" is not a rate, such as 1.5M (frames per second), 2Gbit (on the wire) or +10%"
-        )),
-    }
+    let given = match (text.trim().parse::<FrameRate>(), text.trim().parse::<BitRate>(), percent) {
+        (.., Some(percent)) => (percent > -100).then(|| changed(percent)),
+        (Ok(FrameRate(micropps)), ..) => Rate::from_micropps(micropps).map(NewRate::Of),
+        (Err(_), Ok(BitRate(bps)), _) => Rate::from_wire_bps(bps).map(NewRate::Of),
+        _ => None,
+    };
+    given.ok_or_else(|| {
+        format!("\"{text}\" is not a rate, such as 1.5M (frames per second), 2Gbit (on the wire) or +10%")
+    })
 }
 
 #[cfg(test)]
@@ -84,9 +86,10 @@ mod tests {
 
     #[test]
     fn a_typed_rate_is_one_of_frames_or_bits() {
-        assert_eq!(rate("1.5M"), Ok(NewRate::FramesPerSecond(1_500_000)));
-        assert_eq!(rate(" 2000 "), Ok(NewRate::FramesPerSecond(2000)));
-        assert_eq!(rate("2Gbit"), Ok(NewRate::WireBits(2_000_000_000)));
+        assert_eq!(rate("1.5M"), Ok(NewRate::Of(Rate::from_pps(1_500_000).unwrap())));
+        assert_eq!(rate(" 2000 "), Ok(NewRate::Of(Rate::from_pps(2000).unwrap())));
+        assert_eq!(rate("0.5"), Ok(NewRate::Of(Rate::from_micropps(500_000).unwrap())));
+        assert_eq!(rate("2Gbit"), Ok(NewRate::Of(Rate::from_wire_bps(2_000_000_000).unwrap())));
         assert_eq!(rate("+50%"), Ok(NewRate::Times(1.5)));
         assert_eq!(rate("-50%"), Ok(NewRate::Times(0.5)));
         for wrong in ["", "0", "fast", "-1", "0Gbit", "-100%", "%", "50%"] {

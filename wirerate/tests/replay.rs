@@ -450,3 +450,34 @@ fn fuzzed_files_become_frames_or_a_sentence() {
         }
     });
 }
+
+#[test]
+fn each_form_of_a_rate_has_its_due_times() {
+    let folder = Folder::new("rates");
+    let whole = pcap_of(1, |number| (frame(number).len() as u32, frame(number)));
+    std::fs::write(folder.join("a"), whole).unwrap();
+    let times = |words: &[&str]| -> Vec<u64> {
+        let words = [&["a", "--count", "4"], words].concat();
+        written(&folder, &words).into_iter().map(|(_, time_ns, _)| time_ns).collect()
+    };
+    let s = 1_000_000_000;
+    assert_eq!(times(&["--pps", "0.5"]), [0, 2 * s, 4 * s, 6 * s]);
+    assert_eq!(times(&["--delay", "12us"]), [0, 12_000, 24_000, 36_000]);
+    // A frame of 100 bytes has 124 on the wire.
+    assert_eq!(times(&["--rate", "992Mbit"]), [0, 1000, 2000, 3000]);
+    assert_eq!(times(&["--pps", "1k", "--arrivals", "burst:2"]), [0, 0, 2_000_000, 2_000_000]);
+    assert_eq!(times(&["--pps", "1k", "--arrivals", "burst:2,5ms"]), [0, 1_000_000, 6_000_000, 7_000_000]);
+    let (one, other) = (["--arrivals", "poisson:1"], ["--arrivals", "poisson:2"]);
+    let poisson = |seed: &[&str; 2]| times(&[&["--pps", "1k"], &seed[..]].concat());
+    assert_eq!(poisson(&one), poisson(&one), "a seed repeats the gaps");
+    assert_ne!(poisson(&one), poisson(&other));
+    for (words, says) in [
+        (&["--arrivals", "poisson"][..], "needs a rate of frames or bits\n  try: --pps 10k"),
+        (&["--pps", "0"], "no frame would be sent"),
+        (&["--rate", "40%"], "the driver reports no speed of the device\n  try: --rate 4Gbit"),
+    ] {
+        let (said, code) = replay(&folder, &[&["a"], words].concat());
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}

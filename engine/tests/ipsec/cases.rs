@@ -236,7 +236,7 @@ impl Case {
             plan,
             cursor,
             mode,
-            limits: Limits { count: FRAMES, pace: Pace::Delay { delay_ns: 1_000_000 }, ..Limits::default() },
+            limits: Limits { count: FRAMES, pace: Pace::from_delay_ns(1_000_000), ..Limits::default() },
             engine: Some(engine),
             options: TxOptions::of(&config),
             batch: None,

@@ -4,6 +4,7 @@
 //! Reading is exact (no floating point) and refuses what it would have to round or guess; a
 //! [`BadText`] points at the bad part and says what is accepted.
 
+mod arrivals;
 mod bad_text;
 mod interval;
 mod labels;
@@ -17,7 +18,9 @@ mod start_time;
 mod table;
 mod time_of_day;
 mod vlan;
+mod wire_rate;
 
+pub use arrivals::arrivals;
 pub use bad_text::BadText;
 pub use interval::{Addresses, CpuSequence, Interval};
 pub use labels::Labels;
@@ -32,3 +35,4 @@ pub use start_time::start_time;
 pub use table::Table;
 pub use time_of_day::{clock_time, time_of_day_ns, utc_time};
 pub use vlan::{VlanId, VlanPriority, VlanType};
+pub use wire_rate::WireRate;

@@ -1,7 +1,7 @@
 //! Shares, written as a percentage: `0.1%`.
 
 /// Parts in a whole.
-const WHOLE_PPB: u64 = 1_000_000_000;
+pub(super) const WHOLE_PPB: u64 = 1_000_000_000;
 
 /// Parts per billion of a percentage from 0 to 100 % with its sign, such as `0.1%`, exactly. `None`
 /// for text without the sign, for other numbers, and for more than seven decimal places.

@@ -14,11 +14,46 @@ pub(crate) const CASES: &[Case] = &[
     case("dry_run::tshark_decodes_every_frame_and_finds_the_checksums_right", &["tshark"], tshark_agrees),
     case("dry_run::ranges_come_in_the_order_of_pktgen", &["tshark"], ranges_in_order),
     case("dry_run::flows_and_tags_are_exactly_those_asked_for", &["tshark"], flows_and_tags),
+    case("dry_run::poisson_gaps_and_bursts_have_their_due_times", &["editcap"], arrivals),
     case("dry_run::needs_no_privilege", &["setpriv", "capinfos"], needs_no_privilege),
     case("dry_run::a_seed_repeats_a_run_and_another_does_not", &["editcap"], seed_repeats),
 ];
 
 const TO: &str = "--dst-mac 02:00:00:00:00:02 --src-mac 02:00:00:00:00:01";
+
+/// The gaps between the frames of a dry run, in nanoseconds.
+fn gaps_of(words: &str) -> Vec<f64> {
+    let scratch = Scratch::new();
+    let file = scratch.file("arrivals.pcapng");
+    wirerate_run(&format!("{words} --write {}", file.display())).expect_code(0);
+    let times: Vec<u64> = frames(&file).into_iter().map(|frame| frame.time_ns).collect();
+    times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect()
+}
+
+/// Mean, and coefficient of variation.
+fn mean_and_variation(gaps: &[f64]) -> (f64, f64) {
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+    (mean, variance.sqrt() / mean)
+}
+
+fn arrivals() -> TestResult {
+    let send = format!("send lo {TO} --dst 198.18.0.2 --dry-run=100000 --count 100000 --pps 10k");
+    let (mean, variation) = mean_and_variation(&gaps_of(&format!("{send} --arrivals poisson:7")));
+    assert!((mean / 100_000.0 - 1.0).abs() < 0.02, "{mean}");
+    assert!((variation - 1.0).abs() < 0.02, "{variation}");
+    let bursts = gaps_of(&format!("{send} --arrivals burst:4"));
+    assert_eq!(bursts[..8], [0.0, 0.0, 0.0, 400_000.0, 0.0, 0.0, 0.0, 400_000.0]);
+    let gap = gaps_of(&format!("{send} --arrivals burst:4,1ms"));
+    assert_eq!(gap[..5], [100_000.0, 100_000.0, 100_000.0, 1_000_000.0, 100_000.0]);
+    wirerate_run(&format!("send lo {TO} --dst 198.18.0.2 --dry-run --arrivals poisson"))
+        .expect_code(2)
+        .says(&["their mean is not known without a rate", "try: --pps 10k"]);
+    wirerate_run(&format!("send lo {TO} --dst 198.18.0.2 --dry-run --ramp 1..2/1s --arrivals burst:2"))
+        .expect_code(2)
+        .says(&["the gaps of a ramp follow its rate"]);
+    Ok(())
+}
 
 fn tshark_agrees() -> TestResult {
     let scratch = Scratch::new();

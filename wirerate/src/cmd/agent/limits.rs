@@ -2,7 +2,7 @@
 
 use super::config::AgentPort;
 use crate::cmd::fleet::words;
-use crate::cmd::send::rate::Rate;
+use crate::cmd::send::rate::RequestedRate;
 use crate::cmd::send::run::CATCH_UP_DEFAULT;
 use crate::cmd::send::streams::Stream;
 use crate::units::{human_bps, human_pps};
@@ -116,7 +116,7 @@ fn rates(flow: &Stream) -> Option<(f64, f64)> {
     };
     let bits = f64::from(wire_len(longest.max(config.min_pkt_size))) * 8.0;
     match flow.pace {
-        Rate::LineRate | Rate::Ramp(_) => None,
+        RequestedRate::LineRate | RequestedRate::Ramp(_) => None,
         rate => rate.asked(config).map(|asked| (asked.pps, asked.wire_bps.unwrap_or(asked.pps * bits))),
     }
 }

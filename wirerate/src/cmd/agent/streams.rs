@@ -48,7 +48,6 @@ pub(super) fn planned(
             frame: None,
             start_ns: 0,
             weight: None,
-            burst: None,
         };
         Ok((order.number, entry))
     };

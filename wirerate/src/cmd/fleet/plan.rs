@@ -2,8 +2,8 @@
 
 use super::test_file::{FlowEntry, TestFile};
 use super::words;
-use crate::cmd::send::fresh_seed;
 use crate::outcome::Failure;
+use crate::seed::fresh_seed;
 use crate::units::Nanos;
 use fleet::{FleetName, FlowOrder, FlowRole, HostStatus, NUMBERS_MAX, PlannedFlow, PortPlace, Prepare};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,8 @@
 
 use crate::cmd::send;
 use crate::cmd::send::args::PayloadText;
-use crate::cmd::send::rate::Rate;
+use crate::cmd::send::rate::RequestedRate;
+use crate::units::WireRate;
 use crate::units::{Addresses, Nanos};
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -99,7 +100,10 @@ pub(crate) fn parse(words: &[String], device: &str, duration: Nanos) -> Result<F
     }
     args.duration = Some(duration);
     args.quiet = true;
-    Rate::of(&args).map_err(|failure| failure.to_string().trim().to_owned())?;
+    if let Some(share @ WireRate::Share(_)) = args.rate {
+        return Err(format!("--rate {share}: write bits per second, such as 4Gbit, in a test of a fleet"));
+    }
+    RequestedRate::of(&args).map_err(|failure| failure.to_string().trim().to_owned())?;
     Ok(FlowArgs { args })
 }
 

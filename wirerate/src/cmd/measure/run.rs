@@ -54,7 +54,7 @@ type SendOutcome = Result<(Report, Option<EngineError>), Failure>;
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let directions = args.directions()?;
     let count = directions.len();
-    let run = args.options.counting.meter.run.map_or_else(send::fresh_seed, u64::from);
+    let run = args.options.counting.meter.run.map_or_else(crate::seed::fresh_seed, u64::from);
     let mut planned = Vec::new();
     for (index, direction) in directions.into_iter().enumerate() {
         let mut sender_args = args.sender(&direction.from)?;

@@ -5,7 +5,7 @@ use crate::cmd::receive::{CountingArgs, MeterArgs, ReceiverArgs};
 use crate::cmd::send;
 use crate::cmd::send::args::SignatureName;
 use crate::cmd::send::own_frames::OwnFrames;
-use crate::cmd::send::rate::Rate;
+use crate::cmd::send::rate::RequestedRate;
 use crate::cmd::send::report::Report;
 use crate::cmd::send::run::{STREAMS, flows_per_thread};
 use crate::cmd::send::streams::StreamSet;
@@ -33,7 +33,7 @@ pub(super) struct MeasureSender {
 /// What is sent.
 #[derive(Debug)]
 enum MeasuredFrames {
-    Pktgen { config: Box<Config>, pace: Rate },
+    Pktgen { config: Box<Config>, pace: RequestedRate },
     Own(Box<OwnFrames>),
     Streams(Box<StreamSet>),
 }
@@ -97,7 +97,7 @@ impl MeasureSender {
             return Ok((Self { args, frames: MeasuredFrames::Own(Box::new(frames)), copies: 1 }, options));
         }
         let mut config = send::config::config(&args)?;
-        let pace = Rate::of(&args)?;
+        let pace = RequestedRate::of(&args)?;
         if args.signature.is_none() {
             send::config::sign(&mut config, SignatureLevel::Full);
         }

@@ -7,7 +7,7 @@ use super::backend::{lock, refused, version, warned};
 use super::hosts::{FleetHosts, HostAnswer, HostFault, HostPlace, all_done, said_by};
 use super::joint::{ByHost, JointConfig, JointHost, whole_path};
 use super::location::LocalPorts;
-use crate::cmd::send::fresh_seed;
+use crate::seed::fresh_seed;
 use crate::start_at::host_clock;
 use crate::units::{human_duration, time_of_day_ns};
 use fleet::{FleetName, FlowReading, OtgOrder, OtgResult, PortReading, Readiness, StartPolicy};

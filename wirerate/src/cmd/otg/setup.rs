@@ -3,8 +3,8 @@
 use engine::{CatchUp, EngineKind, Limits, Pace, Request, TxOptions};
 use otg::{FlowConfig, FlowDuration};
 use packet::general::{FrameSpec, GeneralPlan, PacketOrder};
-use packet::{Cursor, DeviceFacts, Plan, Rng, XmitMode};
-use std::num::{NonZeroU32, NonZeroU64};
+use packet::{Cursor, DeviceFacts, Plan, Rate, Rng, XmitMode};
+use std::num::NonZeroU32;
 
 /// Up to this many flows of a port get an engine each that sends at full speed. More would take
 /// long to load.
@@ -49,13 +49,16 @@ impl FlowSetup<'_> {
         }
         let schedule = &self.flow.schedule;
         let pps = self.flow.pps(self.speed);
+        let rate = Rate::nearest_pps(pps);
         let (total, pace) = match schedule.duration {
-            FlowDuration::Continuous => (0, pace(pps)),
-            FlowDuration::FixedPackets(count) => (count, pace(pps)),
+            FlowDuration::Continuous => (0, Pace::Constant(rate)),
+            FlowDuration::FixedPackets(count) => (count, Pace::Constant(rate)),
             // Frames that are due before the end; at least the first.
-            FlowDuration::FixedSeconds(seconds) => (((seconds * pps).round() as u64).max(1), pace(pps)),
+            FlowDuration::FixedSeconds(seconds) => {
+                (((seconds * pps).round() as u64).max(1), Pace::Constant(rate))
+            }
             FlowDuration::Bursts { bursts, packets, gap } => {
-                (bursts * packets, bursts_of(packets, pps, gap.nanoseconds(self.speed)))
+                (bursts * packets, bursts_of(packets, rate, gap.nanoseconds(self.speed)))
             }
         };
         if total != 0 && sent >= total {
@@ -83,18 +86,10 @@ impl FlowSetup<'_> {
     }
 }
 
-/// The rate of single frames. Few frames per second have an exact interval, not an exact whole
-/// rate.
-fn pace(pps: f64) -> Pace {
-    match pps {
-        pps if pps < 1000.0 => Pace::Delay { delay_ns: (1e9 / pps) as u64 },
-        pps => Pace::FrameRate { rate_pps: pps.round() as u64 },
-    }
-}
-
-/// Groups of frames at a rate; `gap_ns` is what the time between groups is longer than within one.
-fn bursts_of(packets: u64, pps: f64, gap_ns: f64) -> Pace {
+/// Groups of frames at a rate; `gap_ns` is the time that is added to the usual gap between two
+/// groups.
+fn bursts_of(packets: u64, rate: Rate, gap_ns: f64) -> Pace {
     let frames = u32::try_from(packets).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
-    let rate_pps = NonZeroU64::new(pps.round() as u64).unwrap_or(NonZeroU64::MIN);
-    Pace::Bursts { frames, rate_pps, gap_ns: (1e9 / pps + gap_ns) as u64 }
+    let usual_ns = rate.gap_of(0) as f64 / 1000.0;
+    Pace::bursts_with_gap(frames, rate, (usual_ns + gap_ns) as u64)
 }

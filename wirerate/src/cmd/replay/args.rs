@@ -2,10 +2,10 @@
 
 use super::fields::{LoopStep, SetField, SplitChoice};
 use crate::cmd::send::args::EngineName;
-use crate::units::{BitRate, Count, CpuSequence, Nanos, Pps};
+use crate::units::{Count, CpuSequence, FrameRate, Nanos, WireRate};
 use clap::ValueEnum;
 use host::StartTime;
-use packet::MacAddr;
+use packet::{Arrivals, MacAddr};
 use replay::{AddressMap, InterfaceChoice, NumberSet};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -176,15 +176,21 @@ pub struct Args {
     /// Speed of the file's times: a factor, or top for as fast as possible
     #[arg(long, value_name = "X|top", group = "pace", help_heading = "Run")]
     pub speed: Option<Speed>,
-    /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12)
+    /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12); or
+    /// a share of the speed of the device, such as 40%
     #[arg(long, value_name = "RATE", group = "pace", help_heading = "Run")]
-    pub rate: Option<BitRate>,
-    /// Frames per second, such as 14.88M
+    pub rate: Option<WireRate>,
+    /// Frames per second, such as 14.88M or 0.5
     #[arg(long, value_name = "PPS", group = "pace", help_heading = "Run")]
-    pub pps: Option<Pps>,
+    pub pps: Option<FrameRate>,
     /// Time from the start of one frame to the start of the next, such as 10us
     #[arg(long, value_name = "TIME", group = "pace", help_heading = "Run")]
     pub delay: Option<Nanos>,
+    /// Arrival process with --rate, --pps or --delay: constant, poisson[:SEED] (gaps with an
+    /// exponential distribution around the rate), or burst:N[,GAP] (N frames at once with the mean
+    /// of the rate; with GAP, N frames at the rate and GAP to the next burst)
+    #[arg(long, value_name = "PROCESS", help_heading = "Run", value_parser = crate::units::arrivals)]
+    pub arrivals: Option<Arrivals>,
     /// Shorten longer gaps of the file to this time
     #[arg(long, value_name = "TIME", help_heading = "Run")]
     pub max_gap: Option<Nanos>,
@@ -263,7 +269,7 @@ impl Args {
 
     /// True if frames may have to wait: at top speed only those behind a gap between loops.
     pub fn is_timed(&self) -> bool {
-        let is_top = matches!(self.speed, Some(Speed::Top)) || self.delay == Some(Nanos(0));
+        let is_top = self.speed == Some(Speed::Top) || self.delay == Some(Nanos(0));
         !is_top || self.loop_gap.is_some_and(|gap| gap.0 > 0)
     }
 }

@@ -1,11 +1,11 @@
 //! Pauses and changes of the speed of a replay by keys or the web page, and the list of them for
 //! the report.
 
-use super::args::{Args, Speed};
 use crate::run_control::{NewRate, RunControl};
 use crate::units::{human_bps, human_duration, human_pps};
 use capture::control::SPEEDS;
 use engine::{ReplayChange, ReplayControl, SPEED_ONE};
+use replay::TimingRule;
 use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
@@ -39,45 +39,20 @@ impl fmt::Display for SpeedChange {
     }
 }
 
-/// What the times of a run are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ReplayPace {
-    /// None: as fast as possible.
-    Top,
-    /// Those of the file.
-    File,
-    /// A number of frames per second.
-    FrameRate(f64),
-    /// A number of bits per second on the wire.
-    WireRate(f64),
-}
-
-impl ReplayPace {
-    fn of(args: &Args) -> Self {
-        match (args.pps, args.delay, args.rate) {
-            _ if !args.is_timed() || args.speed == Some(Speed::Top) => Self::Top,
-            (Some(pps), ..) => Self::FrameRate(pps.0 as f64),
-            (_, Some(delay), _) => Self::FrameRate(1e9 / delay.0 as f64),
-            (.., Some(rate)) => Self::WireRate(rate.0 as f64),
-            _ => Self::File,
+/// The speed for a new rate, while it is `present`.
+fn speed_for(rule: TimingRule, rate: NewRate, present: f64) -> Result<f64, &'static str> {
+    match (rule, rate) {
+        (TimingRule::Top, _) => Err("it sends as fast as possible"),
+        (_, NewRate::Times(times)) => Ok(present * times),
+        (TimingRule::Original { .. }, _) => {
+            Err("it has the times of the file; change its speed by percent, such as +10%")
         }
-    }
-
-    /// The speed for a new rate, while it is `present`.
-    fn speed(self, rate: NewRate, present: f64) -> Result<f64, &'static str> {
-        match (self, rate) {
-            (Self::Top, _) => Err("it sends as fast as possible"),
-            (_, NewRate::Times(times)) => Ok(present * times),
-            (Self::FrameRate(pps), NewRate::FramesPerSecond(new)) => Ok(new as f64 / pps),
-            (Self::WireRate(bps), NewRate::WireBits(new)) => Ok(new as f64 / bps),
-            (Self::File, _) => Err("it has the times of the file; change its speed by percent, such as +10%"),
-            (Self::FrameRate(_), NewRate::WireBits(_)) => {
-                Err("it has a rate of frames per second, such as 1.5M")
-            }
-            (Self::WireRate(_), NewRate::FramesPerSecond(_)) => {
-                Err("it has a rate of bits on the wire, such as 2Gbit")
-            }
-        }
+        (TimingRule::Rate { rate, .. }, NewRate::Of(new)) => match (rate.pps(), new.pps()) {
+            (Some(pps), Some(new_pps)) => Ok(new_pps / pps),
+            (None, None) => Ok(new.wire_bps().zip(rate.wire_bps()).map_or(1.0, |(new, old)| new / old)),
+            (Some(_), None) => Err("it has a rate of frames per second, such as 1.5M"),
+            (None, Some(_)) => Err("it has a rate of bits on the wire, such as 2Gbit"),
+        },
     }
 }
 
@@ -85,13 +60,13 @@ impl ReplayPace {
 #[derive(Debug)]
 pub struct KeyControl {
     control: Arc<ReplayControl>,
-    pace: ReplayPace,
+    rule: TimingRule,
 }
 
 impl KeyControl {
-    /// Of the run with these arguments.
-    pub fn new(args: &Args, control: Arc<ReplayControl>) -> Self {
-        Self { control, pace: ReplayPace::of(args) }
+    /// Of a run with this timing.
+    pub fn new(rule: TimingRule, control: Arc<ReplayControl>) -> Self {
+        Self { control, rule }
     }
 }
 
@@ -103,17 +78,19 @@ impl RunControl for KeyControl {
 
     fn set_rate(&self, rate: NewRate) -> Result<String, String> {
         let one = SPEED_ONE as f64;
-        let speed = self.pace.speed(rate, self.control.speed() as f64 / one)?;
+        let speed = speed_for(self.rule, rate, self.control.speed() as f64 / one)?;
         let millionths = (speed * one).round() as u64;
         if !SPEEDS.contains(&millionths) {
             let [min, max] = [SPEEDS.start(), SPEEDS.end()].map(|speed| *speed as f64 / one);
             return Err(format!("a replay has {min} to {max} times the speed of its arguments"));
         }
         self.control.set_speed(millionths);
-        Ok(match self.pace {
-            ReplayPace::FrameRate(pps) => human_pps(pps * speed),
-            ReplayPace::WireRate(bps) => format!("{} on the wire", human_bps(bps * speed)),
-            ReplayPace::File | ReplayPace::Top => format!("speed {speed:.3}"),
+        Ok(match self.rule {
+            TimingRule::Rate { rate, .. } => match (rate.pps(), rate.wire_bps()) {
+                (Some(pps), _) => human_pps(pps * speed),
+                (None, bps) => format!("{} on the wire", human_bps(bps.unwrap_or(0.0) * speed)),
+            },
+            TimingRule::Original { .. } | TimingRule::Top => format!("speed {speed:.3}"),
         })
     }
 
@@ -125,24 +102,27 @@ impl RunControl for KeyControl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packet::{Arrivals, Rate};
 
-    fn control(pace: ReplayPace) -> KeyControl {
-        KeyControl { control: Arc::new(ReplayControl::new(Arc::default())), pace }
+    fn control(rule: TimingRule) -> KeyControl {
+        KeyControl::new(rule, Arc::new(ReplayControl::new(Arc::default())))
     }
 
     #[test]
     fn a_new_rate_is_a_speed_of_the_frames_that_are_left() {
-        let paced = control(ReplayPace::FrameRate(1000.0));
-        assert_eq!(paced.set_rate(NewRate::FramesPerSecond(2500)), Ok("2.500 kpps".to_owned()));
+        let of = |rate: Option<Rate>| NewRate::Of(rate.unwrap());
+        let rate = Rate::from_pps(1000).unwrap();
+        let paced = control(TimingRule::Rate { rate, arrivals: Arrivals::Constant });
+        assert_eq!(paced.set_rate(of(Rate::from_pps(2500))), Ok("2.500 kpps".to_owned()));
         assert_eq!(paced.control.speed(), 2_500_000);
         assert_eq!(paced.set_rate(NewRate::Times(0.5)), Ok("1.250 kpps".to_owned()));
-        assert!(paced.set_rate(NewRate::WireBits(1)).unwrap_err().contains("frames per second"));
-        assert!(paced.set_rate(NewRate::FramesPerSecond(2_000_000)).unwrap_err().contains("0.001 to 1000"));
+        assert!(paced.set_rate(of(Rate::from_wire_bps(1))).unwrap_err().contains("frames per second"));
+        assert!(paced.set_rate(of(Rate::from_pps(2_000_000))).unwrap_err().contains("0.001 to 1000"));
         assert_eq!(paced.control.speed(), 1_250_000, "a rate that is refused changes nothing");
-        let file = control(ReplayPace::File);
+        let file = control(TimingRule::Original { times: 1, per: 1 });
         assert_eq!(file.set_rate(NewRate::Times(1.1)), Ok("speed 1.100".to_owned()));
-        assert!(file.set_rate(NewRate::FramesPerSecond(7)).unwrap_err().contains("by percent"));
-        assert!(control(ReplayPace::Top).set_rate(NewRate::Times(1.1)).is_err());
+        assert!(file.set_rate(of(Rate::from_pps(7))).unwrap_err().contains("by percent"));
+        assert!(control(TimingRule::Top).set_rate(NewRate::Times(1.1)).is_err());
     }
 
     #[test]

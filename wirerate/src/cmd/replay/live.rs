@@ -134,11 +134,12 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let verifier =
         args.verify.as_ref().map(|verify| Verifier::start(place(verify), queues, stop)).transpose()?;
     let comparison = verifier.as_ref().map(Verifier::comparison);
+    let rule = player.timing_rule();
     let mut source = PlayerSource { player, queues, comparison, failure: None };
     let run = || engine::replay(&device.netns, &request, &mut source, &stop.flag());
     let orders = ReplayOrders::open(args, &device.netns, &control, request.is_timed);
     announce(args.start_at);
-    let offered = run_control::offer(Arc::new(KeyControl::new(args, control)));
+    let offered = run_control::offer(Arc::new(KeyControl::new(rule, control)));
     let (result, watch) = watched(args, &counts.sending, orders, stop, run)?;
     drop(offered);
     let result = result.map_err(|why| Failure::engine(act(), why, args.netns.as_deref()))?;

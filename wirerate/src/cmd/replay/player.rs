@@ -9,9 +9,12 @@ use crate::capture_files::damage::Damages;
 use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions};
 use crate::monitor::sources::{POSITION_EVERY, ReplayCounts};
 use crate::outcome::Failure;
+use crate::rate_options::{frame_rate, rate_on_line, unknown_speed};
+use crate::seed::fresh_seed;
 use crate::stop::Stop;
-use crate::units::{BitRate, Nanos, Pps, human_count, human_duration};
+use crate::units::{Nanos, human_count, human_duration};
 use capture::FileFilter;
+use packet::{Arrivals, Rate};
 use replay::{
     Due, Edits, Fate, Fates, FrameMaker, FrameSettings, HostRoles, LinkType, OutputPort, PerLoop, Selection,
     SplitRule, TargetKind, Timing, TimingRule,
@@ -21,7 +24,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Picoseconds in a second.
-const SECOND_PS: u64 = 1_000_000_000_000;
 /// A longer pause of the file is announced before it.
 const PAUSE_NS_SILENT: u64 = 60_000_000_000;
 /// Gaps of the files that are named; the others are counted.
@@ -141,18 +143,31 @@ impl GapNotes {
     }
 }
 
-/// The timing of the arguments.
-fn timing_rule(args: &Args) -> Result<TimingRule, Failure> {
-    let zero = |option: &str| Failure::usage(format!("send at {option} 0"), "no frame would be sent");
-    match (args.rate, args.pps, args.delay, args.speed) {
-        (Some(BitRate(0)), ..) => Err(zero("--rate")),
-        (_, Some(Pps(0)), ..) => Err(zero("--pps")),
-        (Some(BitRate(bps)), ..) => Ok(TimingRule::WireRate { bps }),
-        (_, Some(Pps(pps)), ..) => Ok(TimingRule::Interval { interval_ps: SECOND_PS / pps }),
-        (_, _, Some(Nanos(0)), _) | (.., Some(Speed::Top)) => Ok(TimingRule::Top),
-        (_, _, Some(Nanos(ns)), _) => Ok(TimingRule::Interval { interval_ps: ns.saturating_mul(1000) }),
-        (.., Some(Speed::Factor { times, per })) => Ok(TimingRule::Original { times, per }),
-        (None, None, None, None) => Ok(TimingRule::Original { times: 1, per: 1 }),
+/// The timing of the arguments, on a device whose line has `line_bps` bits per second, if that is
+/// known. A Poisson process without a seed takes `fresh_seed`.
+fn timing_rule(args: &Args, line_bps: Option<u64>, fresh_seed: u64) -> Result<TimingRule, Failure> {
+    let rate = match (args.rate, args.pps, args.delay) {
+        (Some(rate), ..) => {
+            let act = || format!("send {rate} of the line rate on {}", args.device);
+            Some(rate_on_line(rate, || line_bps.ok_or_else(|| unknown_speed(act())))?)
+        }
+        (_, Some(pps), _) => Some(frame_rate(pps)?),
+        (.., delay) => delay.and_then(|Nanos(ns)| Rate::from_interval_ns(ns)),
+    };
+    let arrivals = match args.arrivals.unwrap_or_default() {
+        Arrivals::Poisson { seed } => Arrivals::Poisson { seed: seed.or(Some(fresh_seed)) },
+        arrivals => arrivals,
+    };
+    match (rate, args.speed) {
+        (Some(rate), _) => Ok(TimingRule::Rate { rate, arrivals }),
+        _ if arrivals != Arrivals::Constant => {
+            Err(Failure::usage("use --arrivals", "an arrival process needs a rate of frames or bits")
+                .try_this("--pps 10k, or another rate"))
+        }
+        (None, Some(Speed::Factor { times, per })) => Ok(TimingRule::Original { times, per }),
+        (None, Some(Speed::Top)) => Ok(TimingRule::Top),
+        (None, None) if args.delay.is_some() => Ok(TimingRule::Top),
+        (None, None) => Ok(TimingRule::Original { times: 1, per: 1 }),
     }
 }
 
@@ -206,6 +221,11 @@ fn settings(args: &Args, facts: &TargetFacts, roles: Option<&HostRoles>) -> Resu
 }
 
 impl Player {
+    /// How the due times of frames come about.
+    pub fn timing_rule(&self) -> TimingRule {
+        self.timing.rule()
+    }
+
     /// Opens the files.
     ///
     /// # Errors
@@ -215,7 +235,7 @@ impl Player {
         let filter = args.filter.as_ref().map(compile).transpose();
         let filter = filter.map_err(|why| Failure::capture("filter the packets", why))?;
         let (gap_ns_max, loop_gap_ns) = (args.max_gap.map(|gap| gap.0), args.loop_gap.map_or(0, |gap| gap.0));
-        let rule = timing_rule(args)?;
+        let rule = timing_rule(args, facts.line_bps, fresh_seed())?;
         let is_alike = args.loops != 1 && args.each_loop.is_empty();
         let timing = Timing::new(rule, gap_ns_max, loop_gap_ns);
         let roles = first_pass(args, facts, stop)?;

@@ -24,6 +24,8 @@ pub struct TargetFacts {
     pub mac: MacAddr,
     /// Longest frame of the engine.
     pub frame_len_max: u32,
+    /// Bits per second of its line, if that is known.
+    pub line_bps: Option<u64>,
 }
 
 /// What the device sends.
@@ -58,7 +60,13 @@ pub fn link_type_of(kind: TargetKind) -> u16 {
 /// Refused for a link layer without a form.
 pub fn facts_of(device: &TxDevice, frame_len_max: u32) -> Result<TargetFacts, Failure> {
     let kind = kind_of(&device.link)?;
-    Ok(TargetFacts { kind, mtu: device.link.mtu, mac: device.facts.mac, frame_len_max })
+    Ok(TargetFacts {
+        kind,
+        mtu: device.link.mtu,
+        mac: device.facts.mac,
+        frame_len_max,
+        line_bps: device.line_bps(),
+    })
 }
 
 /// Facts for a dry run: those of the device if it exists, else those of an Ethernet without a
@@ -67,8 +75,13 @@ pub fn facts_of(device: &TxDevice, frame_len_max: u32) -> Result<TargetFacts, Fa
 /// # Errors
 /// Refused for a namespace that does not exist.
 pub fn for_show(args: &Args) -> Result<(TargetFacts, Vec<String>), Failure> {
-    let made_up =
-        TargetFacts { kind: TargetKind::Ethernet, mtu: 0, mac: MAC_MADE_UP, frame_len_max: FRAME_LEN_MAX };
+    let made_up = TargetFacts {
+        kind: TargetKind::Ethernet,
+        mtu: 0,
+        mac: MAC_MADE_UP,
+        frame_len_max: FRAME_LEN_MAX,
+        line_bps: None,
+    };
     match TxDevice::find(args.netns.as_deref(), &args.device) {
         Ok(device) => Ok((facts_of(&device, FRAME_LEN_MAX)?, Vec::new())),
         Err(HostError::NoLink { .. }) => {

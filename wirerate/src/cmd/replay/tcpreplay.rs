@@ -4,7 +4,7 @@ use super::args::{Args, Speed};
 use super::fields::LoopStep;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use crate::units::{BitRate, Count, Nanos, Pps};
+use crate::units::{BitRate, Count, FrameRate, Nanos, WireRate};
 use clap::Parser;
 use replay::NumberSet;
 use std::ffi::OsString;
@@ -41,7 +41,7 @@ pub struct TcpreplayArgs {
     pub multiplier: Option<Speed>,
     /// Packets per second
     #[arg(short = 'p', long, value_name = "N", group = "tcpreplay_pace")]
-    pub pps: Option<Pps>,
+    pub pps: Option<FrameRate>,
     /// Megabits per second on the wire; 0 for as fast as possible
     #[arg(short = 'M', long, value_name = "N", group = "tcpreplay_pace", value_parser = megabits)]
     pub mbps: Option<BitRate>,
@@ -123,7 +123,7 @@ impl TcpreplayArgs {
         let steps = ["src+=1", "dst+=1"].map(|step| step.parse::<LoopStep>().expect("it is a step"));
         Ok(Args {
             speed: if is_top { Some(Speed::Top) } else { self.multiplier },
-            rate: self.mbps.filter(|rate| rate.0 > 0),
+            rate: self.mbps.filter(|rate| rate.0 > 0).map(WireRate::Bits),
             pps: self.pps,
             loops: self.loops,
             loop_gap: loop_gap.map(Nanos),
@@ -171,9 +171,9 @@ mod tests {
         let args = translated("tcpreplay --intf1=eth1 --multiplier=2.5 --duration=60 --maxsleep=100 a.pcap");
         assert_eq!(args.speed, Some(Speed::Factor { times: 25, per: 10 }));
         assert_eq!((args.duration, args.max_gap), (Some(Nanos(60 * S_NS)), Some(Nanos(100 * MS_NS))));
-        assert_eq!(translated("tcpreplay -i e -M 9.5 a").rate, Some(BitRate(9_500_000)));
+        assert_eq!(translated("tcpreplay -i e -M 9.5 a").rate, Some(WireRate::Bits(BitRate(9_500_000))));
         assert_eq!(translated("tcpreplay -i e -M 0 a").speed, Some(Speed::Top));
-        assert_eq!(translated("tcpreplay -i e -p 1000 a").pps, Some(Pps(1000)));
+        assert_eq!(translated("tcpreplay -i e -p 1000 a").pps, Some(FrameRate(1_000_000_000)));
         let unique = translated("tcpreplay -i e --unique-ip -l 2 a");
         assert_eq!((unique.each_loop.len(), unique.loops), (2, 2));
     }

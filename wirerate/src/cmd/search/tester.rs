@@ -4,7 +4,7 @@ use super::args::PathArgs;
 use super::traffic::Traffic;
 use crate::cmd::receive;
 use crate::cmd::send::device::TxDevice;
-use crate::cmd::send::{self, config, rate::Rate};
+use crate::cmd::send::{self, config, rate::RequestedRate};
 use crate::outcome::Failure;
 use crate::stop::Stop;
 use crate::units::{Count, CpuSequence, Nanos, Pps};
@@ -86,7 +86,7 @@ impl TestedPath {
                 reflects: false,
             },
             wire_len: is_one_size.then(|| wire_len(settings.min_pkt_size.max(60)).into()),
-            speed_bps: device.stack.speed_bps(&device.link).ok().flatten(),
+            speed_bps: device.line_bps(),
         })
     }
 
@@ -109,7 +109,7 @@ impl TestedPath {
         send.ramp = request.then.map(|then| two_loads(request, then));
         send.pps = Some(Pps(share(request.load_pps).max(1)).into());
         send.duration = Some(Nanos(sending_ns + (sending_ns / 1000).max(LATE_NS_MIN)));
-        let (report, error) = send::run::transmit(&send, signed(&send)?, Rate::of(&send)?, stop)?;
+        let (report, error) = send::run::transmit(&send, signed(&send)?, RequestedRate::of(&send)?, stop)?;
         match error {
             Some(error) => {
                 Err(Failure::engine(format!("send on {}", send.device), error, send.netns.as_deref()))

@@ -2,13 +2,13 @@
 
 use super::workers::StartedRuns;
 use crate::units::{
-    Addresses, BitRate, Count, CpuSequence, FrameRate, Interval, Labels, List, Mix, Nanos, Queues, VlanId,
-    VlanPriority, VlanType,
+    Addresses, Count, CpuSequence, FrameRate, Interval, Labels, List, Mix, Nanos, Queues, VlanId,
+    VlanPriority, VlanType, WireRate,
 };
 use clap::ValueEnum;
 use engine::{CatchUp, Ramp};
 use host::StartTime;
-use packet::MacAddr;
+use packet::{Arrivals, MacAddr};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -366,9 +366,10 @@ pub struct Args {
     /// @SECONDS since 1970 (docs/start-at.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time, conflicts_with = "dry_run", help_heading = "Run")]
     pub start_at: Option<StartTime>,
-    /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12)
+    /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12); or
+    /// a share of the speed of the device, such as 40%
     #[arg(long, short = 'b', aliases = ["bitrate", "bandwidth"], value_name = "RATE", group = "pace", help_heading = "Run")]
-    pub rate: Option<BitRate>,
+    pub rate: Option<WireRate>,
     /// Frames per second, such as 14.88M or 0.5
     #[arg(long, value_name = "PPS", group = "pace", help_heading = "Run")]
     pub pps: Option<FrameRate>,
@@ -379,6 +380,11 @@ pub struct Args {
     /// ends with the ramp, unless --count or --duration is given
     #[arg(long, value_name = "PPS..PPS/TIME", group = "pace", help_heading = "Run", value_parser = crate::units::ramp)]
     pub ramp: Option<Ramp>,
+    /// Arrival process: constant, poisson[:SEED] (gaps with an exponential distribution around the
+    /// rate), or burst:N[,GAP] (N frames at once with the mean of the rate; with GAP, N frames at
+    /// the rate and GAP to the next burst)
+    #[arg(long, value_name = "PROCESS", help_heading = "Run", value_parser = crate::units::arrivals)]
+    pub arrivals: Option<Arrivals>,
     /// Limit for catching up after more than 10 ms of delay: N times the rate, or `max` for no
     /// limit; with 1 a late run does not catch up [default: 2]
     #[arg(long, value_name = "N", requires = "pace", help_heading = "Run", value_parser = catch_up)]
@@ -453,6 +459,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// True if it has a rate of its own.
+    pub fn has_rate(&self) -> bool {
+        self.ramp.is_some() || self.rate.is_some() || self.pps.is_some() || self.delay.is_some()
+    }
+
     /// The lengths of the frames without FCS, unless they are a mix.
     pub fn sizes(&self) -> Option<Interval<u32>> {
         self.size.or(self.frame_size)

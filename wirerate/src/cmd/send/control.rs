@@ -3,6 +3,7 @@
 use crate::run_control::{NewRate, RunControl};
 use crate::units::{human_bps, human_duration, human_pps};
 use engine::{Limits, Pace, RunHandle};
+use packet::Rate;
 use serde::Serialize;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -83,10 +84,7 @@ impl SendControl {
             elapsed_ns: host::monotonic_ns().saturating_sub(started_ns),
             paused: state.is_paused,
             asked_pps: sum(&state.paces, Pace::frames_per_second),
-            asked_wire_bps: sum(&state.paces, |pace| match pace {
-                Pace::WireRate { rate_bps } => Some(rate_bps as f64),
-                _ => None,
-            }),
+            asked_wire_bps: sum(&state.paces, Pace::wire_bps),
         };
         state.changes.push(change);
         change
@@ -127,26 +125,29 @@ impl RunControl for SendControl {
 /// without a rate get equal shares.
 fn new_paces(paces: &[Pace], rate: NewRate) -> Result<Vec<Pace>, String> {
     let scaled = |times: f64| paces.iter().map(|pace| pace.scaled(times)).collect::<Option<Vec<Pace>>>();
-    let part = |whole: u64, index: usize| {
-        let (count, index) = (paces.len() as u64, index as u64);
-        (whole / count + u64::from(index < whole % count)).max(1)
-    };
     match rate {
         NewRate::Times(times) => {
             scaled(times).ok_or_else(|| "there is no constant rate to change: set a rate first".to_owned())
         }
-        NewRate::FramesPerSecond(pps) => {
-            let present = sum(paces, Pace::frames_per_second).filter(|present| *present > 0.0);
-            let equal = |index| Pace::FrameRate { rate_pps: part(pps, index) };
-            let in_proportion =
-                present.filter(|_| paces.len() > 1).and_then(|present| scaled(pps as f64 / present));
-            Ok(in_proportion.unwrap_or_else(|| (0..paces.len()).map(equal).collect()))
-        }
-        NewRate::WireBits(bps) => {
-            let equal = |index| Pace::WireRate { rate_bps: part(bps, index) };
-            Ok((0..paces.len()).map(equal).collect())
+        NewRate::Of(rate) => {
+            let per_second =
+                |pace: Pace| rate.pps().map_or_else(|| pace.wire_bps(), |_| pace.frames_per_second());
+            let present = sum(paces, per_second).filter(|present| *present > 0.0);
+            let new = rate.pps().or(rate.wire_bps()).unwrap_or(0.0);
+            let in_proportion = present.filter(|_| paces.len() > 1).and_then(|present| scaled(new / present));
+            Ok(in_proportion.unwrap_or_else(|| equal_parts(paces, rate)))
         }
     }
+}
+
+/// Equal parts of `rate`, each at least 1, with the arrivals of `paces`.
+fn equal_parts(paces: &[Pace], rate: Rate) -> Vec<Pace> {
+    let count = paces.len() as u64;
+    let part = |(index, pace): (u64, &Pace)| {
+        let amount = rate.divisible().map_or(1, |whole| whole / count + u64::from(index < whole % count));
+        rate.with_part(amount.max(1), count).map_or(Pace::Never, |part| pace.with_rate(part))
+    };
+    (0..).zip(paces).map(part).collect()
 }
 
 #[cfg(test)]
@@ -154,17 +155,21 @@ mod tests {
     use super::*;
 
     fn pps(rates: &[u64]) -> Vec<Pace> {
-        rates.iter().map(|rate_pps| Pace::FrameRate { rate_pps: *rate_pps }).collect()
+        rates.iter().map(|rate| Pace::from_pps(*rate)).collect()
     }
 
     #[test]
     fn threads_keep_their_shares_of_a_rate() {
+        let of = |rate: Option<Rate>| NewRate::Of(rate.unwrap());
         assert_eq!(new_paces(&pps(&[1000, 2000]), NewRate::Times(1.1)), Ok(pps(&[1100, 2200])));
-        assert_eq!(new_paces(&pps(&[1000, 2000]), NewRate::FramesPerSecond(1500)), Ok(pps(&[500, 1000])));
-        assert_eq!(new_paces(&pps(&[999]), NewRate::FramesPerSecond(1_234_567)), Ok(pps(&[1_234_567])));
-        assert_eq!(new_paces(&[Pace::Unpaced; 3], NewRate::FramesPerSecond(100)), Ok(pps(&[34, 33, 33])));
-        let wire = |rate_bps| Pace::WireRate { rate_bps };
-        assert_eq!(new_paces(&[Pace::Unpaced; 2], NewRate::WireBits(101)), Ok(vec![wire(51), wire(50)]));
+        assert_eq!(new_paces(&pps(&[1000, 2000]), of(Rate::from_pps(1500))), Ok(pps(&[500, 1000])));
+        assert_eq!(new_paces(&pps(&[999]), of(Rate::from_pps(1_234_567))), Ok(pps(&[1_234_567])));
+        assert_eq!(new_paces(&[Pace::Unpaced; 3], of(Rate::from_pps(100))), Ok(pps(&[34, 33, 33])));
+        let wire = Pace::from_wire_bps;
+        assert_eq!(
+            new_paces(&[Pace::Unpaced; 2], of(Rate::from_wire_bps(101))),
+            Ok(vec![wire(51), wire(50)])
+        );
     }
 
     #[test]
@@ -176,7 +181,7 @@ mod tests {
     #[test]
     fn changes_are_listed_and_the_runs_get_their_limits() {
         let handle = Arc::new(RunHandle::default());
-        let limits = Limits { count: 7, pace: Pace::FrameRate { rate_pps: 1000 }, ..Limits::default() };
+        let limits = Limits { count: 7, pace: Pace::from_pps(1000), ..Limits::default() };
         let control = SendControl::new(vec![(handle, limits)]);
         assert!(control.set_pause(true).starts_with("paused from "));
         assert_eq!(control.set_pause(true), "it is paused already");

@@ -77,6 +77,11 @@ impl TxDevice {
         }
     }
 
+    /// Bits per second of the line, if the driver reports it.
+    pub fn line_bps(&self) -> Option<u64> {
+        self.stack.speed_bps(&self.link).ok().flatten()
+    }
+
     /// Longest frame, without FCS, with `tags_len` bytes of tags.
     pub fn frame_len_max(&self, tags_len: u32) -> u32 {
         self.link.mtu.saturating_add(ETHERNET_LEN + tags_len)

@@ -7,7 +7,7 @@ use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
 use crate::units::human_count;
 use anyhow::anyhow;
-use engine::{Clock, Engine, MemEngine};
+use engine::{Clock, Engine, MemEngine, Pace, Pacer};
 use packet::ipsec::Associations;
 use packet::{Config, Cursor, DeviceFacts, Plan};
 use std::cell::Cell;
@@ -24,8 +24,8 @@ pub struct Preview<'a> {
     pub device: &'a str,
     /// Frames to show.
     pub frame_count: u64,
-    /// Mean time between two frames, in picoseconds.
-    pub interval_ps: u64,
+    /// When frames are due.
+    pub pace: Pace,
     /// Time of day of the first frame, in nanoseconds since 1970.
     pub start_ns: u64,
     /// The security associations for IPsec.
@@ -56,15 +56,16 @@ pub fn show(plan: Plan, cursor: Cursor, count: u64, preview: &Preview<'_>) -> Re
     let last = if count == 0 { preview.frame_count } else { preview.frame_count.min(count) };
     let clock = Schedule::default();
     let mut engine = MemEngine::with_clock(plan, cursor, Vec::new(), &clock);
+    let mut pacer = Pacer::new(preview.pace, 0);
     for number in 1..=last {
-        let time_ns = u128::from(number - 1) * u128::from(preview.interval_ps) / 1000;
-        let time_ns = u64::try_from(time_ns).unwrap_or(u64::MAX);
+        let time_ns = pacer.next_ns();
         let wall_ns = preview.start_ns.saturating_add(time_ns);
         clock.set(wall_ns);
         engine
             .send_burst(NonZeroU32::MIN)
             .map_err(|why| Failure::engine(format!("make frame {number}"), why, None))?;
         let Some(frame) = engine.sink_mut().pop() else { return Err(unprotected(number)) };
+        pacer.sent(1, frame.len() as u64);
         out::text(&text_of(number, time_ns, &frame, preview.json))?;
         if let Some(file) = &mut file {
             file.add(wall_ns, frame)?;

@@ -74,11 +74,7 @@ pub fn send(device: &TxDevice, cpu: u32, frame: Vec<u8>, count: u32) -> Result<(
         cursor,
         mode: XmitMode::StartXmit,
         options: TxOptions::default(),
-        limits: Limits {
-            count: count.into(),
-            pace: Pace::FrameRate { rate_pps: RATE_PPS },
-            ..Limits::default()
-        },
+        limits: Limits { count: count.into(), pace: Pace::from_pps(RATE_PPS), ..Limits::default() },
         engine: Some(EngineKind::AfPacket),
         batch: None,
         next_ns: None,

@@ -29,11 +29,11 @@ pub mod workers;
 pub use args::Args;
 
 use crate::outcome::{Failure, Outcome};
+use crate::seed::fresh_seed;
 use crate::stop::Stop;
 use crate::units::time_of_day_ns;
 use packet::ipsec::Associations;
 use packet::{Config, Cursor, DeviceFacts, MacAddr, Plan, PlanError};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 /// Sends, or shows what would be sent.
@@ -54,7 +54,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         return own_frames::run(args, stop);
     }
     let config = config::config(args)?;
-    let pace = rate::Rate::of(args)?;
+    let pace = rate::RequestedRate::of(args)?;
     match args.dry_run {
         Some(frame_count) => show(args, config, pace, frame_count),
         None => run::run(args, config, pace, stop),
@@ -62,17 +62,23 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 }
 
 /// The dry run: no device needed, nothing sent.
-fn show(args: &Args, mut config: Config, pace: rate::Rate, frame_count: u64) -> Result<Outcome, Failure> {
+fn show(
+    args: &Args,
+    mut config: Config,
+    pace: rate::RequestedRate,
+    frame_count: u64,
+) -> Result<Outcome, Failure> {
     let to = config::destinations(args);
     let shown = shown::for_show(args.netns.as_deref(), &args.device, &mut config, &to)?;
     shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
+    let seed = config.seed.unwrap_or_else(fresh_seed);
     let preview = dry_run::Preview {
         device: &args.device,
         frame_count,
         associations: &shown.associations,
-        interval_ps: pace.interval_ps(&config),
+        pace: split::pace_of_one_thread(pace, &config, seed),
         start_ns: time_of_day_ns(),
-        fresh_seed: fresh_seed(),
+        fresh_seed: seed,
         json: args.json,
         write: args.write.as_deref(),
     };
@@ -119,22 +125,4 @@ pub fn plan(
         }
         _ => Failure::usage("make frames with these settings", why),
     })
-}
-
-/// A seed for a run without `--seed`, of 53 bits: programs that read JSON numbers as doubles, such
-/// as jq 1.6, keep it exactly.
-pub fn fresh_seed() -> u64 {
-    // Random keys of the standard library's hash maps: a new one for each `RandomState`.
-    RandomState::new().hash_one(0u8) >> 11
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_drawn_seed_survives_a_program_that_reads_doubles() {
-        for _ in 0..100 {
-            let seed = super::fresh_seed();
-            assert_eq!(seed as f64 as u64, seed);
-        }
-    }
 }

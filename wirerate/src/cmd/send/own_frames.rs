@@ -9,12 +9,14 @@ use super::next_hop::{self, NextHopMac};
 use super::packet_options;
 use super::packet_sizes::PacketSizes;
 use super::packets::{MarkWanted, Marking, Packets, Unmarked};
-use super::rate::Rate;
+use super::rate::RequestedRate;
 use super::report::Report;
 use super::run::{self, Job};
+use super::split::pace_of_one_thread;
 use super::watch::View;
-use super::{config, fresh_seed, shown};
+use super::{config, shown};
 use crate::outcome::{Failure, Outcome};
+use crate::seed::fresh_seed;
 use crate::stop::Stop;
 use crate::units::time_of_day_ns;
 use crate::waiting_read;
@@ -178,7 +180,7 @@ pub struct OwnFrames {
     packets: Packets,
     config: Config,
     cpus: Vec<u32>,
-    pace: Rate,
+    pace: RequestedRate,
 }
 
 impl OwnFrames {
@@ -189,7 +191,7 @@ impl OwnFrames {
     pub fn prepare(args: &Args) -> Result<Self, Failure> {
         config::check_duration(args)?;
         check(args)?;
-        let pace = Rate::of(args)?;
+        let pace = RequestedRate::of(args)?;
         let seed = args.seed.unwrap_or_else(fresh_seed);
         let xmit_mode = config::xmit_mode(args);
         let device = run::find(args, xmit_mode)?;
@@ -245,7 +247,7 @@ impl OwnFrames {
 fn show(args: &Args, frame_count: u64) -> Result<Outcome, Failure> {
     config::check_duration(args)?;
     check(args)?;
-    let pace = Rate::of(args)?;
+    let pace = RequestedRate::of(args)?;
     let seed = args.seed.unwrap_or_else(fresh_seed);
     let is_described = args.frame.is_none() && args.frames.is_none();
     if is_described {
@@ -278,7 +280,7 @@ fn show(args: &Args, frame_count: u64) -> Result<Outcome, Failure> {
         device: &args.device,
         frame_count,
         associations: &shown.associations,
-        interval_ps: pace.interval_ps(&config),
+        pace: pace_of_one_thread(pace, &config, seed),
         start_ns: time_of_day_ns(),
         fresh_seed: seed,
         json: args.json,

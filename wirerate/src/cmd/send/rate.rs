@@ -1,29 +1,34 @@
-//! The requested speed: a packet rate, a bit rate on the wire or an interval, and the mean time
-//! between frames that it gives.
+//! The requested rate of a run: what its options say, and the rate to compare the reached one with.
 
 use super::args::Args;
+use super::device::TxDevice;
 use crate::outcome::Failure;
-use crate::units::{BitRate, FrameRate, Nanos, Pps, human_bps, human_duration, human_pps};
+use crate::rate_options::{frame_rate, rate_on_line, unknown_speed};
+use crate::units::{Nanos, WireRate, human_bps, human_duration, human_pps};
 use engine::Ramp;
-use packet::{Config, wire_len};
+use packet::{Arrivals, Config, Rate, wire_len};
 use std::fmt;
+use std::num::NonZeroU32;
 
-/// Picoseconds in a second. Whole nanoseconds would be 0.3 % off at 14.88 Mpps.
-const SECOND_PS: u128 = 1_000_000_000_000;
-
-/// The requested speed.
+/// The requested rate of all threads together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
+pub enum RequestedRate {
     /// As fast as possible.
     LineRate,
-    /// Bits per second on the wire.
-    BitRate(BitRate),
-    /// Frames per second.
-    PacketRate(Pps),
-    /// A rate that is no whole number of frames per second.
-    Fine(FrameRate),
-    /// Time from frame to frame.
-    Interval(Nanos),
+    /// A rate, and how frames are distributed in time around it.
+    Constant {
+        /// The rate.
+        rate: Rate,
+        /// The arrival process.
+        arrivals: Arrivals,
+    },
+    /// Groups of frames that are sent at once.
+    Groups {
+        /// Frames of a group.
+        frames: NonZeroU32,
+        /// Nanoseconds from the start of a group to the start of the next.
+        interval_ns: u64,
+    },
     /// Frames per second that change over time.
     Ramp(Ramp),
 }
@@ -37,6 +42,8 @@ pub struct Asked {
     pub wire_bps: Option<f64>,
     /// The change of the rate, whose mean is `pps`.
     pub ramp: Option<Ramp>,
+    /// Frames that are due at one instant.
+    pub group: u32,
 }
 
 /// A rate is missed if more than this share of the frames is missing,
@@ -45,11 +52,11 @@ const MISSED_SHARE: f64 = 0.01;
 const MISSED_S: f64 = 0.010;
 
 impl Asked {
-    /// The share of the rate that `sent` frames in `duration_ns` reached. The first frame is sent
-    /// at once, so one frame more than the time allows is no faster.
+    /// The share of the rate that `sent` frames in `duration_ns` reached. The first frame or burst
+    /// is sent at once, so one more than the time allows is no faster.
     pub fn reached(&self, sent: u64, duration_ns: u64) -> f64 {
         let (due, sent) = (self.due(duration_ns), sent as f64);
-        match due + (sent - due).clamp(0.0, 1.0) {
+        match due + (sent - due).clamp(0.0, self.group.into()) {
             due if due > 0.0 => sent / due,
             _ => 1.0,
         }
@@ -70,78 +77,137 @@ impl Asked {
     }
 }
 
-impl Rate {
-    /// The one of `args`.
+impl RequestedRate {
+    /// The rate of `args`.
     ///
     /// # Errors
-    /// Bad usage for a rate of zero.
+    /// Bad usage for a rate of zero, and for arrivals without a rate; refused for a share of a line
+    /// whose speed is not known.
     pub fn of(args: &Args) -> Result<Self, Failure> {
-        let zero = |option: &str| {
-            Failure::usage(format!("send at {option} 0"), "no frame would be sent")
-                .try_this(format!("leave {option} out to send as fast as possible"))
+        let given = match (args.ramp, args.rate, args.pps, args.delay) {
+            (Some(ramp), ..) => return Self::ramp(ramp, args.arrivals),
+            (_, Some(rate), ..) => Some(wire_rate(rate, args)?),
+            (_, _, Some(rate), _) => Some(frame_rate(rate)?),
+            (.., delay) => delay.and_then(|Nanos(delay_ns)| Rate::from_interval_ns(delay_ns)),
         };
-        if let Some(ramp) = args.ramp {
-            return Ok(Self::Ramp(ramp));
+        Self::with_arrivals(given, args.arrivals.unwrap_or_default())
+    }
+
+    /// Frames at `rate`, or as fast as possible, that arrive as `arrivals`.
+    ///
+    /// # Errors
+    /// Bad usage for arrivals that need a rate.
+    pub fn with_arrivals(rate: Option<Rate>, arrivals: Arrivals) -> Result<Self, Failure> {
+        match (rate, arrivals) {
+            (Some(rate), arrivals) => Ok(Self::Constant { rate, arrivals }),
+            (None, Arrivals::Constant) => Ok(Self::LineRate),
+            (None, Arrivals::Bursts { frames, gap_ns: Some(gap_ns) }) => {
+                Ok(Self::Groups { frames, interval_ns: gap_ns.max(1) })
+            }
+            (None, Arrivals::Bursts { frames, gap_ns: None }) => Err(Failure::usage(
+                format!("send in bursts of {frames} frames"),
+                "the time between two bursts is not known without a rate",
+            )
+            .try_this("--pps 10k, or another rate")
+            .try_this(format!("--arrivals burst:{frames},1ms"))),
+            (None, Arrivals::Poisson { .. }) => Err(Failure::usage(
+                "send with the gaps of a Poisson process",
+                "their mean is not known without a rate",
+            )
+            .try_this("--pps 10k, or another rate")),
         }
-        match (args.rate, args.pps, args.delay) {
-            (Some(BitRate(0)), ..) => Err(zero("--rate")),
-            (_, Some(FrameRate(0)), _) => Err(zero("--pps")),
-            (Some(rate), ..) => Ok(Self::BitRate(rate)),
-            (_, Some(rate), _) => Ok(match rate.whole_pps() {
-                Some(pps) => Self::PacketRate(pps),
-                None => Self::Fine(rate),
-            }),
-            (.., Some(Nanos(0))) | (None, None, None) => Ok(Self::LineRate),
-            (.., Some(delay)) => Ok(Self::Interval(delay)),
+    }
+
+    fn ramp(ramp: Ramp, arrivals: Option<Arrivals>) -> Result<Self, Failure> {
+        match arrivals.unwrap_or_default() {
+            Arrivals::Constant => Ok(Self::Ramp(ramp)),
+            _ => Err(Failure::usage("use --ramp with --arrivals", "the gaps of a ramp follow its rate")
+                .try_this("leave --arrivals out")),
         }
     }
 
     /// The rate to compare the reached one with; `None` for as fast as possible.
     pub fn asked(&self, config: &Config) -> Option<Asked> {
-        let pps = |pps: f64| Some(Asked { pps, wire_bps: None, ramp: None });
+        let group = self.group();
+        let pps = |pps: f64| Some(Asked { pps, wire_bps: None, ramp: None, group });
         match *self {
             Self::LineRate => None,
-            Self::Interval(delay) => pps(1e9 / delay.0 as f64),
-            Self::PacketRate(rate) => pps(rate.0 as f64),
-            Self::Fine(rate) => pps(rate.pps()),
-            Self::Ramp(ramp) => Some(Asked { pps: mean_pps(&ramp), wire_bps: None, ramp: Some(ramp) }),
-            Self::BitRate(rate) => {
-                let (bytes, frames) = mean_wire_len(config);
-                let wire_bps = rate.0 as f64;
-                Some(Asked {
-                    pps: wire_bps * frames as f64 / (bytes * 8) as f64,
-                    wire_bps: Some(wire_bps),
-                    ramp: None,
-                })
+            Self::Constant { rate, arrivals: Arrivals::Bursts { frames, gap_ns: Some(gap_ns) } } => {
+                let burst_s = (f64::from(frames.get()) - 1.0) / mean_pps_of(rate, config);
+                pps(f64::from(frames.get()) / (burst_s + gap_ns as f64 / 1e9))
             }
+            Self::Constant { rate, .. } => {
+                Some(Asked { pps: mean_pps_of(rate, config), wire_bps: rate.wire_bps(), ramp: None, group })
+            }
+            Self::Groups { frames, interval_ns } => pps(f64::from(frames.get()) * 1e9 / interval_ns as f64),
+            Self::Ramp(ramp) => Some(Asked { pps: mean_pps(&ramp), wire_bps: None, ramp: Some(ramp), group }),
+        }
+    }
+
+    /// Frames that are due at one instant.
+    fn group(&self) -> u32 {
+        match *self {
+            Self::Constant { arrivals: Arrivals::Bursts { frames, .. }, .. }
+            | Self::Groups { frames, .. } => frames.get(),
+            _ => 1,
         }
     }
 
     /// Mean time from frame to frame in picoseconds, 0 for as fast as possible.
     pub fn interval_ps(&self, config: &Config) -> u64 {
-        let ps = match *self {
-            Self::LineRate => 0,
-            Self::Interval(delay) => u128::from(delay.0) * 1000,
-            Self::PacketRate(pps) => SECOND_PS / u128::from(pps.0),
-            Self::Fine(rate) => SECOND_PS * 1_000_000 / u128::from(rate.0),
-            Self::Ramp(ramp) => (SECOND_PS as f64 / mean_pps(&ramp)) as u128,
-            Self::BitRate(rate) => {
+        match *self {
+            Self::Constant { rate, arrivals: Arrivals::Constant } if rate.pps().is_some() => rate.gap_of(0),
+            _ => self.asked(config).map_or(0, |asked| (1e12 / asked.pps) as u64),
+        }
+    }
+
+    /// The rate with bursts in frames per second, if it has bursts: they need the time of a frame.
+    #[must_use]
+    pub fn for_lengths(self, config: &Config) -> Self {
+        match self {
+            Self::Constant { rate, arrivals: arrivals @ Arrivals::Bursts { .. } } => {
                 let (bytes, frames) = mean_wire_len(config);
-                bytes * 8 * SECOND_PS / (frames * u128::from(rate.0))
+                Self::Constant { rate: rate.in_frames(bytes, frames), arrivals }
             }
-        };
-        u64::try_from(ps).unwrap_or(u64::MAX)
+            rate => rate,
+        }
     }
 }
 
-impl fmt::Display for Rate {
+/// Frames per second of `rate`.
+fn mean_pps_of(rate: Rate, config: &Config) -> f64 {
+    rate.pps().unwrap_or_else(|| {
+        let (bytes, frames) = mean_wire_len(config);
+        rate.wire_bps().unwrap_or(0.0) * frames as f64 / (bytes * 8) as f64
+    })
+}
+
+fn wire_rate(rate: WireRate, args: &Args) -> Result<Rate, Failure> {
+    rate_on_line(rate, || {
+        let act = format!("send {rate} of the line rate on {}", args.device);
+        let device = TxDevice::find(args.netns.as_deref(), &args.device)
+            .map_err(|why| Failure::host(act.clone(), why))?;
+        device.line_bps().ok_or_else(|| unknown_speed(act))
+    })
+}
+
+impl fmt::Display for RequestedRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        match *self {
             Self::LineRate => write!(f, "as fast as possible"),
-            Self::BitRate(rate) => write!(f, "{} on the wire", human_bps(rate.0 as f64)),
-            Self::PacketRate(pps) => write!(f, "{}", human_pps(pps.0 as f64)),
-            Self::Fine(rate) => write!(f, "{}", human_pps(rate.pps())),
-            Self::Interval(delay) => write!(f, "a frame each {delay}"),
+            Self::Constant { rate, arrivals } => {
+                match (rate.interval_ns(), rate.wire_bps(), rate.pps()) {
+                    (Some(interval_ns), ..) => write!(f, "a frame each {}", Nanos(interval_ns))?,
+                    (_, Some(bps), _) => write!(f, "{} on the wire", human_bps(bps))?,
+                    (.., pps) => write!(f, "{}", human_pps(pps.unwrap_or(0.0)))?,
+                }
+                match arrivals {
+                    Arrivals::Constant => Ok(()),
+                    Arrivals::Poisson { .. } => write!(f, ", Poisson arrivals"),
+                    Arrivals::Bursts { frames, .. } => write!(f, ", in bursts of {frames} frames"),
+                }
+            }
+            Self::Groups { frames, interval_ns } => write!(f, "{frames} frames each {}", Nanos(interval_ns)),
             Self::Ramp(ramp) => {
                 let [from, to] = [ramp.from_pps, ramp.to_pps].map(|pps| human_pps(pps.get() as f64));
                 write!(f, "{from} to {to} over {}", human_duration(ramp.over_ns()))
@@ -159,19 +225,19 @@ fn mean_pps(ramp: &Ramp) -> f64 {
 }
 
 /// Mean length on the wire as a fraction: (bytes, frames).
-fn mean_wire_len(config: &Config) -> (u128, u128) {
+fn mean_wire_len(config: &Config) -> (u64, u64) {
     let (min, max) = (config.min_pkt_size, config.max_pkt_size);
     if min < max {
         // pktgen excludes the end of a random range, not of a counted one.
         let last = max - u32::from(config.flags.has(packet::Flags::TXSIZE_RND));
-        let bytes = (min..=last).map(|size| u128::from(wire_len(size))).sum();
-        return (bytes, u128::from(last - min + 1));
+        let bytes = (min..=last).map(|size| u64::from(wire_len(size))).sum();
+        return (bytes, u64::from(last - min + 1));
     }
     if config.imix.is_empty() {
-        return (u128::from(wire_len(min)), 1);
+        return (u64::from(wire_len(min)), 1);
     }
     let weights = |of: fn(u32) -> u32| {
-        config.imix.iter().map(|entry| u128::from(of(entry.size)) * u128::from(entry.weight)).sum()
+        config.imix.iter().map(|entry| u64::from(of(entry.size)) * u64::from(entry.weight)).sum()
     };
     (weights(wire_len), weights(|_| 1))
 }
@@ -185,19 +251,46 @@ mod tests {
         Config { min_pkt_size: min, max_pkt_size: max, ..Config::default() }
     }
 
+    fn constant(rate: Option<Rate>) -> RequestedRate {
+        RequestedRate::with_arrivals(rate, Arrivals::Constant).expect("it needs no rate")
+    }
+
     #[test]
     fn a_gigabit_of_shortest_frames_is_one_each_672_ns() {
-        let gigabit = Rate::BitRate(BitRate(1_000_000_000));
+        let gigabit = constant(Rate::from_wire_bps(1_000_000_000));
         assert_eq!(gigabit.interval_ps(&sizes(60, 60)), 672_000);
-        assert_eq!(Rate::PacketRate(Pps(14_880_952)).interval_ps(&sizes(60, 60)), 67_200);
-        assert_eq!(Rate::Fine(FrameRate(500_000)).interval_ps(&sizes(60, 60)), 2_000_000_000_000);
-        assert_eq!(Rate::Interval(Nanos(10)).interval_ps(&sizes(60, 60)), 10_000);
-        assert_eq!(Rate::LineRate.interval_ps(&sizes(60, 60)), 0);
+        assert_eq!(constant(Rate::from_pps(14_880_952)).interval_ps(&sizes(60, 60)), 67_200);
+        assert_eq!(constant(Rate::from_micropps(500_000)).interval_ps(&sizes(60, 60)), 2_000_000_000_000);
+        assert_eq!(constant(Rate::from_interval_ns(10)).interval_ps(&sizes(60, 60)), 10_000);
+        assert_eq!(constant(None).interval_ps(&sizes(60, 60)), 0);
+    }
+
+    #[test]
+    fn arrivals_without_a_rate_have_no_mean() {
+        let frames = NonZeroU32::new(32).unwrap();
+        let without_rate = |arrivals| RequestedRate::with_arrivals(None, arrivals);
+        assert!(without_rate(Arrivals::Poisson { seed: None }).is_err());
+        assert!(without_rate(Arrivals::Bursts { frames, gap_ns: None }).is_err());
+        let groups = without_rate(Arrivals::Bursts { frames, gap_ns: Some(1_000_000) }).unwrap();
+        assert_eq!(groups.asked(&sizes(60, 60)).unwrap().pps, 32_000.0);
+        assert_eq!(groups.to_string(), "32 frames each 1ms");
+    }
+
+    #[test]
+    fn the_gap_between_bursts_lowers_the_mean_rate() {
+        let frames = NonZeroU32::new(11).unwrap();
+        let bursts = |gap_ns| {
+            let arrivals = Arrivals::Bursts { frames, gap_ns };
+            let rate = RequestedRate::with_arrivals(Rate::from_wire_bps(672_000), arrivals).unwrap();
+            (rate.asked(&sizes(60, 60)).unwrap().pps, rate.for_lengths(&sizes(60, 60)).to_string())
+        };
+        assert_eq!(bursts(None), (1000.0, "1.000 kpps, in bursts of 11 frames".to_owned()));
+        assert_eq!(bursts(Some(100_000_000)).0, 100.0);
     }
 
     #[test]
     fn a_rate_is_missed_by_more_than_a_hundredth_and_ten_milliseconds() {
-        let asked = Asked { pps: 1000.0, wire_bps: None, ramp: None };
+        let asked = Asked { pps: 1000.0, wire_bps: None, ramp: None, group: 1 };
         for (sent, duration_ns, is_missed) in [
             (1000, 1_000_000_000, false),
             (1001, 1_000_000_000, false),
@@ -210,14 +303,15 @@ mod tests {
             assert_eq!(asked.is_missed(sent, duration_ns), is_missed, "{sent} in {duration_ns} ns");
         }
         assert_eq!(asked.reached(250, 1_000_000_000), 0.25);
-        let gigabit = Rate::BitRate(BitRate(672_000)).asked(&sizes(60, 60));
-        assert_eq!(gigabit, Some(Asked { pps: 1000.0, wire_bps: Some(672_000.0), ramp: None }));
-        assert_eq!(Rate::LineRate.asked(&sizes(60, 60)), None);
+        let gigabit = constant(Rate::from_wire_bps(672_000)).asked(&sizes(60, 60));
+        assert_eq!(gigabit, Some(Asked { pps: 1000.0, wire_bps: Some(672_000.0), ramp: None, group: 1 }));
+        assert_eq!(RequestedRate::LineRate.asked(&sizes(60, 60)), None);
     }
 
     #[test]
     fn a_ramp_asks_for_the_frames_until_its_end() {
-        let asked = Rate::Ramp(crate::units::ramp("1k..3k/2s/3").unwrap()).asked(&sizes(60, 60)).unwrap();
+        let asked =
+            RequestedRate::Ramp(crate::units::ramp("1k..3k/2s/3").unwrap()).asked(&sizes(60, 60)).unwrap();
         assert_eq!((asked.pps, asked.due(2_000_000_000)), (2000.0, 4000.0));
         assert!(
             !asked.is_missed(1330, 1_000_000_000 * 2 / 3 * 2) || asked.reached(1330, 1_000_000_000) < 1.0
@@ -226,7 +320,7 @@ mod tests {
 
     #[test]
     fn mixed_lengths_count_with_their_mean() {
-        let gigabit = Rate::BitRate(BitRate(1_000_000_000));
+        let gigabit = constant(Rate::from_wire_bps(1_000_000_000));
         assert_eq!(gigabit.interval_ps(&sizes(60, 62)), 85 * 8 * 1000);
         let mut drawn = sizes(60, 63);
         drawn.flags.set(Flags::TXSIZE_RND, true);

@@ -7,7 +7,7 @@ use super::device::TxDevice;
 use super::end_frames;
 use super::next_hop::{self, NextHopMac};
 use super::packets::Packets;
-use super::rate::Rate;
+use super::rate::RequestedRate;
 use super::report::{self, EndReason, Report, RunInfo};
 use super::split::shares;
 use super::watch::{View, Watch};
@@ -17,6 +17,7 @@ use crate::monitor::sources::{self, DeviceLabels};
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{RowFormat, print_report};
 use crate::run_control;
+use crate::seed::fresh_seed;
 use crate::start_at::{announce, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::units::{Interval, Queues, quantity_of, time_of_day_ns, utc_time};
@@ -39,7 +40,7 @@ pub const STREAMS: u32 = 64;
 ///
 /// # Errors
 /// Refused by the host or the device before the first frame.
-pub fn run(args: &Args, config: Config, pace: Rate, stop: &Stop) -> Result<Outcome, Failure> {
+pub fn run(args: &Args, config: Config, pace: RequestedRate, stop: &Stop) -> Result<Outcome, Failure> {
     let (report, error) = transmit(args, config, pace, stop)?;
     conclude(&args.device, args.netns.as_deref(), &report, error, |report| print(args, report))
 }
@@ -51,7 +52,7 @@ pub fn run(args: &Args, config: Config, pace: Rate, stop: &Stop) -> Result<Outco
 pub fn transmit(
     args: &Args,
     mut config: Config,
-    pace: Rate,
+    pace: RequestedRate,
     stop: &Stop,
 ) -> Result<(Report, Option<EngineError>), Failure> {
     let device = find(args, config.xmit_mode)?;
@@ -283,7 +284,7 @@ pub struct Job<'a> {
     /// The number of the stream in signatures, if there are several.
     pub stream: u32,
     /// How fast.
-    pub pace: Rate,
+    pub pace: RequestedRate,
     /// How fast when it is late.
     pub catch_up: CatchUp,
     /// How long, in nanoseconds; 0 for no end.
@@ -312,7 +313,7 @@ impl<'a> Job<'a> {
             config,
             packets: None,
             stream: 0,
-            pace: Rate::LineRate,
+            pace: RequestedRate::LineRate,
             catch_up: CATCH_UP_DEFAULT,
             duration_ns: 0,
             start_at: None,
@@ -343,7 +344,7 @@ impl<'a> Job<'a> {
     /// # Errors
     /// When the threads cannot be started.
     pub fn run(mut self, stop: &Stop, view: View) -> Result<(Report, Option<EngineError>), Failure> {
-        let seed = self.config.seed.unwrap_or_else(super::fresh_seed);
+        let seed = self.config.seed.unwrap_or_else(fresh_seed);
         let requests = self.requests(seed)?;
         drive(self.device, requests, self.info(seed, time_of_day_ns()), stop, view)
     }
@@ -375,7 +376,8 @@ impl<'a> Job<'a> {
     /// # Errors
     /// Frames that cannot be made.
     pub fn requests(&mut self, seed: u64) -> Result<Vec<(u32, Request)>, Failure> {
-        let shares = shares(self.config.count, self.pace, seed, self.cpus.len() as u32);
+        let pace = self.pace.for_lengths(&self.config);
+        let shares = shares(self.config.count, pace, seed, self.cpus.len() as u32);
         let associations = self.device.associations(&self.config);
         let associations = associations.map_err(|why| Failure::host("read security associations", why))?;
         if let Some(packets) = self.packets.as_ref().filter(|_| !self.allow_long) {

@@ -4,16 +4,15 @@ use super::Args;
 use super::output::FileRate;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::packets::Packets;
-use crate::cmd::send::rate::Rate;
+use crate::cmd::send::rate::RequestedRate;
 use crate::cmd::send::run::{Job, conclude};
 use crate::cmd::send::watch::View;
 use crate::events;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{RowFormat, print_report};
 use crate::stop::Stop;
-use crate::units::{Nanos, Pps};
 use host::CpuList;
-use packet::XmitMode;
+use packet::{Arrivals, Rate, XmitMode};
 
 /// Finds the device.
 ///
@@ -69,17 +68,15 @@ fn cpus(args: &Args) -> Result<Vec<u32>, Failure> {
 }
 
 /// The speed. trafgen's bit rate counts frames without FCS, preamble and gap.
-fn pace(args: &Args, mean_len: usize) -> Rate {
-    match (args.gap, args.rate) {
-        (Some(0), _) | (None, None) => Rate::LineRate,
-        (Some(gap_ns), _) => Rate::Interval(Nanos(gap_ns)),
-        (None, Some(FileRate::Frames(pps))) => Rate::PacketRate(Pps(pps.max(1.0) as u64)),
-        (None, Some(FileRate::Bits(bps))) => {
-            // A low rate in whole frames per second would not be exact.
-            match bps / (8.0 * mean_len.max(1) as f64) {
-                pps if pps < 1000.0 => Rate::Interval(Nanos((1e9 / pps) as u64)),
-                pps => Rate::PacketRate(Pps(pps as u64)),
-            }
-        }
-    }
+fn pace(args: &Args, mean_len: usize) -> RequestedRate {
+    let rate = match (args.gap, args.rate) {
+        (Some(gap_ns), _) => Rate::from_interval_ns(gap_ns),
+        (None, None) => None,
+        (None, Some(FileRate::Frames(pps))) => Some(Rate::nearest_pps(pps)),
+        (None, Some(FileRate::Bits(bps))) => Some(Rate::nearest_pps(bps / (8.0 * mean_len.max(1) as f64))),
+    };
+    rate.map_or(RequestedRate::LineRate, |rate| RequestedRate::Constant {
+        rate,
+        arrivals: Arrivals::Constant,
+    })
 }

@@ -6,12 +6,13 @@ use crate::outcome::Failure;
 use crate::units::{Nanos, time_with_unit};
 use crate::waiting_read;
 use clap::{CommandFactory, Parser};
+use packet::Arrivals;
 use serde_json::{Map, Value};
 use std::num::NonZeroU32;
 use std::path::Path;
 
 /// Options of a run that each stream has for itself.
-const OF_RUN: &[&str] = &["count", "duration", "rate", "pps", "delay"];
+const OF_RUN: &[&str] = &["count", "duration", "rate", "pps", "delay", "arrivals"];
 /// Members that are not options of `send`.
 const OF_STREAM: &[&str] = &["name", "frame", "start", "weight", "burst", "gap"];
 /// A file for error messages.
@@ -30,17 +31,6 @@ pub struct StreamEntry {
     pub start_ns: u64,
     /// Its part of the rate of the run.
     pub weight: Option<NonZeroU32>,
-    /// Frames sent together.
-    pub burst: Option<Bursts>,
-}
-
-/// Bursts of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bursts {
-    /// Frames per burst.
-    pub frames: NonZeroU32,
-    /// Time from the last frame of a burst to the first of the next.
-    pub gap_ns: u64,
 }
 
 /// The options of one stream, for the parser.
@@ -98,18 +88,21 @@ fn entry(object: &Map<String, Value>, index: usize, run: &Args) -> Result<Stream
         let bad = |text: String| said(format!("{key} {text}: expected a whole number from 1 on"));
         text.map(|text| text.parse().map_err(|_| bad(text))).transpose()
     };
-    let burst = match (whole("burst")?, time("gap")?) {
-        (Some(frames), Some(gap_ns)) => Some(Bursts { frames, gap_ns }),
-        (None, None) => None,
+    let mut args = args(object, run).map_err(said)?;
+    match (whole("burst")?, time("gap")?) {
+        (Some(_), Some(_)) if args.arrivals.is_some() => {
+            return Err(said("burst and gap are its arrivals: leave out one of them".to_owned()));
+        }
+        (Some(frames), gap_ns @ Some(_)) => args.arrivals = Some(Arrivals::Bursts { frames, gap_ns }),
+        (None, None) => {}
         (Some(_), None) => return Err(said("burst needs a gap, such as \"gap\": \"1ms\"".to_owned())),
         (None, Some(_)) => return Err(said("gap needs a burst, such as \"burst\": 8".to_owned())),
-    };
+    }
     Ok(StreamEntry {
-        args: args(object, run).map_err(said)?,
+        args,
         frame: member(object, "frame").map_err(said)?,
         start_ns: time("start")?.unwrap_or(0),
         weight: whole("weight")?,
-        burst,
         name,
     })
 }
@@ -187,7 +180,8 @@ mod tests {
         assert_eq!((web.name.as_str(), web.start_ns, web.weight), ("web", 2_000_000, None));
         assert_eq!((web.args.count, web.args.pps), (Some(Count(5)), Some(Pps(10_000).into())));
         assert!(web.args.udp_checksum && web.args.random.len() == 2);
-        assert_eq!(web.burst, Some(Bursts { frames: NonZeroU32::new(4).unwrap(), gap_ns: 1_000_000 }));
+        let frames = NonZeroU32::new(4).unwrap();
+        assert_eq!(web.args.arrivals, Some(Arrivals::Bursts { frames, gap_ns: Some(1_000_000) }));
         assert_eq!((other.name.as_str(), other.frame.as_deref()), ("2", Some("{ eth() }")));
         assert_eq!((other.weight, other.args.duration), (NonZeroU32::new(3), Some(Nanos(3_000_000_000))));
     }

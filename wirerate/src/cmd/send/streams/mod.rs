@@ -7,25 +7,25 @@
 mod file;
 mod order;
 
-pub use file::{Bursts, StreamEntry, read};
+pub use file::{StreamEntry, read};
 pub use order::show;
 
 use super::args::{Args, SignatureName};
 use super::device::TxDevice;
 use super::packet_sizes::PacketSizes;
 use super::packets::Packets;
-use super::rate::{Asked, Rate};
+use super::rate::RequestedRate;
 use super::report::{Report, RunInfo, StreamInfo};
 use super::run::{Job, STREAMS, argv, conclude, cpus, drive, find, print};
 use super::watch::View;
 use super::{config, next_hop, own_frames, packet_options};
 use crate::outcome::{Failure, Outcome};
+use crate::seed::fresh_seed;
 use crate::stop::Stop;
-use crate::units::{BitRate, FrameRate, Pps, time_of_day_ns, utc_time};
+use crate::units::{time_of_day_ns, utc_time};
 use anyhow::anyhow;
-use engine::{EngineError, EngineKind, Pace, Request};
+use engine::{EngineError, EngineKind, Request};
 use packet::{Config, DeviceFacts, MacAddr, Range, Rng, SignatureLevel, Walk};
-use std::num::NonZeroU64;
 use std::path::Path;
 
 /// One stream, ready to be sent or shown.
@@ -34,7 +34,7 @@ pub struct Stream {
     /// Its options.
     pub entry: StreamEntry,
     /// How fast, with its part of the rate of the run.
-    pub pace: Rate,
+    pub pace: RequestedRate,
     /// Its frames, or the lengths of `packets`.
     pub config: Config,
     /// Its frames, if they are not those of `config`.
@@ -79,8 +79,8 @@ pub fn prepare_numbered(
     measured: Option<u16>,
 ) -> Result<Vec<Stream>, Failure> {
     let (numbers, entries): (Vec<u32>, Vec<StreamEntry>) = numbered.into_iter().unzip();
-    let paces = paces(&entries, Rate::of(run)?)?;
-    let prepare = |(index, (mut entry, pace)): (u32, (StreamEntry, Rate))| {
+    let paces = paces(&entries, RequestedRate::of(run)?)?;
+    let prepare = |(index, (mut entry, pace)): (u32, (StreamEntry, RequestedRate))| {
         let is_own = entry.frame.is_some() || entry.args.has_packet_options();
         if let Some(run) = measured {
             sign(&mut entry, is_own, run)?;
@@ -121,30 +121,32 @@ pub fn prepare_numbered(
 }
 
 /// The rate of each stream: its own, or its part of the rate of the run.
-fn paces(entries: &[StreamEntry], of_run: Rate) -> Result<Vec<Rate>, Failure> {
+fn paces(entries: &[StreamEntry], of_run: RequestedRate) -> Result<Vec<RequestedRate>, Failure> {
     let mut paces = Vec::new();
-    if matches!(of_run, Rate::Ramp(_)) {
+    if matches!(of_run, RequestedRate::Ramp(_)) {
         return Err(Failure::usage("use --ramp for all streams", "a ramp is that of one stream")
             .try_this("\"ramp\" in the stream"));
     }
+    // Streams without a rate of their own: with it, the rate of their arrivals.
+    let shares =
+        |pace: &RequestedRate| matches!(pace, RequestedRate::LineRate | RequestedRate::Groups { .. });
     for entry in entries {
-        let own = Rate::of(&entry.args)?;
+        let has_rate = entry.args.has_rate() || !matches!(of_run, RequestedRate::Constant { .. });
+        let own = match has_rate {
+            true => RequestedRate::of(&entry.args)?,
+            false => RequestedRate::LineRate,
+        };
         let act = || format!("send stream {}", entry.name);
-        if entry.weight.is_some() && own != Rate::LineRate {
+        if entry.weight.is_some() && !shares(&own) {
             return Err(Failure::usage(act(), "it has both a rate and a weight"));
         }
-        if entry.weight.is_some() && of_run == Rate::LineRate {
+        if entry.weight.is_some() && shares(&of_run) {
             return Err(Failure::usage(act(), "its weight is a part of the rate of the run, which has none")
                 .try_this("--pps 1M, or another rate for all streams"));
-        }
-        if entry.burst.is_some() && matches!(own, Rate::BitRate(_) | Rate::Ramp(_) | Rate::Fine(_)) {
-            return Err(Failure::usage(act(), "bursts have a rate in whole frames per second")
-                .try_this("\"pps\" instead of \"rate\""));
         }
         paces.push(own);
     }
     let weight = |entry: &StreamEntry| entry.weight.map_or(1, |weight| u64::from(weight.get()));
-    let shares = |pace: &Rate| *pace == Rate::LineRate;
     let total: u64 =
         entries.iter().zip(&paces).filter(|(_, pace)| shares(pace)).map(|(entry, _)| weight(entry)).sum();
     let part = |whole: u64, before: u64, after: u64| {
@@ -154,14 +156,17 @@ fn paces(entries: &[StreamEntry], of_run: Rate) -> Result<Vec<Rate>, Failure> {
     let mut before = 0;
     for (entry, pace) in entries.iter().zip(&mut paces).filter(|(_, pace)| shares(pace)) {
         let after = before + weight(entry);
-        *pace = match of_run {
-            Rate::PacketRate(Pps(whole)) => Rate::PacketRate(Pps(part(whole, before, after))),
-            Rate::Fine(FrameRate(whole)) => Rate::Fine(FrameRate(part(whole, before, after))),
-            Rate::BitRate(BitRate(whole)) => Rate::BitRate(BitRate(part(whole, before, after))),
-            _ => continue,
-        };
-        if matches!(pace, Rate::PacketRate(Pps(0)) | Rate::Fine(FrameRate(0)) | Rate::BitRate(BitRate(0))) {
-            return Err(Failure::usage(format!("send stream {}", entry.name), "its part of the rate is 0"));
+        match of_run {
+            RequestedRate::Constant { rate, arrivals } => {
+                let amount = rate.divisible().map_or(1, |whole| part(whole, before, after));
+                let rate = rate.with_part(amount, total).ok_or_else(|| {
+                    Failure::usage(format!("send stream {}", entry.name), "its part of the rate is 0")
+                })?;
+                let arrivals = entry.args.arrivals.unwrap_or(arrivals);
+                *pace = RequestedRate::Constant { rate, arrivals };
+            }
+            RequestedRate::Groups { .. } if *pace == RequestedRate::LineRate => *pace = of_run,
+            _ => {}
         }
         before = after;
     }
@@ -217,32 +222,9 @@ impl Stream {
         }
     }
 
-    /// The pace of its frames.
-    fn engine_pace(&self, paced: Pace) -> Pace {
-        let Some(Bursts { frames, gap_ns }) = self.entry.burst else { return paced };
-        let rate_pps = match self.pace {
-            Rate::PacketRate(rate) => NonZeroU64::new(rate.0),
-            Rate::Interval(delay) => NonZeroU64::new(1_000_000_000 / delay.0.max(1)),
-            Rate::LineRate | Rate::BitRate(_) | Rate::Fine(_) | Rate::Ramp(_) => None,
-        };
-        match rate_pps {
-            Some(rate_pps) => Pace::Bursts { frames, rate_pps, gap_ns },
-            None => Pace::BurstDelay { delay_ns: gap_ns.max(1), burst: frames },
-        }
-    }
-
-    /// The mean rate of its frames.
-    fn asked(&self) -> Option<Asked> {
-        let Some(Bursts { frames, gap_ns }) = self.entry.burst else { return self.pace.asked(&self.config) };
-        let frames = f64::from(frames.get());
-        let burst_s = self.pace.asked(&self.config).map_or(0.0, |asked| (frames - 1.0) / asked.pps);
-        let interval_s = burst_s + gap_ns as f64 / 1e9;
-        (interval_s > 0.0).then(|| Asked { pps: frames / interval_s, wire_bps: None, ramp: None })
-    }
-
     /// What the report says about it.
     pub fn info(&self) -> StreamInfo {
-        StreamInfo { name: self.entry.name.clone(), asked: self.asked() }
+        StreamInfo { name: self.entry.name.clone(), asked: self.pace.asked(&self.config) }
     }
 
     /// What the report says about its marks.
@@ -280,7 +262,6 @@ impl Stream {
             Failure::usage(act(), "its packets are for other CPUs").try_this("packets without cpu()")
         })?;
         request.limits.start_delay_ns = self.entry.start_ns;
-        request.limits.pace = self.engine_pace(request.limits.pace);
         if self.is_measured {
             // Missing numbers count from 0 on, as in longer signatures and marks.
             request.cursor.seq_num = 0;
@@ -343,7 +324,7 @@ impl StreamSet {
     pub fn prepare(args: &Args, path: &Path, measured: Option<u16>) -> Result<Self, Failure> {
         let entries = read(path, args)?;
         let device = find(args, config::xmit_mode(args))?;
-        let seed = args.seed.unwrap_or_else(super::fresh_seed);
+        let seed = args.seed.unwrap_or_else(fresh_seed);
         let streams = prepare(entries, args, &device.facts, seed, measured)?;
         let requests = requests(&streams, args, &device, &cpus(args, &device)?)?;
         Ok(Self { device, streams, requests, seed })
@@ -398,6 +379,7 @@ pub fn count(streams: &[Stream]) -> u64 {
 mod tests {
     use super::*;
     use crate::cmd::args_of;
+    use packet::{Arrivals, Rate};
 
     fn streams(text: &str, words: &[&str]) -> Result<Vec<Stream>, Failure> {
         let run = args_of(&format!("veth0 {}", words.join(" "))).unwrap();
@@ -419,9 +401,15 @@ mod tests {
     #[test]
     fn weights_divide_the_rate_of_the_run_among_streams_without_one() {
         let text = entries(&[r#", "weight": 2"#, r#", "pps": 5"#, ""]);
-        let paces: Vec<Rate> =
+        let paces: Vec<RequestedRate> =
             streams(&text, &["--pps", "100"]).unwrap().iter().map(|stream| stream.pace).collect();
-        assert_eq!(paces, [66, 5, 34].map(|pps| Rate::PacketRate(Pps(pps))));
+        assert_eq!(
+            paces,
+            [66, 5, 34].map(|pps| RequestedRate::Constant {
+                rate: Rate::from_pps(pps).unwrap(),
+                arrivals: Arrivals::Constant
+            })
+        );
         let refusal = streams(&text, &[]).unwrap_err().to_string();
         assert!(refusal.contains("its weight is a part of the rate of the run"), "{refusal}");
     }
@@ -476,7 +464,7 @@ mod tests {
             &[],
         );
         let rates: Vec<Option<f64>> =
-            streams.unwrap().iter().map(|stream| stream.asked().map(|asked| asked.pps)).collect();
+            streams.unwrap().iter().map(|stream| stream.info().asked.map(|asked| asked.pps)).collect();
         assert_eq!(rates, [Some(4000.0), Some(1000.0)]);
     }
 }

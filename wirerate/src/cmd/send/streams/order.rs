@@ -3,6 +3,7 @@
 use super::Stream;
 use crate::cmd::send::args::Args;
 use crate::cmd::send::dry_run::{FrameFile, Schedule};
+use crate::cmd::send::split::pace_of_one_thread;
 use crate::cmd::send::{config, packet_options, shown};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
@@ -129,9 +130,7 @@ fn prepare<'a>(
         }
     };
     cursor.rng = packet::Rng(seed);
-    let pace = crate::cmd::send::split::shares(config.count, stream.pace, seed, 1);
-    let pace = pace.first().map_or(engine::Pace::Unpaced, |share| share.pace);
-    let pacer = Pacer::new(stream.engine_pace(pace), stream.entry.start_ns);
+    let pacer = Pacer::new(pace_of_one_thread(stream.pace, &config, seed), stream.entry.start_ns);
     Ok(ShownStream {
         stream,
         engine: MemEngine::with_clock(plan, cursor, Vec::new(), clock),
