@@ -27,6 +27,7 @@ pub mod rows;
 pub mod run_control;
 pub mod run_orders;
 pub mod seed;
+pub mod short_help;
 pub mod start_at;
 pub mod stop;
 pub mod term;
@@ -97,7 +98,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn explain(asked: &clap::Error, args: &[OsString]) -> Result<outcome::Outcome, Failure> {
     match asked.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            out::text(&asked.render().to_string())?;
+            let page = short_help::page(args).unwrap_or_else(|| asked.render().to_string());
+            out::text(&page)?;
             Ok(outcome::Outcome::Done)
         }
         _ => Err(bad_usage::explain(asked, args)),

@@ -82,10 +82,14 @@ impl HostInterfaces {
     pub fn here() -> Result<Self, HostError> {
         let possible_nodes = CpuList::possible_nodes()?.iter().map(|node| node..=node).collect();
         let routes = Stack::here()?;
+        // The default route of a lab is not that of the host.
+        let of_host = routes.netns().is_of_host();
+        let path =
+            move || if of_host { said(routes.default_route_path()).unwrap_or_default() } else { Vec::new() };
         Ok(Self {
             stack: Stack::here()?,
             events: Arc::new(LinkEvents::here()?),
-            routes: DefaultRouteWarning::new(move || said(routes.default_route_path()).unwrap_or_default()),
+            routes: DefaultRouteWarning::new(path),
             // This setting is there in every kernel with CONFIG_XFRM, in every namespace.
             has_xfrm: std::fs::exists("/proc/sys/net/core/xfrm_acq_expires").unwrap_or(false),
             possible_nodes,

@@ -30,6 +30,8 @@ pub(super) struct ControlState {
     interfaces: HashMap<u32, LiveInterface>,
     /// Of device instances that have been removed, the newest last.
     unread: VecDeque<String>,
+    /// The note about outer VLAN tags was logged.
+    has_noted_outer_tag: bool,
 }
 
 impl ControlState {
@@ -40,6 +42,7 @@ impl ControlState {
             changed,
             interfaces: HashMap::new(),
             unread: VecDeque::new(),
+            has_noted_outer_tag: false,
         }
     }
 
@@ -221,7 +224,20 @@ impl ControlState {
         if touches == Touches::Pace {
             self.set_limits(name);
         }
+        self.note_outer_tag(name);
         written
+    }
+
+    /// Notes once that the tags of pktgen are not those of IEEE 802.1ad.
+    fn note_outer_tag(&mut self, name: &str) {
+        let has_outer_tag = self.tree.device(name).is_some_and(|device| device.config.svlan_id.is_some());
+        if has_outer_tag && !self.has_noted_outer_tag {
+            self.has_noted_outer_tag = true;
+            tracing::warn!(
+                "svlan_id of {name} is an outer tag with type 0x8100, as in pktgen; `wirerate send --vlan \
+                 OUTER,INNER` sends 802.1ad (0x88a8 outside)"
+            );
+        }
     }
 
     /// The write for which `run` was paused; it continues after that. `None` when another writer

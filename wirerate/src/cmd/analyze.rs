@@ -40,6 +40,9 @@ pub struct Args {
     /// See [`ResultArgs`]
     #[command(flatten)]
     pub results: ResultArgs,
+    /// Print no notes, only errors and the report
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// Reads the files and prints the report.
@@ -64,7 +67,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     playlist.stop();
     let lines = playlist.damages().lines();
-    lines.iter().chain(&playlist.notes()).for_each(|line| eprintln!("wirerate: {line}"));
+    let notes = playlist.notes();
+    let notes = notes.iter().filter(|_| !args.quiet);
+    lines.iter().chain(notes).for_each(|line| eprintln!("wirerate: {line}"));
     let is_whole = playlist.damages().is_empty();
     let outcome = analysis.conclude(args, &mut playlist)?;
     Ok(if is_whole { outcome } else { Outcome::No })
@@ -118,7 +123,8 @@ impl<'a> Analysis<'a> {
 
     fn conclude(self, args: &Args, playlist: &mut Playlist) -> Result<Outcome, Failure> {
         let meter = &self.meter;
-        if self.clock.is_none() && meter.totals().with_flow > 0 && meter.totals().stamped == 0 {
+        let has_no_clock = self.clock.is_none() && meter.totals().with_flow > 0;
+        if has_no_clock && meter.totals().stamped == 0 && !args.quiet {
             eprintln!(
                 "wirerate: no latency: the times in marks count from the boot of the sender \
                  (--sent-here measures the latency if this host sent them)"

@@ -37,6 +37,9 @@ pub struct Args {
     /// Print one line of JSON per file (docs/json.md)
     #[arg(short = 'J', long)]
     pub json: bool,
+    /// Print no notes, only errors and the report
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// Prints a report of each file.

@@ -199,7 +199,7 @@ pub enum Command {
     Bench(bench::Args),
     /// Find the highest load that passes between two devices without loss
     Search(Box<Monitored<search::Args>>),
-    /// Run the tests of RFC 2544: throughput, latency, loss, back-to-back frames, recovery
+    /// Run the tests of RFC 2544: throughput, latency, loss, bursts, recovery
     #[command(name = "rfc2544")]
     Rfc2544(Box<Monitored<rfc2544::Args>>),
     /// Render result files as one HTML page and compare them

@@ -56,6 +56,9 @@ pub struct Args {
     /// Print the report as one line of JSON (docs/json.md)
     #[arg(long, short = 'J')]
     pub json: bool,
+    /// Print no notes, only errors and the report
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// Arguments of `mgcap_hwtstamp_config`.
@@ -75,7 +78,7 @@ pub struct OldArgs {
 impl From<OldArgs> for Args {
     fn from(old: OldArgs) -> Self {
         let act = if old.is_on == 1 { TimestampAction::On } else { TimestampAction::Off };
-        Self { device: old.device, act, filter: None, netns: old.netns, json: false }
+        Self { device: old.device, act, filter: None, netns: old.netns, json: false, quiet: false }
     }
 }
 
@@ -154,7 +157,10 @@ impl Report {
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let setting = setting(args)?;
     let report = report(args, setting).map_err(|why| Failure::host(act_words(args), why))?;
-    if setting == Some(StampMode::Off) && report.tx_type.as_deref().is_some_and(|word| word != "off") {
+    if !args.quiet
+        && setting == Some(StampMode::Off)
+        && report.tx_type.as_deref().is_some_and(|word| word != "off")
+    {
         eprintln!(
             "wirerate: {} stamps transmitted frames: a PTP daemon on it now misses the stamps of received ones",
             args.device
@@ -234,7 +240,7 @@ mod tests {
     use super::*;
 
     fn args(act: TimestampAction, filter: Option<Filter>) -> Args {
-        Args { device: "eth1".into(), act, filter, netns: None, json: false }
+        Args { device: "eth1".into(), act, filter, netns: None, json: false, quiet: false }
     }
 
     fn igb() -> Report {

@@ -50,6 +50,7 @@ const WEB_PORT: &str = "9465";
 
 /// Options of a command that runs for a while.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Live views and metrics")]
 pub struct MetricsArgs {
     /// Serve counters to Prometheus at http://ADDR/metrics: a port of 127.0.0.1, or ADDR:PORT
     #[arg(long, value_name = "[ADDR:]PORT")]

@@ -239,7 +239,7 @@ fn both_directions_are_summed_for_each_number_of_flows() -> TestResult {
     run(&["ip", "netns", "exec", tx, "ethtool", "-K", TX_DEV, "gro", "on"]);
     let said = wirerate_run(&format!(
         "search --tx {TX_DEV}@{tx} --rx {RX_DEV}@{rx} --method quick --max-pps 2001 --budget 1500ms --flows 1,1k \
-         --json --bidirectional=--dst-mac={TX_MAC} -- --dst 198.18.0.2 --dst-mac {RX_MAC}"
+         --json --reverse=--dst-mac={TX_MAC} -- --dst 198.18.0.2 --dst-mac {RX_MAC}"
     ));
     let lines: Vec<Value> =
         said.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();

@@ -47,6 +47,9 @@ pub struct Args {
     /// Print the report as one line of JSON (docs/json.md)
     #[arg(long, short = 'J')]
     pub json: bool,
+    /// Print no progress and no notes, only errors and the report
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// Runs the demo and prints its table.
@@ -67,14 +70,16 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 
 fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
     let [tx, rx] = [&lab.tx, &lab.rx];
-    eprintln!("wirerate: {} in {} sends to {} in {}", tx.ifname, tx.netns_name, rx.ifname, rx.netns_name);
+    if !args.quiet {
+        eprintln!("wirerate: {} in {} sends to {} in {}", tx.ifname, tx.netns_name, rx.ifname, rx.netns_name);
+    }
     let device =
         TxDevice::find_in(tx.netns().clone(), tx.ifname).map_err(|why| Failure::host("find tx0", why))?;
     let before = dropped(lab)?;
     let session = start_capture(lab, args)?;
     let cpus = nearest_cpus(&device, None, 1)?;
     let job = Job::new(&device, Some(&tx.netns_name), cpus, config(lab, args.count.0));
-    let (sent, error) = job.run(stop, View { progress: !args.json, ..View::default() })?;
+    let (sent, error) = job.run(stop, View { progress: !args.json && !args.quiet, ..View::default() })?;
     if let Some(error) = error {
         return Err(Failure::engine(format!("send on {}", tx.ifname), error, Some(&tx.netns_name)));
     }

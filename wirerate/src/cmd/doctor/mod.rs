@@ -50,6 +50,9 @@ pub struct Args {
     /// Print the report as one line of JSON (docs/json.md)
     #[arg(long, short = 'J')]
     pub json: bool,
+    /// Print no notes, only errors and the report
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// Runs the checks and prints the report.

@@ -38,6 +38,9 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
     /// Print the report as one line of JSON (docs/json.md)
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     pub json: bool,
+    /// Print no notes, only errors and the report
+    #[arg(long, short)]
+    pub quiet: bool,
 }

@@ -48,7 +48,8 @@ struct JsonReport<'a> {
 impl Report {
     /// Prints the report; returns how the export ended.
     pub(super) fn conclude(&self, args: &Args) -> Result<Outcome, Failure> {
-        self.damages.lines().iter().chain(&self.notes).for_each(|line| eprintln!("wirerate: {line}"));
+        let notes = self.notes.iter().filter(|_| !args.quiet);
+        self.damages.lines().iter().chain(notes).for_each(|line| eprintln!("wirerate: {line}"));
         let failure = self.failure.as_ref().map(|why| format!("{why:#}"));
         let not_stored = self.packets - self.stored.packets;
         if let Some(why) = &failure {

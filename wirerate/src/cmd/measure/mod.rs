@@ -33,6 +33,10 @@ pub struct Args {
     /// Measure from --rx to --tx at the same time, with addresses and ports exchanged
     #[arg(long)]
     pub bidirectional: bool,
+    /// Measure from --rx to --tx at the same time, with these options of `wirerate send` for the
+    /// frames. Count, time and rate are those of the other direction, unless the value has its own
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    pub reverse: Option<String>,
     /// Network namespace of the sending device
     #[arg(long, value_name = "NAME", hide = true)]
     pub tx_netns: Option<String>,
@@ -105,7 +109,7 @@ impl Args {
             let forward = MeasuredPath { from, to, is_back: false };
             let back = MeasuredPath { from: forward.to.clone(), to: forward.from.clone(), is_back: true };
             directions.push(forward);
-            directions.extend(self.bidirectional.then_some(back));
+            directions.extend((self.bidirectional || self.reverse.is_some()).then_some(back));
         }
         for (index, direction) in directions.iter().enumerate() {
             if directions[..index].iter().any(|other| other.to == direction.to) {
@@ -118,12 +122,43 @@ impl Args {
 
     /// The arguments of the sender of a direction.
     fn sender(&self, from: &DevicePlace) -> Result<send::Args, Failure> {
+        self.sender_with(from, &self.send)
+    }
+
+    /// The arguments of the sender from --rx to --tx with the options of --reverse. Count, time and
+    /// rate are those of `forward`, unless there are others.
+    fn reverse_sender(
+        &self,
+        from: &DevicePlace,
+        options: &str,
+        forward: send::Args,
+    ) -> Result<send::Args, Failure> {
+        let words: Vec<OsString> = options.split_whitespace().map(OsString::from).collect();
+        let own = self.sender_with(from, &words)?;
+        let limited = match own.count.is_some() || own.duration.is_some() {
+            true => own,
+            false => send::Args { count: forward.count, duration: forward.duration, ..own },
+        };
+        let paced = match limited.has_rate() {
+            true => limited,
+            false => send::Args {
+                rate: forward.rate,
+                pps: forward.pps,
+                delay: forward.delay,
+                ramp: forward.ramp,
+                ..limited
+            },
+        };
+        Ok(send::Args { start_at: forward.start_at, ..paced })
+    }
+
+    fn sender_with(&self, from: &DevicePlace, options: &[OsString]) -> Result<send::Args, Failure> {
         let netns = from.netns.iter().flat_map(|netns| ["--netns", netns]).map(OsString::from);
         let json = self.options.counting.results.json.then(|| OsString::from("--json"));
         let device = OsString::from(&from.device);
         let quiet = self.quiet.then(|| OsString::from("--quiet"));
         let words = [OsString::from("send"), device].into_iter().chain(netns).chain(json).chain(quiet);
-        let words: Vec<OsString> = words.chain(self.send.iter().cloned()).collect();
+        let words: Vec<OsString> = words.chain(options.iter().cloned()).collect();
         let line = SendLine::try_parse_from(&words).map_err(|error| {
             bad_usage::explain(&error, &["wirerate", "send", &from.device].map(OsString::from))
         })?;

@@ -1,6 +1,6 @@
 //! A run of `wirerate measure`: receivers, senders, drain, all reports.
 
-use super::direction::{MeasuredPath, turn_back};
+use super::direction::MeasuredPath;
 use super::rows::ReceiverRows;
 use super::sender::{MeasureSender, UnsentNumbers};
 use super::{Args, total};
@@ -8,6 +8,7 @@ use crate::cmd::receive::{self, Receipt, ReceiverArgs, RunBegin, Seconds, Sender
 use crate::cmd::send;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::report::Report;
+use crate::cmd::send::turn_back::turn_back;
 use crate::events;
 use crate::monitor::Counted;
 use crate::outcome::{Failure, Outcome};
@@ -71,7 +72,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         if count > 1 {
             spread(&mut sender_args, index)?;
         }
-        if direction.is_back {
+        if let Some(options) = args.reverse.as_deref().filter(|_| direction.is_back) {
+            sender_args = args.reverse_sender(&direction.from, options, sender_args)?;
+        } else if direction.is_back {
             let origin = TxDevice::find(direction.to.netns.as_deref(), &direction.to.device);
             let origin = origin.map_err(|why| Failure::host(format!("receive on {}", direction.to), why))?;
             turn_back(&mut sender_args, &origin.facts)?;

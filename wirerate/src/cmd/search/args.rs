@@ -27,10 +27,13 @@ pub struct PathArgs {
     /// Lowest load [default: 1000, or a tenth of --max-pps below 10k]
     #[arg(long, value_name = "PPS")]
     pub min_pps: Option<Pps>,
-    /// Also send from --rx to --tx at once. The value has the options of `wirerate send` for these
-    /// frames. Loads and results are sums of both directions, and each direction has half
-    #[arg(long, value_name = "SEND OPTIONS", allow_hyphen_values = true)]
-    pub bidirectional: Option<String>,
+    /// Also send from --rx to --tx at once, with addresses and ports exchanged. Loads and results
+    /// are sums of both directions, and each direction has half
+    #[arg(long)]
+    pub bidirectional: bool,
+    /// Also send from --rx to --tx at once, with these options of `wirerate send` for the frames
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    pub reverse: Option<String>,
     /// Frame sizes without FCS, as in send, or names of mixes such as simple; one after another
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = super::frame_size::without_fcs)]
     pub size: Vec<FrameSize>,

@@ -4,6 +4,7 @@ use super::args::PathArgs;
 use super::traffic::Traffic;
 use crate::cmd::receive;
 use crate::cmd::send::device::TxDevice;
+use crate::cmd::send::turn_back::turn_back;
 use crate::cmd::send::{self, config, rate::RequestedRate};
 use crate::outcome::Failure;
 use crate::stop::Stop;
@@ -52,11 +53,10 @@ struct TestedPath {
 }
 
 impl TestedPath {
-    /// Finds the devices, and reads send's options.
-    fn new(tx: &DevicePlace, rx: &DevicePlace, options: &[String]) -> Result<Self, Failure> {
+    /// Finds the devices; `send` has the options of the sender.
+    fn new(tx: &DevicePlace, rx: &DevicePlace, mut send: send::Args) -> Result<Self, Failure> {
         let (tx, tx_netns) = (&tx.device[..], tx.netns.as_deref());
         let (rx, rx_netns) = (&rx.device[..], rx.netns.as_deref());
-        let mut send = send_args(tx, options)?;
         refuse_own(&send)?;
         send.netns = tx_netns.map(str::to_owned);
         send.quiet = true;
@@ -128,10 +128,24 @@ impl Tester {
         let own = traffic.send_options();
         let with_own = |options: Vec<String>| options.into_iter().chain(own.clone()).collect::<Vec<_>>();
         let [tx, rx] = [&args.tx, &args.rx].map(|device| DevicePlace::of(device, args.netns.as_deref()));
-        let mut directions = vec![TestedPath::new(&tx, &rx, &with_own(args.send.clone()))?];
-        if let Some(options) = &args.bidirectional {
-            let options = with_own(options.split_whitespace().map(str::to_owned).collect());
-            directions.push(TestedPath::new(&rx, &tx, &options)?);
+        let forward = with_own(args.send.clone());
+        let mut directions = vec![TestedPath::new(&tx, &rx, send_args(&tx.device, &forward)?)?];
+        let back = match &args.reverse {
+            Some(options) => {
+                let options = with_own(options.split_whitespace().map(str::to_owned).collect());
+                Some(send_args(&rx.device, &options)?)
+            }
+            None if args.bidirectional => {
+                let mut back = send_args(&rx.device, &forward)?;
+                let origin = TxDevice::find(tx.netns.as_deref(), &tx.device);
+                let origin = origin.map_err(|why| Failure::host(format!("send on {tx}"), why))?;
+                turn_back(&mut back, &origin.facts)?;
+                Some(back)
+            }
+            None => None,
+        };
+        if let Some(back) = back {
+            directions.push(TestedPath::new(&rx, &tx, back)?);
             part_cpus(&mut directions)?;
         }
         let facts = [("kernel", Machine::read().kernel), ("tx", tx.to_string()), ("rx", rx.to_string())];

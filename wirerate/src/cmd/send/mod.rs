@@ -23,6 +23,7 @@ pub mod shown;
 pub mod split;
 pub mod streams;
 pub mod tags;
+pub mod turn_back;
 pub mod watch;
 pub mod workers;
 
