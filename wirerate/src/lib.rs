@@ -16,6 +16,7 @@ pub mod capture_files;
 pub mod cmd;
 pub mod events;
 pub mod habits;
+pub mod json_error;
 pub mod log;
 pub mod monitor;
 pub mod out;
@@ -91,7 +92,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             .and_then(|stop| cli.command.run(&stop)),
         Err(asked) => explain(&asked, &args),
     };
-    outcome::exit_code(ended)
+    outcome::print_failure(&ended);
+    let code = outcome::code(&ended);
+    if let Some(failure) = ended.as_ref().err().filter(|_| code != 0) {
+        json_error::print(failure, code, &args);
+    }
+    ExitCode::from(code)
 }
 
 /// Help and version are answers; everything else clap found is bad usage.

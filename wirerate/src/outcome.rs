@@ -15,7 +15,6 @@ use host::CommandPlace;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// A subcommand that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +43,8 @@ pub enum FailureCause {
 /// A subcommand that could not run: what failed, the chain of causes, and what to try.
 pub struct Failure {
     cause: FailureCause,
+    /// What could not be done, if it is not a part of the text only.
+    what: Option<String>,
     text: String,
     tries: Vec<String>,
 }
@@ -51,12 +52,13 @@ pub struct Failure {
 impl Failure {
     /// Bad usage: `act` is what cannot be done ("use --rate with --pps"), `why` the reason.
     pub fn usage(act: impl fmt::Display, why: impl fmt::Display) -> Self {
-        Self::usage_text(format!("wirerate: cannot {act}: {why}\n"))
+        let text = format!("wirerate: cannot {act}: {why}\n");
+        Self { what: Some(act.to_string()), ..Self::usage_text(text) }
     }
 
     /// Bad usage with clap's own message.
     pub fn usage_text(text: String) -> Self {
-        Self { cause: FailureCause::Usage, text, tries: Vec::new() }
+        Self { cause: FailureCause::Usage, what: None, text, tries: Vec::new() }
     }
 
     /// The host or device refused: `act` is what cannot be done ("send on eth0"), `why` its chain
@@ -65,6 +67,7 @@ impl Failure {
         Self {
             cause: FailureCause::Refused,
             text: format!("wirerate: cannot {act}: {:#}\n", why.into()),
+            what: Some(act.to_string()),
             tries: Vec::new(),
         }
     }
@@ -92,7 +95,7 @@ impl Failure {
     pub fn too_late(act: impl fmt::Display, late_ns: u64) -> Self {
         let late = human_duration(late_ns);
         let text = format!("wirerate: cannot {act}: the time to start was {late} ago, nothing was sent\n");
-        Self { cause: FailureCause::TooLate, text, tries: Vec::new() }
+        Self { cause: FailureCause::TooLate, what: Some(act.to_string()), text, tries: Vec::new() }
             .try_this("--start-at +2s, or another time that leaves time to get ready")
     }
 
@@ -154,6 +157,25 @@ impl Failure {
         }
     }
 
+    /// What could not be done: "send on eth0". `None` if the command line could not be read.
+    pub fn what(&self) -> Option<&str> {
+        self.what.as_deref()
+    }
+
+    /// The reason, without what could not be done.
+    pub fn why(&self) -> String {
+        let text = without_os_errors(&self.text);
+        let act = self.what.as_ref().map(|what| format!("wirerate: cannot {what}: "));
+        let why = act.and_then(|act| text.strip_prefix(&act)).unwrap_or(&text);
+        let why = why.trim_start_matches("wirerate: ").trim_start_matches("error: ");
+        why.trim_end().to_owned()
+    }
+
+    /// What to try.
+    pub fn tries(&self) -> &[String] {
+        &self.tries
+    }
+
     /// Why it could not run.
     pub fn cause(&self) -> FailureCause {
         self.cause
@@ -189,7 +211,12 @@ impl fmt::Debug for Failure {
 impl From<crate::out::OutError> for Failure {
     fn from(error: crate::out::OutError) -> Self {
         if error.is_closed_pipe() {
-            return Self { cause: FailureCause::BrokenPipe, text: String::new(), tries: Vec::new() };
+            return Self {
+                cause: FailureCause::BrokenPipe,
+                what: None,
+                text: String::new(),
+                tries: Vec::new(),
+            };
         }
         Self::refused("print the answer", error)
     }
@@ -216,15 +243,15 @@ impl<T, E: Into<anyhow::Error>> Refused<T> for Result<T, E> {
     }
 }
 
-/// Prints a failure to stderr and turns the end of a subcommand into the exit code of the process.
-pub fn exit_code(ended: Result<Outcome, Failure>) -> ExitCode {
-    if let Err(failure) = &ended {
+/// Prints a failure to stderr.
+pub fn print_failure(ended: &Result<Outcome, Failure>) {
+    if let Err(failure) = ended {
         eprint!("{}", failure.painted());
     }
-    ExitCode::from(code(&ended))
 }
 
-fn code(ended: &Result<Outcome, Failure>) -> u8 {
+/// The exit code of the process.
+pub fn code(ended: &Result<Outcome, Failure>) -> u8 {
     match ended {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::No) => 1,

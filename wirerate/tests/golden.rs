@@ -142,6 +142,32 @@ fn version() {
 }
 
 #[test]
+fn an_error_of_a_command_with_json_is_a_line_of_json() {
+    for (args, what, why, exit_code) in [
+        (&["send", "no-device", "--json", "--dst", "198.18.0.2"][..], "send on no-device", "no-device", 3),
+        (
+            &["send", "lo", "-J", "--pps", "0", "--dst-mac", "02:00:00:00:00:02", "--dry-run"],
+            "send at --pps 0",
+            "no frame",
+            2,
+        ),
+        (&["analyze", "/no/such/file", "-qJ"], "read /no/such/file", "No such file", 3),
+    ] {
+        let said = wirerate(args);
+        let line: serde_json::Value = serde_json::from_str(&said.stdout).expect("a line of JSON");
+        assert_eq!((&line["schema"], &line["what"]), (&"wirerate.error/1".into(), &what.into()), "{line}");
+        assert_eq!((&line["exit_code"], said.status), (&exit_code.into(), exit_code), "{line}");
+        assert!(line["why"].as_str().is_some_and(|text| text.contains(why)), "{line}");
+        assert!(line["try"].as_array().is_some_and(|tries| !tries.is_empty()), "{line}");
+        assert!(said.stderr.contains(why), "{}", said.stderr);
+    }
+    let unread = wirerate(&["send", "lo", "--json", "--no-such-option"]);
+    let line: serde_json::Value = serde_json::from_str(&unread.stdout).expect("a line of JSON");
+    assert_eq!(line["what"], "use --no-such-option with send", "{line}");
+    assert_eq!(wirerate(&["send", "no-device"]).stdout, "");
+}
+
+#[test]
 fn help() {
     golden("help.txt", &["--help"]);
 }
