@@ -84,7 +84,7 @@ fn over_size(results: &Results) -> Option<Plot> {
     Some(Plot {
         title: "Throughput over frame size".to_owned(),
         note: "Sizes with FCS. The dashed line is the rate of the medium.",
-        x: axis("frame size, bytes", (Scale::Linear, Unit::Count), &all, x),
+        x: axis("frame size with FCS, bytes", (Scale::Linear, Unit::Count), &all, x),
         y: axis("frames per second", (Scale::Linear, Unit::Count), &all, y),
         series: all,
     })

@@ -67,7 +67,9 @@ impl Results {
 
 /// A frame size and number of flows in words.
 pub(crate) fn shape_name(shape: &TrafficShape) -> String {
-    let size = shape.frame_size.map_or("mixed sizes".to_owned(), |size| format!("{size} bytes"));
+    let size = shape.frame_size.map_or("mixed sizes".to_owned(), |size| {
+        format!("{} bytes, {size} with FCS", size.saturating_sub(4))
+    });
     let counted = |count: Option<u64>, noun: &str| count.map(|count| quantity_of(count, noun));
     let both = shape.is_bidirectional.then(|| "sum of both directions".to_owned());
     let words = [Some(size), counted(shape.flows, "flow"), counted(shape.threads, "thread"), both];

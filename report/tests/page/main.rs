@@ -30,7 +30,7 @@ fn page_has_a_plot_for_each_kind_of_result() {
     let titles = [
         "Throughput over frame size",
         "Frame loss rate",
-        "Search history: 64 bytes",
+        "Search history: 60 bytes, 64 with FCS",
         "Latency percentiles",
         "Latency over time",
         "Throughput over flows",

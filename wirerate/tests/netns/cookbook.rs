@@ -183,6 +183,6 @@ fn the_router_of_the_search_page_gets_a_report() -> TestResult {
         assert!(!trials.is_empty() && trials.iter().all(passed), "{printed}");
     }
     let report = std::fs::read_to_string(scratch.file("work").join("report.html"))?;
-    assert!(report.contains("<svg") && report.contains("1518 bytes"), "{report}");
+    assert!(report.contains("<svg") && report.contains("1514 bytes, 1518 with FCS"), "{report}");
     Ok(())
 }

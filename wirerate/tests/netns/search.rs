@@ -66,7 +66,7 @@ fn counts_what_arrives_in_each_trial() -> TestResult {
     std::fs::write(&file, &said.stdout)?;
     let report = wirerate_run(&format!("report {}", file.display()));
     let report = report.expect_code(0);
-    assert!(report.stdout.contains("Search history: 64 bytes"), "{}", report.stderr);
+    assert!(report.stdout.contains("Search history: 60 bytes, 64 with FCS"), "{}", report.stderr);
     Ok(())
 }
 

@@ -17,7 +17,8 @@ pub(super) fn trial_line(
     results: &[GoalResult],
     left_ns: Option<u64>,
 ) -> String {
-    let size = shape.frame_size.map_or("mixed".to_owned(), |size| format!("{size} B"));
+    // Without FCS, and the FCS.
+    let size = shape.frame_size.map_or("mixed".to_owned(), |size| format!("{}+4 B", size.saturating_sub(4)));
     let verdict = match (trial.verdict, trial.is_counted) {
         (Verdict::Clean, _) => "clean",
         (Verdict::Lossy, _) => "lossy",
@@ -29,7 +30,7 @@ pub(super) fn trial_line(
         .first()
         .map_or(String::new(), |goal| format!("{} to {}", bound(goal.lower_pps), bound(goal.upper_pps)));
     let left = left_ns.map_or(String::new(), |ns| format!(", about {} left", whole_time(ns)));
-    format!("trial {number:>3}  {size:>6}  {load:>11}  loss {loss:>9.5} %  {verdict:<10} {bounds}{left}")
+    format!("trial {number:>3}  {size:>8}  {load:>11}  loss {loss:>9.5} %  {verdict:<10} {bounds}{left}")
 }
 
 /// Whole seconds, or minutes from two on.
@@ -43,13 +44,15 @@ fn whole_time(ns: u64) -> String {
 /// The bounds of all searches, one row for each goal.
 pub(super) fn table(records: &[SearchRecord]) -> String {
     let or_dash = |value: Option<u64>| value.map_or("-".to_owned(), human_count);
-    let head = ["size", "flows", "threads", "loss goal", "lower bound", "upper bound"].map(str::to_owned);
+    let head = ["size", "with FCS", "flows", "threads", "loss goal", "lower bound", "upper bound"]
+        .map(str::to_owned);
     let mut rows = vec![head];
     for record in records {
         for goal in &record.goals {
             let TrafficShape { frame_size, flows, threads, .. } = record.shape;
             rows.push([
-                frame_size.map_or("mixed".to_owned(), human_count),
+                frame_size.map_or("mixed".to_owned(), |size| human_count(size.saturating_sub(4))),
+                or_dash(frame_size),
                 or_dash(flows),
                 or_dash(threads),
                 format!("{} %", goal.goal.loss_ratio_ppb as f64 / 1e7),
@@ -58,9 +61,9 @@ pub(super) fn table(records: &[SearchRecord]) -> String {
             ]);
         }
     }
-    let line = |row: &[String; 6]| {
-        let [size, flows, threads, loss, lower, upper] = row;
-        format!("{size:>6}  {flows:>9}  {threads:>7}  {loss:>9}  {lower:>11}  {upper:>11}\n")
+    let line = |row: &[String; 7]| {
+        let [size, frame_size, flows, threads, loss, lower, upper] = row;
+        format!("{size:>6}  {frame_size:>8}  {flows:>9}  {threads:>7}  {loss:>9}  {lower:>11}  {upper:>11}\n")
     };
     rows.iter().map(line).collect()
 }
@@ -143,7 +146,7 @@ mod tests {
         let text = table(&[record(1), record(1_000_000)]);
         let last = text.lines().last().expect("a row");
         assert_eq!(text.lines().count(), 3, "{text}");
-        assert_eq!(last, "    64  1,000,000        -        0 %   995.0 kpps   1.000 Mpps");
+        assert_eq!(last, "    60        64  1,000,000        -        0 %   995.0 kpps   1.000 Mpps");
     }
 
     #[test]

@@ -58,7 +58,9 @@ impl RawFrame {
 impl fmt::Display for RawFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { number, frame_len, wire_len, .. } = self;
-        write!(f, "frame {number}: {frame_len} bytes, {wire_len} on the wire")?;
+        // Preamble and gap take 20 bytes; the driver pads short frames.
+        let with_fcs = wire_len - 20;
+        write!(f, "frame {number}: {frame_len} bytes, {with_fcs} with FCS, {wire_len} on the wire")?;
         match self.time_ns {
             0 => writeln!(f)?,
             time_ns => writeln!(f, ", after {}", human_duration(time_ns))?,
@@ -77,7 +79,7 @@ mod tests {
         let frame = RawFrame::new(3, 0, &bytes);
         let text = frame.to_string();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "frame 3: 32 bytes, 84 on the wire");
+        assert_eq!(lines[0], "frame 3: 32 bytes, 64 with FCS, 84 on the wire");
         assert_eq!(lines[1], "  Ethernet  06:07:08:09:0a:0b > 00:01:02:03:04:05  type 0x0c0d");
         assert_eq!(lines[2], "  payload   18 bytes");
         assert_eq!(lines[3], "    000e  0e 0f 10 11 12 13 14 15 16 17 18 19 1a 1b 1c 1d");
