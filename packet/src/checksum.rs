@@ -1,6 +1,6 @@
-//! Internet checksums: sum and fold (RFC 1071).
+//! Internet checksums: sum, fold and incremental update (RFC 1071, RFC 1624), and CRC32c.
 //!
-//! Works on bytes and words only; which bytes a header covers is the business of the plan.
+//! Works on bytes and words only; plans and `headers` decide which bytes a checksum covers.
 
 /// Adds the 16-bit big-endian words of `bytes` to `sum`; an odd last byte counts as the high half
 /// of a word.
@@ -21,9 +21,108 @@ pub fn finish(mut sum: u64) -> u16 {
     !(sum as u16)
 }
 
+/// A change of summed words, collected from several writes (RFC 1624, equation 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SumChange(u64);
+
+impl SumChange {
+    /// Bytes of `old` became those of `new`; both have one length. `is_odd` says that the first is
+    /// the low half of a summed word.
+    pub fn replace(&mut self, old: &[u8], new: &[u8], is_odd: bool) {
+        debug_assert_eq!(old.len(), new.len());
+        let [old, new] = [old, new].map(|bytes| {
+            let sum = !finish(add(0, bytes));
+            if is_odd { sum.swap_bytes() } else { sum }
+        });
+        self.0 += u64::from(!old) + u64::from(new);
+    }
+
+    /// True without a change.
+    pub fn is_none(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// The checksum that `sum` becomes: a right one stays right, a wrong one as wrong as it was. A
+    /// stored 0xffff is read as 0, the same number in ones' complement: the equation gives 0xffff
+    /// only for that, and 0 - 1 would be lost otherwise.
+    pub fn apply(&self, sum: u16) -> u16 {
+        let sum = if sum == 0xffff { 0 } else { sum };
+        finish(self.0 + u64::from(!sum))
+    }
+}
+
+/// Table of CRC32c (Castagnoli) for one byte.
+const CRC32C: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut crc, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+/// The register of CRC32c behind `bytes`. It is linear: the register for 0 and the difference of
+/// two texts is the difference of their checksums.
+pub fn crc32c_step(crc: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(crc, |crc, byte| (crc >> 8) ^ CRC32C[usize::from(crc as u8 ^ byte)])
+}
+
+/// CRC32c of `bytes`.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    !crc32c_step(u32::MAX, bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn crc32c_of_the_check_string() {
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+
+    #[test]
+    fn the_example_of_rfc_1624() {
+        let mut change = SumChange::default();
+        change.replace(&[0x55, 0x55], &[0x32, 0x85], false);
+        assert_eq!(change.apply(0xdd2f), 0x0000);
+    }
+
+    #[test]
+    fn a_stored_ffff_counts_as_zero() {
+        let mut change = SumChange::default();
+        change.replace(&[0xff, 0xff], &[0, 1], false);
+        assert_eq!(change.apply(0xffff), finish(add(0, &[0, 1])));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        // Words near 0 and 0xffff, where the two zeros of ones' complement meet.
+        #[test]
+        fn an_update_gives_what_a_full_sum_gives(
+            words in proptest::collection::vec(
+                prop_oneof![Just(0u16), Just(0xffff), Just(1), Just(0xfffe), any::<u16>()], 3..8),
+            new in proptest::collection::vec(prop_oneof![Just(0u8), Just(0xff), any::<u8>()], 1..5),
+            at in 2usize..5,
+        ) {
+            // A header is never all zeros: its version or protocol is not.
+            let mut bytes = vec![0x45, 0x00];
+            bytes.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+            let before = finish(add(0, &bytes));
+            let place = at..(at + new.len()).min(bytes.len());
+            let mut change = SumChange::default();
+            change.replace(&bytes[place.clone()], &new[..place.len()], at % 2 == 1);
+            bytes[place.clone()].copy_from_slice(&new[..place.len()]);
+            prop_assert_eq!(change.apply(before), finish(add(0, &bytes)));
+        }
+    }
 
     #[test]
     fn example_of_rfc_1071() {

@@ -13,7 +13,7 @@ mod emit;
 mod error;
 mod flow_sa;
 pub mod general;
-mod headers;
+pub mod headers;
 pub mod ipsec;
 mod mac;
 mod plan;

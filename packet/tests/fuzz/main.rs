@@ -6,6 +6,7 @@
 //! to tests of their own.
 
 mod frame;
+mod walk;
 mod wanted;
 
 use packet::{Config, Cursor, DeviceFacts, ImixEntry, Plan, PlanError, Rng, WallTime, sample};

@@ -1,0 +1,168 @@
+//! One header of a frame: which protocol, where, and how long.
+
+/// Protocol of a header that the walker knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Ethernet.
+    Ethernet,
+    /// Linux "cooked" header.
+    Sll,
+    /// Linux "cooked" header, version 2.
+    Sll2,
+    /// LLC, with SNAP or without.
+    Llc,
+    /// One VLAN tag, from its tag control information on.
+    Vlan,
+    /// One MPLS label.
+    Mpls,
+    /// PPPoE session.
+    Pppoe,
+    /// ARP or reverse ARP.
+    Arp,
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+    /// Extension header of IPv6 without addresses.
+    Extension,
+    /// Destination options of IPv6.
+    DestinationOptions,
+    /// Routing header of IPv6.
+    Routing,
+    /// Fragment header of IPv6.
+    Fragment,
+    /// Authentication header.
+    Ah,
+    /// ESP.
+    Esp,
+    /// ICMP.
+    Icmp,
+    /// ICMPv6.
+    Icmpv6,
+    /// IGMP.
+    Igmp,
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// UDP-Lite.
+    UdpLite,
+    /// DCCP.
+    Dccp,
+    /// SCTP.
+    Sctp,
+    /// OSPF.
+    Ospf,
+    /// PIM.
+    Pim,
+    /// GRE.
+    Gre,
+    /// ERSPAN.
+    Erspan,
+    /// VXLAN.
+    Vxlan,
+    /// GENEVE.
+    Geneve,
+    /// GTP-U.
+    Gtpu,
+}
+
+impl Protocol {
+    /// True for IPv4 and IPv6.
+    pub fn is_ip(self) -> bool {
+        matches!(self, Self::Ipv4 | Self::Ipv6)
+    }
+
+    /// True for protocols whose ports are edited.
+    pub fn has_ports(self) -> bool {
+        matches!(self, Self::Tcp | Self::Udp | Self::Sctp)
+    }
+}
+
+/// One header. All places are offsets in the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// Its first byte.
+    pub at: usize,
+    /// Bytes of the header. The last header of a walk may have fewer bytes in the frame: transport
+    /// headers and IPv4 options may be cut.
+    pub len: usize,
+    /// Where the header with all that it carries ends by its own length, or by that of the header
+    /// around it.
+    pub end: usize,
+    /// The part of `end` that the frame and the headers around it have.
+    pub visible_end: usize,
+    /// Tunnels around it.
+    pub depth: u8,
+    /// It is part of a packet that an ICMP error quotes.
+    pub is_quoted: bool,
+}
+
+impl Header {
+    /// True if all bytes that it carries are there.
+    pub fn is_whole(&self) -> bool {
+        self.end == self.visible_end
+    }
+
+    /// Its bytes and what it carries, as far as they are there.
+    pub fn bytes<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        frame.get(self.at..self.visible_end.max(self.at)).unwrap_or_default()
+    }
+}
+
+/// Why a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndCause {
+    /// What follows is the payload of the last header.
+    Payload,
+    /// What follows is a part of the payload: a fragment behind the first one.
+    Fragment,
+    /// The next header is not there, or not whole.
+    Cut,
+    /// What follows is encrypted.
+    Encrypted,
+    /// What follows is of a protocol that is not known.
+    Unknown,
+    /// The next header contradicts itself.
+    Malformed,
+}
+
+/// Where and why a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalkEnd {
+    /// Offset in the frame of the first byte that was not read.
+    pub at: usize,
+    /// Why.
+    pub cause: EndCause,
+}
+
+/// The first header of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstHeader {
+    /// Ethernet.
+    Ethernet,
+    /// Linux "cooked" header.
+    Sll,
+    /// Linux "cooked" header, version 2.
+    Sll2,
+    /// An address family of 4 bytes before IP.
+    Null,
+    /// IP of either version.
+    Ip,
+}
+
+impl FirstHeader {
+    /// By the number of a link type in capture files.
+    pub fn of_link_type(number: u16) -> Option<Self> {
+        match number {
+            1 => Some(Self::Ethernet),
+            113 => Some(Self::Sll),
+            276 => Some(Self::Sll2),
+            0 | 108 => Some(Self::Null),
+            12 | 14 | 101 | 228 | 229 => Some(Self::Ip),
+            _ => None,
+        }
+    }
+}
