@@ -4,7 +4,7 @@
 //! or unexpected. Frames are known by a digest of their bytes (XXH64) and their length, and only
 //! those on their way and the last before them are kept, so memory does not grow with the run.
 
-use crate::headers::flow_hash;
+use crate::outer::flow_hash;
 use std::collections::{HashMap, VecDeque};
 use twox_hash::XxHash64;
 

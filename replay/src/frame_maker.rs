@@ -1,14 +1,16 @@
 //! One record to one frame, or to the reason why it is not sent.
 
-use crate::edit::Edits;
+use crate::edit::{EditCounts, EditOptions, Editor, Edits};
 use crate::fate::Fate;
-use crate::headers::is_tagged;
-use crate::link_type::{LinkType, TargetKind, UnusableLink};
+use crate::fragments::{FragmentedPacket, NoFragments};
+use crate::link_type::{LINK_TYPE_ETHERNET, LinkType, Reheader, TargetKind, UnusableLink};
+use crate::outer::{first_header, tag_count};
 use crate::per_loop::PerLoop;
 use crate::record::Record;
 use crate::segment::SuperFrame;
 use crate::selection::Selection;
 use crate::split::{OutputPort, SplitRule};
+use packet::headers::{EndCause, FirstHeader};
 use packet::{FRAME_LEN_MIN, MacAddr};
 
 const ETHERNET_LEN: u32 = 14;
@@ -24,6 +26,8 @@ pub enum CutPolicy {
     Pad,
     /// They are sent as short as the file has them.
     Short,
+    /// They are sent so, with length fields that say it.
+    Shrink,
     /// They are not sent.
     Skip,
     /// They end the run.
@@ -40,6 +44,10 @@ pub enum LongPolicy {
     Fail,
     /// Those of TCP are sent as several segments, the others are not sent.
     Segment,
+    /// Those of IP are sent as fragments, unless they forbid it.
+    Fragment,
+    /// Those of IP are sent as fragments.
+    FragmentDf,
 }
 
 /// Everything that decides the bytes of a frame.
@@ -67,6 +75,8 @@ pub struct FrameSettings {
     pub per_loop: PerLoop,
     /// How frames are divided between two ports; all leave by the first without.
     pub split: Option<SplitRule>,
+    /// A packet that cannot be edited ends the run.
+    pub is_strict: bool,
 }
 
 impl Default for FrameSettings {
@@ -83,13 +93,22 @@ impl Default for FrameSettings {
             edits: Edits::default(),
             per_loop: PerLoop::default(),
             split: None,
+            is_strict: false,
         }
     }
 }
 
-/// A record that ends the run, by `--cut fail` or `--long fail`.
+/// A record that ends the run, by `--cut fail`, `--long fail` or `--strict`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StopCause {
+    /// `--strict`.
+    #[error("packet {number} cannot be edited: {reason}")]
+    NotEdited {
+        /// Number of the record.
+        number: u64,
+        /// Why.
+        reason: &'static str,
+    },
     /// `--cut fail`.
     #[error("packet {number} is cut: the file has {captured_len} of its {frame_len} bytes")]
     Cut {
@@ -125,6 +144,27 @@ pub struct MadeFrame<'a> {
     pub is_padded_cut: bool,
     /// They were filled up with zeros to the shortest length of Ethernet.
     pub is_padded_short: bool,
+    /// Length of the frame on the link, also if the file has only its first bytes; 0 if the file
+    /// says so.
+    pub wire_len: u32,
+    /// LINKTYPE_ number of the bytes.
+    pub link_type: u16,
+}
+
+/// A frame that is sent as several.
+#[derive(Debug)]
+enum Parts {
+    Segments(SuperFrame),
+    Fragments(FragmentedPacket),
+}
+
+impl Parts {
+    fn next(&mut self, frame: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Segments(whole) => whole.next(frame),
+            Self::Fragments(packet) => packet.next(frame),
+        }
+    }
 }
 
 /// Makes frames of the records of one run.
@@ -134,14 +174,17 @@ pub struct FrameMaker {
     /// Sums of the steps up to this loop.
     steps: PerLoop,
     loops_done: u64,
+    editor: Editor,
     has_edits: bool,
+    /// Packets that are too long and forbid fragments.
+    dont_fragment: u64,
     /// Time of the first record of this loop that has one.
     start_ns: Option<u64>,
     /// Time of the last record after that, for records without a time.
     offset_ns: u64,
     frame: Vec<u8>,
-    /// A frame of which segments are left, and its port.
-    segmented: Option<(SuperFrame, OutputPort)>,
+    /// A frame of which segments or fragments are left, its port and its link type.
+    parts: Option<(Parts, OutputPort, u16)>,
 }
 
 impl FrameMaker {
@@ -149,14 +192,16 @@ impl FrameMaker {
     pub fn new(settings: FrameSettings) -> Self {
         let has_edits = settings.edits != Edits::default() || !settings.per_loop.is_none();
         Self {
+            editor: Editor::new(settings.edits.clone()),
             settings,
             steps: PerLoop::default(),
             loops_done: 0,
+            dont_fragment: 0,
             has_edits,
             start_ns: None,
             offset_ns: 0,
             frame: Vec::new(),
-            segmented: None,
+            parts: None,
         }
     }
 
@@ -185,17 +230,36 @@ impl FrameMaker {
         &self.frame
     }
 
-    /// The next segment of the record that [`Self::make`] got last; nothing behind the last one.
+    /// What the edits counted in the first loop.
+    pub fn edit_counts(&self) -> &EditCounts {
+        &self.editor.counts
+    }
+
+    /// Packets that were too long and forbid fragments.
+    pub fn dont_fragment(&self) -> u64 {
+        self.dont_fragment
+    }
+
+    /// The next segment or fragment of the record that [`Self::make`] got last; nothing behind the
+    /// last one.
     pub fn next_segment(&mut self) -> Option<MadeFrame<'_>> {
-        let (whole, port) = self.segmented.as_mut()?;
-        let port = *port;
-        if !whole.next(&mut self.frame) {
-            self.segmented = None;
+        let (parts, port, link_type) = self.parts.as_mut()?;
+        let (port, link_type) = (*port, *link_type);
+        if !parts.next(&mut self.frame) {
+            self.parts = None;
             return None;
         }
         let is_padded_short = self.pad_short();
         let bytes = &self.frame;
-        Some(MadeFrame { bytes, port, is_as_recorded: false, is_padded_cut: false, is_padded_short })
+        Some(MadeFrame {
+            bytes,
+            port,
+            is_as_recorded: false,
+            is_padded_cut: false,
+            is_padded_short,
+            wire_len: bytes.len() as u32,
+            link_type,
+        })
     }
 
     /// Fills a short Ethernet frame up with zeros; true if it was short.
@@ -213,19 +277,17 @@ impl FrameMaker {
     /// # Errors
     /// [`StopCause`] if the settings end the run here.
     pub fn make<'a>(&'a mut self, record: &Record<'a>) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
-        self.segmented = None;
+        self.parts = None;
         self.see_time(record.time_ns);
         if !self.settings.selection.contains(record, self.offset_ns) {
             return Ok(Err(Fate::NotWanted));
         }
-        let Some(link_type) = LinkType::of(record.link_type) else { return Ok(Err(Fate::LinkType)) };
-        let settings = &self.settings;
-        let macs = (settings.dst_mac, settings.src_mac);
-        let reheader = match link_type.reheader(record.data, record.frame_len, settings.target, macs) {
-            Ok(reheader) => reheader,
+        let (reheader, link_type) = match self.reheader(record) {
+            Ok(found) => found,
             Err(UnusableLink::NoForm) => return Ok(Err(Fate::LinkType)),
             Err(UnusableLink::Damaged) => return Ok(Err(Fate::Damaged)),
         };
+        let settings = &self.settings;
         let number = record.number;
         let cut_len = if record.is_cut() { record.frame_len } else { 0 };
         if cut_len > 0 && settings.cut == CutPolicy::Skip {
@@ -240,71 +302,181 @@ impl FrameMaker {
         let claimed_len = padded_len.max(reheader.header().len() + record.data.len() - reheader.strip);
         // A damaged length may claim 4 GiB.
         let len_max = match settings.long {
-            LongPolicy::Segment => SUPER_FRAME_LEN_MAX,
+            LongPolicy::Segment | LongPolicy::Fragment | LongPolicy::FragmentDf => SUPER_FRAME_LEN_MAX,
+            _ if settings.target == TargetKind::File => SUPER_FRAME_LEN_MAX.max(record.data.len() as u32),
             LongPolicy::Skip | LongPolicy::Fail => packet::FRAME_LEN_MAX,
         };
         if claimed_len > len_max as usize {
             return self.too_long(number, u32::try_from(claimed_len).unwrap_or(u32::MAX), len_max);
         }
+        let first = match settings.target {
+            TargetKind::Ethernet => Some(FirstHeader::Ethernet),
+            TargetKind::Ip => Some(FirstHeader::Ip),
+            TargetKind::Monitor => None,
+            TargetKind::File => FirstHeader::of_link_type(link_type),
+        };
         let is_ethernet = settings.target == TargetKind::Ethernet;
-        let is_edited = self.has_edits && settings.target != TargetKind::Monitor;
         let is_whole = cut_len == 0 && (!is_ethernet || record.data.len() >= FRAME_LEN_MIN as usize);
-        if is_whole && !is_edited && reheader.strip == 0 && reheader.header().is_empty() {
-            return self.as_recorded(record);
+        let may_stay = is_whole || (settings.target == TargetKind::File && settings.cut == CutPolicy::Short);
+        let is_edited = self.has_edits || settings.cut == CutPolicy::Shrink;
+        if may_stay && !(is_edited && first.is_some()) && reheader.strip == 0 && reheader.header().is_empty()
+        {
+            return self.as_recorded(record, first);
         }
         self.frame.clear();
         self.frame.extend_from_slice(reheader.header());
         self.frame.extend_from_slice(&record.data[reheader.strip..]);
         let port = self.port(record, &self.frame);
         let before = self.frame.len();
-        if is_edited {
-            self.settings.edits.apply(&mut self.frame, is_ethernet, &self.steps);
-        }
-        // A tag that was added or removed moves the end of a padded frame as well.
-        let padded_len = padded_len.saturating_add(self.frame.len()).saturating_sub(before);
-        let is_padded_cut = cut_len > 0 && padded_len > self.frame.len();
-        if is_padded_cut {
+        let pads_first = cut_len > 0 && settings.cut == CutPolicy::Pad;
+        if pads_first && padded_len > before {
             self.frame.resize(padded_len, 0);
         }
+        let is_padded_cut = self.frame.len() > before;
+        let whole_before = self.frame.len();
+        if let Some(first) = first {
+            self.edit(record, first, is_padded_cut, before)?;
+        }
+        let is_shrunk = self.settings.cut == CutPolicy::Shrink;
+        let wire_len = match cut_len {
+            0 if record.frame_len == 0 => 0,
+            0 => self.frame.len(),
+            _ if is_padded_cut || is_shrunk => self.frame.len(),
+            // What the header, the tags and the file's length add up to.
+            _ => (cut_len as usize + reheader.header().len() + self.frame.len())
+                .saturating_sub(reheader.strip + whole_before),
+        };
         let frame_len = self.frame.len() as u32;
         let frame_len_max = self.frame_len_max(&self.frame);
         if frame_len > frame_len_max {
             let whole = std::mem::take(&mut self.frame);
-            return self.segment(number, &whole, port, frame_len_max);
+            return self.divide(number, &whole, port, (frame_len_max, first, link_type));
         }
         let is_padded_short = self.pad_short();
         let bytes = &self.frame;
-        Ok(Ok(MadeFrame { bytes, port, is_as_recorded: false, is_padded_cut, is_padded_short }))
+        Ok(Ok(MadeFrame {
+            bytes,
+            port,
+            is_as_recorded: false,
+            is_padded_cut,
+            is_padded_short,
+            wire_len: if is_padded_short { bytes.len() as u32 } else { wire_len as u32 },
+            link_type,
+        }))
+    }
+
+    /// Edits the frame at hand, of which the file has the first `captured_len` bytes.
+    fn edit(
+        &mut self,
+        record: &Record<'_>,
+        first: FirstHeader,
+        is_padded: bool,
+        captured_len: usize,
+    ) -> Result<(), StopCause> {
+        let counts = self.loops_done == 0;
+        if counts && is_padded {
+            // The zeros make checksums wrong that were not so in the file, where they cannot be
+            // checked.
+            self.editor.inspect(&self.frame[..captured_len], first);
+        } else if counts && !self.has_edits && self.settings.cut != CutPolicy::Shrink {
+            self.editor.inspect(&self.frame, first);
+        }
+        if !self.has_edits && self.settings.cut != CutPolicy::Shrink {
+            return Ok(());
+        }
+        let shrinks = self.settings.cut == CutPolicy::Shrink;
+        let wrong_before = self.editor.counts.wrong_sums;
+        let options = EditOptions { first, steps: &self.steps, shrinks, counts };
+        let cause = self.editor.apply(&mut self.frame, &options);
+        if is_padded {
+            self.editor.counts.wrong_sums = wrong_before;
+        }
+        match cause {
+            Some(cause) if self.settings.is_strict => {
+                let reason = match cause {
+                    EndCause::Cut => "the file does not have the header",
+                    EndCause::Encrypted => "the header is encrypted",
+                    EndCause::Malformed => "a header before it contradicts itself",
+                    _ => "the header is behind one of an unknown protocol",
+                };
+                Err(StopCause::NotEdited { number: record.number, reason })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How the record becomes a frame of the device or the file, and the link type of that.
+    fn reheader(&self, record: &Record<'_>) -> Result<(Reheader, u16), UnusableLink> {
+        let FrameSettings { target, dst_mac, src_mac, .. } = self.settings;
+        let stays = Ok((Reheader::NONE, record.link_type));
+        let link_type = match LinkType::of(record.link_type) {
+            None if target == TargetKind::File => return stays,
+            None => return Err(UnusableLink::NoForm),
+            Some(link_type) => link_type,
+        };
+        let target = match (target, dst_mac) {
+            (TargetKind::File, Some(_)) if link_type.can_be_ethernet() => TargetKind::Ethernet,
+            (TargetKind::File, _) => return stays,
+            (target, _) => target,
+        };
+        let reheader = link_type.reheader(record.data, record.frame_len, target, (dst_mac, src_mac))?;
+        let is_ethernet = target == TargetKind::Ethernet;
+        Ok((reheader, if is_ethernet { LINK_TYPE_ETHERNET } else { record.link_type }))
     }
 
     /// A record whose bytes are those of the frame: they are not copied.
-    fn as_recorded<'a>(&'a mut self, record: &Record<'a>) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
+    fn as_recorded<'a>(
+        &'a mut self,
+        record: &Record<'a>,
+        first: Option<FirstHeader>,
+    ) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
         let bytes = record.data;
+        if let Some(first) = first.filter(|_| self.loops_done == 0) {
+            self.editor.inspect(bytes, first);
+        }
         let (frame_len, frame_len_max) = (bytes.len() as u32, self.frame_len_max(bytes));
         let port = self.port(record, bytes);
         if frame_len > frame_len_max {
-            return self.segment(record.number, bytes, port, frame_len_max);
+            return self.divide(record.number, bytes, port, (frame_len_max, first, record.link_type));
         }
-        let is_as_recorded = true;
-        Ok(Ok(MadeFrame { bytes, port, is_as_recorded, is_padded_cut: false, is_padded_short: false }))
+        Ok(Ok(MadeFrame {
+            bytes,
+            port,
+            is_as_recorded: true,
+            is_padded_cut: false,
+            is_padded_short: false,
+            wire_len: record.frame_len,
+            link_type: record.link_type,
+        }))
     }
 
-    /// The first segment of a frame that is too long, if it can be cut.
-    fn segment<'a>(
+    /// The first segment or fragment of a frame that is too long, if it can be divided.
+    fn divide<'a>(
         &'a mut self,
         number: u64,
         frame: &[u8],
         port: OutputPort,
-        frame_len_max: u32,
+        (frame_len_max, first, link_type): (u32, Option<FirstHeader>, u16),
     ) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
-        let is_ethernet = self.settings.target == TargetKind::Ethernet;
-        let may_cut =
-            self.settings.long == LongPolicy::Segment && self.settings.target != TargetKind::Monitor;
-        let whole = may_cut.then(|| SuperFrame::new(frame, is_ethernet, frame_len_max)).flatten();
-        match whole {
-            Some(whole) => {
-                self.segmented = Some((whole, port));
-                Ok(Ok(self.next_segment().expect("a super-frame has payload")))
+        let long = self.settings.long;
+        let parts = match (long, first) {
+            (LongPolicy::Segment, Some(FirstHeader::Ethernet | FirstHeader::Ip)) => {
+                let is_ethernet = first == Some(first_header(true));
+                SuperFrame::new(frame, is_ethernet, frame_len_max).map(Parts::Segments)
+            }
+            (LongPolicy::Fragment | LongPolicy::FragmentDf, Some(first)) => {
+                let divides_df = long == LongPolicy::FragmentDf;
+                let packet = FragmentedPacket::new(frame, first, frame_len_max, divides_df, number);
+                self.dont_fragment +=
+                    u64::from(packet.as_ref().is_err_and(|why| *why == NoFragments::DontFragment));
+                packet.ok().map(Parts::Fragments)
+            }
+            _ => None,
+        };
+        match parts {
+            Some(parts) => {
+                self.parts = Some((parts, port, link_type));
+                Ok(Ok(self.next_segment().expect("the first part has payload")))
             }
             None => self.too_long(number, frame.len() as u32, frame_len_max),
         }
@@ -321,7 +493,8 @@ impl FrameMaker {
         let by_device = match (mtu, target) {
             (0, _) | (_, TargetKind::Monitor) => u32::MAX,
             (mtu, TargetKind::Ip) => mtu,
-            (mtu, TargetKind::Ethernet) => mtu + ETHERNET_LEN + if is_tagged(frame) { TAG_LEN } else { 0 },
+            (mtu, TargetKind::Ethernet) => mtu + ETHERNET_LEN + (tag_count(frame).min(1) as u32) * TAG_LEN,
+            (mtu, TargetKind::File) => mtu + ETHERNET_LEN + tag_count(frame) as u32 * TAG_LEN,
         };
         by_device.min(frame_len_max)
     }
@@ -333,8 +506,8 @@ impl FrameMaker {
         frame_len_max: u32,
     ) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
         match self.settings.long {
-            LongPolicy::Skip | LongPolicy::Segment => Ok(Err(Fate::TooLong)),
             LongPolicy::Fail => Err(StopCause::TooLong { number, frame_len, frame_len_max }),
+            _ => Ok(Err(Fate::TooLong)),
         }
     }
 }
@@ -342,7 +515,7 @@ impl FrameMaker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::edit::VlanEdit;
+    use crate::edit::{FieldEdit, FieldValue, HeaderChoice, TagEdits, TagFields, TtlEdit, VlanEdit};
     use proptest::prelude::*;
 
     fn record(link_type: u16, frame_len: u32, data: &[u8]) -> Record<'_> {
@@ -394,7 +567,8 @@ mod tests {
         let default = || FrameSettings { dst_mac: Some(MacAddr([2; 6])), ..FrameSettings::default() };
         assert_eq!(made(default(), &record(113, 116, &sll)).unwrap().len(), 114);
         assert_eq!(made(FrameSettings::default(), &record(113, 116, &sll)), Err(Fate::LinkType));
-        let vlan = Edits { vlan: Some(VlanEdit::Set(3)), ..Edits::default() };
+        let outer = TagFields { vlan: Some(VlanEdit::Set(3)), ..TagFields::default() };
+        let vlan = Edits { tags: TagEdits { outer, ..TagEdits::default() }, ..Edits::default() };
         let settings = FrameSettings { edits: vlan, ..default() };
         assert_eq!(made(settings, &record(113, 116, &sll)).unwrap().len(), 118);
     }
@@ -421,7 +595,8 @@ mod tests {
         let (mut tcp, mut udp) = (Vec::new(), Vec::new());
         link().tcp(1, 2, 3, 4).write(&mut tcp, &[7; 65_000]).unwrap();
         link().udp(1, 2).write(&mut udp, &[7; 3000]).unwrap();
-        for edits in [Edits::default(), Edits { ttl: Some(9), ..Edits::default() }] {
+        let ttl = FieldEdit { choice: HeaderChoice::Outermost, value: FieldValue::Ttl(TtlEdit::Set(9)) };
+        for edits in [Edits::default(), Edits { fields: vec![ttl], ..Edits::default() }] {
             let mut maker = FrameMaker::new(FrameSettings { edits, ..settings() });
             let made = maker.make(&record(1, tcp.len() as u32, &tcp)).unwrap().unwrap();
             let (mut payload, mut count) = (made.bytes.len() - 54, 1);

@@ -6,13 +6,13 @@
 //! was sent. No I/O, no clock; the caller reads the files and sends.
 #![forbid(unsafe_code)]
 
-mod checksum;
 mod comparison;
 mod edit;
 mod fate;
+mod fragments;
 mod frame_maker;
-mod headers;
 mod link_type;
+mod outer;
 mod per_loop;
 mod prefix;
 mod record;
@@ -23,11 +23,15 @@ mod split;
 mod timing;
 
 pub use comparison::{Comparison, ComparisonResult, FrameDigest, queue_of};
-pub use edit::{Edits, VlanEdit};
+pub use edit::{
+    AddressRule, AnonymizeKey, ChecksumPolicy, EditCounts, EditUses, Edits, FieldEdit, FieldValue,
+    HeaderChoice, MacMap, MapScope, NotEdited, NotFixed, PortMap, SumCounts, TagEdits, TagFields, TtlEdit,
+    VlanEdit,
+};
 pub use fate::{Fate, Fates};
 pub use frame_maker::{CutPolicy, FrameMaker, FrameSettings, LongPolicy, MadeFrame, StopCause};
-pub use headers::{FlowKey, flow_hash, flow_key};
 pub use link_type::{LinkType, TargetKind, UnusableLink};
+pub use outer::{FlowKey, flow_hash, flow_key};
 pub use per_loop::PerLoop;
 pub use prefix::{AddressMap, BadAddressMap, Prefix};
 pub use record::{Direction, Record};

@@ -1,6 +1,7 @@
 //! Link types of files, and how each becomes a frame of the device.
 
 use packet::MacAddr;
+use packet::headers::{FirstHeader, Protocol, Walk};
 
 const ETHERNET_LEN: usize = 14;
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -23,6 +24,9 @@ pub enum TargetKind {
     Monitor,
     /// IP packets without a link header: tun, WireGuard.
     Ip,
+    /// No device but a file, which has frames as they were, or as Ethernet frames with a
+    /// destination MAC address.
+    File,
 }
 
 impl TargetKind {
@@ -32,6 +36,7 @@ impl TargetKind {
             Self::Ethernet => "an Ethernet device",
             Self::Monitor => "a monitor device",
             Self::Ip => "a device without link headers",
+            Self::File => "an Ethernet",
         }
     }
 }
@@ -54,6 +59,9 @@ pub enum LinkType {
     /// 802.11.
     Ieee80211,
 }
+
+/// LINKTYPE_ number of Ethernet.
+pub(crate) const LINK_TYPE_ETHERNET: u16 = 1;
 
 /// Registered numbers and names; several numbers may mean one type.
 const NAMES: [(u16, &str, Option<LinkType>); 19] = [
@@ -96,7 +104,7 @@ pub(crate) struct Reheader {
 }
 
 impl Reheader {
-    const NONE: Self = Self { strip: 0, header: [0; ETHERNET_LEN], header_len: 0 };
+    pub(crate) const NONE: Self = Self { strip: 0, header: [0; ETHERNET_LEN], header_len: 0 };
 
     pub(crate) fn header(&self) -> &[u8] {
         &self.header[..self.header_len]
@@ -115,6 +123,11 @@ impl LinkType {
     /// The type with this number, if it has a form on some device.
     pub fn of(number: u16) -> Option<Self> {
         NAMES.iter().find(|(known, ..)| *known == number).and_then(|(.., link_type)| *link_type)
+    }
+
+    /// True for types without an Ethernet header that can get one.
+    pub(crate) fn can_be_ethernet(self) -> bool {
+        matches!(self, Self::RawIp | Self::Null | Self::Sll | Self::Sll2)
     }
 
     /// Number and name, for messages.
@@ -147,11 +160,10 @@ impl LinkType {
         if self == Self::Ethernet && target == TargetKind::Ethernet {
             return if data.len() < ETHERNET_LEN { Err(UnusableLink::Damaged) } else { Ok(Reheader::NONE) };
         }
-        let (strip, protocol) = self.network(data)?;
         if target == TargetKind::Ip {
-            let is_ip = matches!(protocol, ETHERTYPE_IPV4 | ETHERTYPE_IPV6);
-            return if is_ip { Ok(Reheader { strip, ..Reheader::NONE }) } else { Err(UnusableLink::NoForm) };
+            return self.ip_at(data).map(|strip| Reheader { strip, ..Reheader::NONE });
         }
+        let (strip, protocol) = self.network(data)?;
         let ether_type = match protocol {
             SLL_802_2 | SLL_802_3 => u16::try_from((frame_len as usize).saturating_sub(strip))
                 .ok()
@@ -162,6 +174,34 @@ impl LinkType {
         };
         let dst = dst.ok_or(UnusableLink::NoForm)?;
         Ok(Reheader::ethernet(strip, dst, src, ether_type))
+    }
+
+    /// Where the IP packet begins, behind link headers, tags and labels.
+    fn ip_at(self, data: &[u8]) -> Result<usize, UnusableLink> {
+        let first = match self {
+            Self::Ethernet => FirstHeader::Ethernet,
+            Self::RawIp => FirstHeader::Ip,
+            Self::Null => FirstHeader::Null,
+            Self::Sll => FirstHeader::Sll,
+            Self::Sll2 => FirstHeader::Sll2,
+            Self::Radiotap | Self::Ieee80211 => return Err(UnusableLink::NoForm),
+        };
+        let link_headers = [
+            Protocol::Ethernet,
+            Protocol::Sll,
+            Protocol::Sll2,
+            Protocol::Llc,
+            Protocol::Vlan,
+            Protocol::Mpls,
+            Protocol::Pppoe,
+        ];
+        let mut headers = Walk::new(data, first);
+        let packet = headers.find(|header| !link_headers.contains(&header.protocol));
+        match packet.filter(|header| header.protocol.is_ip()) {
+            Some(header) => Ok(header.at),
+            None if data.len() < ETHERNET_LEN && self == Self::Ethernet => Err(UnusableLink::Damaged),
+            None => Err(UnusableLink::NoForm),
+        }
     }
 
     /// Where the network header begins, and its protocol as an EtherType.

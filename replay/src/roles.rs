@@ -1,6 +1,6 @@
 //! Which hosts of a file are servers: by who opens TCP connections, and by ports.
 
-use crate::headers::{flow_key_of, tcp_flags};
+use crate::outer::{flow_key_of, tcp_flags};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 

@@ -6,21 +6,25 @@
 //! 6.1.2). The size of the segments on the wire is not in the capture: they are as long as the
 //! device accepts.
 
-use crate::headers::{Headers, Network, TCP};
+use crate::outer::{OuterPacket, first_header, word};
 use packet::checksum::{add, finish};
+use packet::headers::{Protocol, PseudoPlaces};
 
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
+const TCP: u8 = 6;
 const IPV6_HEADER_LEN: usize = 40;
 
 /// A super-frame and its next segment.
 #[derive(Clone, Debug)]
 pub(crate) struct SuperFrame {
     bytes: Vec<u8>,
-    network: Network,
+    is_v6: bool,
     network_at: usize,
     tcp_at: usize,
+    /// Places of the addresses that the checksum covers.
+    pseudo: PseudoPlaces,
     /// Where the payload begins and ends.
     payload_at: usize,
     end: usize,
@@ -34,27 +38,28 @@ pub(crate) struct SuperFrame {
 impl SuperFrame {
     /// A TCP frame for segments of up to `frame_len_max` bytes; nothing for other frames.
     pub(crate) fn new(frame: &[u8], is_ethernet: bool, frame_len_max: u32) -> Option<Self> {
-        let headers = Headers::of(frame, is_ethernet)?;
-        let tcp = headers.transport.filter(|found| found.protocol == TCP && found.sums_destination)?;
-        if headers.is_fragment {
+        let packet = OuterPacket::of(frame, first_header(is_ethernet))?;
+        let tcp = packet.transport.filter(|found| found.protocol == Protocol::Tcp)?;
+        let pseudo = packet.sum.and_then(|sum| sum.pseudo)?;
+        if packet.is_fragment {
             return None;
         }
-        let (network, network_at, tcp_at) = (headers.network, headers.at, tcp.at);
+        let (is_v6, network_at, tcp_at) = (packet.ip.protocol == Protocol::Ipv6, packet.ip.at, tcp.at);
         let payload_at = tcp_at + usize::from(frame.get(tcp_at + 12)? >> 4) * 4;
-        let word = |at: usize| Some(usize::from(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?])));
         // Some captures have no length in packets that the card was to cut.
-        let end = match (network, word(network_at + if network == Network::V4 { 2 } else { 4 })?) {
+        let end = match (is_v6, usize::from(word(frame, network_at + if is_v6 { 4 } else { 2 })?)) {
             (_, 0) => frame.len(),
-            (Network::V4, len) => network_at + len,
-            (_, len) => network_at + IPV6_HEADER_LEN + len,
+            (false, len) => network_at + len,
+            (true, len) => network_at + IPV6_HEADER_LEN + len,
         };
         let segment_len = (frame_len_max as usize).checked_sub(payload_at).filter(|len| *len > 0)?;
         let is_whole = payload_at >= tcp_at + 20 && payload_at < end && end <= frame.len();
         is_whole.then(|| Self {
             bytes: frame.to_vec(),
-            network,
+            is_v6,
             network_at,
             tcp_at,
+            pseudo,
             payload_at,
             end,
             segment_len,
@@ -82,7 +87,7 @@ impl SuperFrame {
 
     fn write_network(&self, frame: &mut [u8]) {
         let (at, len) = (self.network_at, (frame.len() - self.network_at) as u16);
-        if self.network == Network::V6 {
+        if self.is_v6 {
             let payload_len = len - IPV6_HEADER_LEN as u16;
             return frame[at + 4..at + 6].copy_from_slice(&payload_len.to_be_bytes());
         }
@@ -109,11 +114,9 @@ impl SuperFrame {
         }
         frame[at + 16..at + 18].fill(0);
         let tcp_len = (frame.len() - at) as u32;
-        let addresses = match self.network {
-            Network::V4 => self.network_at + 12..self.network_at + 20,
-            Network::V6 | Network::Arp => self.network_at + 8..self.network_at + 40,
-        };
-        let pseudo = add(add(0, &frame[addresses]), &u32::from(TCP).to_be_bytes());
+        let PseudoPlaces { src_at, dst_at, address_len, .. } = self.pseudo;
+        let pseudo = [src_at, dst_at].iter().fold(0, |sum, at| add(sum, &frame[*at..at + address_len]));
+        let pseudo = pseudo + u64::from(TCP);
         let sum = finish(add(add(pseudo, &tcp_len.to_be_bytes()), &frame[at..]));
         frame[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
     }

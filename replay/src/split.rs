@@ -1,6 +1,6 @@
 //! Which of two ports a frame leaves by.
 
-use crate::headers::{flow_key_of, word};
+use crate::outer::{flow_key_of, word};
 use crate::prefix::Prefix;
 use crate::record::{Direction, Record};
 use crate::selection::InterfaceChoice;

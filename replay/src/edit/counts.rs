@@ -1,0 +1,123 @@
+//! What the editor counts: packets that it could not edit, wrong checksums, uses of each option.
+
+use packet::headers::{EndCause, NoSum, SumProtocol};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Checksums by protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SumCounts([u64; SumProtocol::CHECKED.len()]);
+
+impl SumCounts {
+    pub(crate) fn add(&mut self, protocol: SumProtocol) {
+        if let Some(place) = SumProtocol::CHECKED.iter().position(|known| *known == protocol) {
+            self.0[place] += 1;
+        }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Those that are not zero, by the name of the protocol.
+    pub fn by_name(&self) -> BTreeMap<&'static str, u64> {
+        let all = SumProtocol::CHECKED.iter().zip(self.0);
+        all.filter(|(_, count)| *count > 0).map(|(protocol, count)| (protocol.name(), count)).collect()
+    }
+}
+
+impl Serialize for SumCounts {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.by_name().serialize(serializer)
+    }
+}
+
+/// Packets by the reason why a field could not be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NotEdited {
+    /// The file does not have the header.
+    pub cut: u64,
+    /// The header is encrypted.
+    pub encrypted: u64,
+    /// The header is behind one of an unknown protocol.
+    pub unknown: u64,
+    /// The header is behind one that contradicts itself.
+    pub damaged: u64,
+}
+
+impl NotEdited {
+    /// Counts a packet whose walk ended so; false if that hides no header.
+    pub(crate) fn count(&mut self, cause: EndCause) -> bool {
+        match cause {
+            EndCause::Cut => self.cut += 1,
+            EndCause::Encrypted => self.encrypted += 1,
+            EndCause::Unknown => self.unknown += 1,
+            EndCause::Malformed => self.damaged += 1,
+            EndCause::Payload | EndCause::Fragment => return false,
+        }
+        true
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.cut + self.encrypted + self.unknown + self.damaged
+    }
+
+    /// The reasons with their counts, such as `cut 2, encrypted 1`.
+    pub fn reasons(&self) -> String {
+        let all = [
+            ("cut", self.cut),
+            ("encrypted", self.encrypted),
+            ("unknown header", self.unknown),
+            ("damaged header", self.damaged),
+        ];
+        let found = all.into_iter().filter(|(_, count)| *count > 0);
+        found.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Packets whose checksums could not be computed anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NotFixed {
+    /// Fragments.
+    pub fragments: u64,
+    /// Packets that the file has not all bytes of.
+    pub cut: u64,
+}
+
+impl NotFixed {
+    pub(crate) fn count(&mut self, cause: NoSum) {
+        match cause {
+            NoSum::Fragment => self.fragments += 1,
+            NoSum::Cut => self.cut += 1,
+            NoSum::NotChecked => {}
+        }
+    }
+}
+
+/// How often each option found what it changes, in the order of the options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EditUses {
+    /// Of [`Edits::fields`](crate::Edits::fields).
+    pub fields: Vec<u64>,
+    /// Of [`Edits::address_rules`](crate::Edits::address_rules).
+    pub address_rules: Vec<u64>,
+    /// Of [`Edits::mac_maps`](crate::Edits::mac_maps).
+    pub mac_maps: Vec<u64>,
+    /// Of [`Edits::port_maps`](crate::Edits::port_maps).
+    pub port_maps: Vec<u64>,
+}
+
+/// Everything that the editor counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EditCounts {
+    /// Checksums that were wrong in the file.
+    pub wrong_sums: SumCounts,
+    /// Packets that could not be edited.
+    pub not_edited: NotEdited,
+    /// Packets whose checksums could not be computed anew.
+    pub not_fixed: NotFixed,
+    /// Uses of the options.
+    pub uses: EditUses,
+}

@@ -1,0 +1,184 @@
+//! VLAN tags of Ethernet frames: removed, added and changed.
+
+use crate::outer::tag_count;
+use packet::headers::{Header, Protocol};
+
+const ADDRESSES_LEN: usize = 12;
+const TAG_LEN: usize = 4;
+const TYPE_DEFAULT: u16 = 0x8100;
+
+/// What happens to a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VlanEdit {
+    /// The frame gets a tag with this id, or its tag gets this id.
+    Set(u16),
+    /// The tag is removed.
+    Remove,
+}
+
+/// New values of one tag. `None` keeps a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TagFields {
+    /// The tag with its id.
+    pub vlan: Option<VlanEdit>,
+    /// Priority, 0 to 7.
+    pub priority: Option<u8>,
+    /// Drop eligible indicator.
+    pub is_drop_eligible: Option<bool>,
+    /// Tag protocol identifier.
+    pub tpid: Option<u16>,
+}
+
+impl TagFields {
+    /// The tag of 4 bytes with its new values.
+    fn change(&self, tag: [u8; TAG_LEN]) -> [u8; TAG_LEN] {
+        let mut control = u16::from_be_bytes([tag[2], tag[3]]);
+        if let Some(VlanEdit::Set(id)) = self.vlan {
+            control = control & 0xf000 | id & 0x0fff;
+        }
+        if let Some(priority) = self.priority {
+            control = control & 0x1fff | u16::from(priority) << 13;
+        }
+        if let Some(is_drop_eligible) = self.is_drop_eligible {
+            control = control & 0xefff | u16::from(is_drop_eligible) << 12;
+        }
+        let [a, b] = self.tpid.map_or([tag[0], tag[1]], u16::to_be_bytes);
+        let [c, d] = control.to_be_bytes();
+        [a, b, c, d]
+    }
+}
+
+/// What changes in the tags of a frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TagEdits {
+    /// Outer tags that are removed first.
+    pub pop: usize,
+    /// Tags that are added then, each outside the one before.
+    pub push: Vec<TagFields>,
+    /// The outer tag.
+    pub outer: TagFields,
+    /// The second tag.
+    pub second: TagFields,
+    /// The outer tag of the innermost Ethernet header inside a tunnel; none is added or removed.
+    pub inner: TagFields,
+}
+
+impl TagEdits {
+    /// True if the tags behind the outermost Ethernet header may change.
+    pub(crate) fn is_outer(&self) -> bool {
+        self.pop > 0
+            || !self.push.is_empty()
+            || self.outer != TagFields::default()
+            || self.second != TagFields::default()
+    }
+
+    /// Changes the tags of an Ethernet frame.
+    pub(crate) fn apply(&self, frame: &mut Vec<u8>) {
+        let popped = tag_count(frame).min(self.pop);
+        frame.drain(ADDRESSES_LEN..ADDRESSES_LEN + popped * TAG_LEN);
+        for tag in &self.push {
+            insert(frame, 0, tag);
+        }
+        let had = tag_count(frame);
+        let removes_outer = self.outer.vlan == Some(VlanEdit::Remove);
+        // The second tag first: it is the second of the tags that the frame has now.
+        let has_outer = had > 0 || matches!(self.outer.vlan, Some(VlanEdit::Set(_)));
+        if had == 0 && has_outer {
+            insert(frame, 0, &self.outer);
+        } else if had > 0 && !removes_outer {
+            change(frame, 0, &self.outer);
+        }
+        let count = tag_count(frame);
+        match self.second.vlan {
+            Some(VlanEdit::Remove) if count > 1 => remove(frame, 1),
+            Some(VlanEdit::Set(_)) if count == 1 && !removes_outer => insert(frame, 1, &self.second),
+            _ if count > 1 => change(frame, 1, &self.second),
+            _ => {}
+        }
+        if removes_outer && had > 0 {
+            remove(frame, 0);
+        }
+    }
+
+    /// Bytes to write at a place for the tag inside a tunnel, if the frame has one.
+    pub(crate) fn inner_tag(&self, frame: &[u8], headers: &[Header]) -> Option<(usize, [u8; TAG_LEN])> {
+        let place = headers.iter().rposition(|header| {
+            header.protocol == Protocol::Ethernet && header.depth > 0 && !header.is_quoted
+        })?;
+        let tag = headers.get(place + 1).filter(|header| header.protocol == Protocol::Vlan)?;
+        let at = tag.at.checked_sub(2)?;
+        Some((at, self.inner.change(*frame.get(at..)?.first_chunk()?)))
+    }
+}
+
+fn place_of(number: usize) -> usize {
+    ADDRESSES_LEN + number * TAG_LEN
+}
+
+fn insert(frame: &mut Vec<u8>, number: usize, tag: &TagFields) {
+    let [high, low] = TYPE_DEFAULT.to_be_bytes();
+    let at = place_of(number);
+    frame.splice(at..at, tag.change([high, low, 0, 0]));
+}
+
+fn remove(frame: &mut Vec<u8>, number: usize) {
+    let at = place_of(number);
+    frame.drain(at..at + TAG_LEN);
+}
+
+fn change(frame: &mut [u8], number: usize, tag: &TagFields) {
+    let at = place_of(number);
+    if let Some(bytes) = frame.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
+        *bytes = tag.change(*bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tags(edits: &TagEdits, before: &[[u8; 4]]) -> Vec<[u8; 4]> {
+        let mut frame = [vec![2; 12], before.concat(), vec![8, 0, 0x45, 0]].concat();
+        edits.apply(&mut frame);
+        assert!(frame.ends_with(&[8, 0, 0x45, 0]), "{frame:?}");
+        frame[12..frame.len() - 4].as_chunks().0.to_vec()
+    }
+
+    fn set(id: u16) -> TagFields {
+        TagFields { vlan: Some(VlanEdit::Set(id)), ..TagFields::default() }
+    }
+
+    const A: [u8; 4] = [0x88, 0xa8, 0x60, 5];
+    const B: [u8; 4] = [0x81, 0, 0, 6];
+
+    #[test]
+    fn tags_are_popped_then_pushed() {
+        let push = vec![set(7), TagFields { tpid: Some(0x88a8), priority: Some(3), ..set(8) }];
+        let edits = TagEdits { pop: 1, push, ..TagEdits::default() };
+        assert_eq!(tags(&edits, &[A, B]), [[0x88, 0xa8, 0x60, 8], [0x81, 0, 0, 7], B]);
+        assert_eq!(tags(&edits, &[]), [[0x88, 0xa8, 0x60, 8], [0x81, 0, 0, 7]]);
+        assert_eq!(tags(&TagEdits { pop: 3, ..TagEdits::default() }, &[A, B]), [[0; 4]; 0]);
+    }
+
+    #[test]
+    fn the_outer_and_the_second_tag_are_set_added_and_removed() {
+        let outer = |outer| TagEdits { outer, ..TagEdits::default() };
+        let second = |second| TagEdits { second, ..TagEdits::default() };
+        let none = TagFields { vlan: Some(VlanEdit::Remove), ..TagFields::default() };
+        assert_eq!(tags(&outer(set(9)), &[A, B]), [[0x88, 0xa8, 0x60, 9], B]);
+        assert_eq!(tags(&outer(set(9)), &[]), [[0x81, 0, 0, 9]]);
+        assert_eq!(tags(&outer(none), &[A, B]), [B]);
+        let priority = TagFields { priority: Some(1), ..TagFields::default() };
+        assert_eq!(tags(&outer(priority), &[]), [[0; 4]; 0]);
+        assert_eq!(tags(&second(set(9)), &[A, B]), [A, [0x81, 0, 0, 9]]);
+        assert_eq!(tags(&second(set(9)), &[A]), [A, [0x81, 0, 0, 9]]);
+        assert_eq!(tags(&second(set(9)), &[]), [[0; 4]; 0]);
+        assert_eq!(tags(&second(none), &[A, B]), [A]);
+        let both = TagEdits { outer: set(1), second: set(2), ..TagEdits::default() };
+        assert_eq!(tags(&both, &[]), [[0x81, 0, 0, 1], [0x81, 0, 0, 2]]);
+        assert_eq!(
+            tags(&TagEdits { outer: none, second: none, ..TagEdits::default() }, &[A, B]),
+            [[0; 4]; 0]
+        );
+    }
+}
