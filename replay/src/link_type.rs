@@ -126,7 +126,7 @@ impl LinkType {
     }
 
     /// True for types without an Ethernet header that can get one.
-    pub(crate) fn can_be_ethernet(self) -> bool {
+    pub fn can_be_ethernet(self) -> bool {
         matches!(self, Self::RawIp | Self::Null | Self::Sll | Self::Sll2)
     }
 

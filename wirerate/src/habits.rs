@@ -240,6 +240,10 @@ const COMMANDS: &[(&[&str], &[&str])] = &[
         &["wirerate send --help", "wirerate exec --help (scripts for pktgen)"],
     ),
     (&["listen", "server", "recv", "rx"], &["wirerate receive --help", "wirerate sink --help"]),
+    (
+        &["tcprewrite", "tcpprep", "editcap", "edit", "anonymize"],
+        &["wirerate rewrite IN -o OUT --map-ip 10.0.0.0/8=198.18.0.0/16", "wirerate rewrite --help"],
+    ),
     (&["list", "devices", "interfaces", "check"], &["wirerate doctor"]),
     (&["version"], &["wirerate --version"]),
 ];

@@ -2,7 +2,8 @@
 //!
 //! Each subcommand has a module under `cmd`. They share the modules here: [`units`] parses and
 //! prints quantities, [`habits`] and [`bad_usage`] answer words that no command has, [`outcome`]
-//! turns errors into text and exit codes, [`capture_files`] reads pcap and pcapng files, [`stop`]
+//! turns errors into text and exit codes, [`capture_files`] reads pcap and pcapng files,
+//! [`edit_args`] are the options that edit their packets, [`stop`]
 //! handles Ctrl-C, [`term`] shows progress, [`out`] writes the data, [`rows`] prints a line of
 //! numbers per second, [`monitor`] serves the counters, [`tui`] shows them on a full screen,
 //! [`web`] on a page, [`events`] holds the rows for programs that follow a command, [`run_control`]
@@ -14,6 +15,7 @@
 pub mod bad_usage;
 pub mod capture_files;
 pub mod cmd;
+pub mod edit_args;
 pub mod events;
 pub mod habits;
 pub mod json_error;

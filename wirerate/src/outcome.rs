@@ -36,6 +36,8 @@ pub enum FailureCause {
     Refused,
     /// The time to start had passed before all was ready (exit code 1).
     TooLate,
+    /// A check that the user asked for failed (exit code 1).
+    Failed,
     /// The reader of the output is gone (exit code 0, no message: `wirerate ... | head`).
     BrokenPipe,
 }
@@ -70,6 +72,11 @@ impl Failure {
             what: Some(act.to_string()),
             tries: Vec::new(),
         }
+    }
+
+    /// A check failed that the user asked for: `act` is what was not done ("send edited packets").
+    pub fn failed(act: impl fmt::Display, why: impl Into<anyhow::Error>) -> Self {
+        Self { cause: FailureCause::Failed, ..Self::refused(act, why) }
     }
 
     /// A file cannot be read. If it is missing or may not be read, the advice is a command that
@@ -260,7 +267,7 @@ pub fn code(ended: &Result<Outcome, Failure>) -> u8 {
             FailureCause::BrokenPipe => 0,
             FailureCause::Usage => 2,
             FailureCause::Refused => 3,
-            FailureCause::TooLate => 1,
+            FailureCause::TooLate | FailureCause::Failed => 1,
         },
     }
 }

@@ -4,6 +4,7 @@ use super::damage::Damages;
 use super::input::{OtherFormat, file_len, is_stdin};
 use super::losses::Losses;
 use super::records::{FileRecords, OddPackets};
+use crate::edit_args::policies::Fcs;
 use crate::outcome::Failure;
 use crate::units::{human_duration, quantity_of};
 use replay::{InterfaceChoice, Record};
@@ -34,6 +35,7 @@ pub struct Playlist {
     facts: FileFindings,
     /// Losses of these interfaces count, or of all if there are none.
     loss_interfaces: Vec<InterfaceChoice>,
+    fcs: Fcs,
     order: FileOrder,
 }
 
@@ -58,6 +60,8 @@ pub struct PlaylistOptions {
     pub loops: u64,
     /// Losses of these interfaces count, or of all if there are none.
     pub loss_interfaces: Vec<InterfaceChoice>,
+    /// What happens to frame check sequences.
+    pub fcs: Fcs,
 }
 
 /// What the next call of [`Playlist::advance`] found.
@@ -167,7 +171,7 @@ impl Playlist {
     /// # Errors
     /// Refused when a file cannot be opened; bad usage for several loops of standard input.
     pub fn open(mut files: Vec<PathBuf>, options: PlaylistOptions) -> Result<Self, Failure> {
-        let PlaylistOptions { command, merges, sorts, loops, loss_interfaces } = options;
+        let PlaylistOptions { command, merges, sorts, loops, loss_interfaces, fcs } = options;
         if loops != 1 {
             refuse_stdin(&files, "send standard input several times")?;
         }
@@ -193,6 +197,7 @@ impl Playlist {
             begins_file: false,
             facts: FileFindings::default(),
             loss_interfaces,
+            fcs,
             order: FileOrder::default(),
         };
         playlist.start_loop()?;
@@ -246,7 +251,7 @@ impl Playlist {
     /// # Panics
     /// Unless the last call of [`Playlist::advance`] gave [`Played::Packet`].
     pub fn record(&self) -> Record<'_> {
-        self.open[self.current.expect("there is a packet at hand")].record(self.number)
+        record_of(&self.open[self.current.expect("there is a packet at hand")], self.number, self.fcs)
     }
 
     /// Reads on.
@@ -387,6 +392,19 @@ impl Playlist {
             self.start_loop()?;
         }
         Ok(next)
+    }
+}
+
+/// Bytes of a frame check sequence that no file declares.
+const FCS_LEN: u8 = 4;
+
+/// The packet at hand of a file, as number `number` of the loop, without the frame check sequences
+/// that are to be removed.
+pub fn record_of(file: &FileRecords, number: u64, fcs: Fcs) -> Record<'_> {
+    match fcs {
+        Fcs::Keep => file.record_with_fcs(number),
+        Fcs::Strip if file.extras().fcs_len == 0 => file.record_without_fcs(number, FCS_LEN),
+        Fcs::Strip | Fcs::Declared => file.record(number),
     }
 }
 

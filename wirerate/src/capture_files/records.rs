@@ -3,7 +3,7 @@
 use super::ahead::ByteStream;
 use super::damage::Damages;
 use super::input::{self, OpenedFile, OtherFormat};
-use pcapng::{Block, Interface, NoTime, ReadError, Statistics, pcap};
+use pcapng::{Block, Interface, NoTime, PacketBuf, PacketFlags, RawOption, ReadError, Statistics, pcap};
 use replay::{Direction, Record};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -50,6 +50,21 @@ pub struct PacketExtras {
     /// Length of its frame check sequence in bytes, which the captured bytes end with unless they
     /// are cut; 0 if the file does not say.
     pub fcs_len: u8,
+    /// What the link layer knows of it.
+    pub flags: Option<PacketFlags>,
+    /// A number that is the same wherever the packet was captured.
+    pub packet_id: Option<u64>,
+}
+
+/// What a pcapng file has beside packets, for a file that is made from it.
+#[derive(Debug, Default)]
+struct KeptBlocks {
+    /// Blocks since the packet before the one at hand.
+    blocks: Vec<Block<PacketBuf>>,
+    /// Comment of the packet at hand.
+    comment: Option<String>,
+    /// Its options that no field holds.
+    other: Vec<RawOption>,
 }
 
 /// The statistics of an interface, and the capture that they belong to.
@@ -96,6 +111,8 @@ struct FileFacts {
     is_ours: bool,
     /// The last statistics of each interface, by section and number.
     statistics: BTreeMap<(u64, u32), InterfaceStatistics>,
+    /// The blocks themselves, if they are asked for.
+    kept: Option<KeptBlocks>,
 }
 
 enum FileReader {
@@ -266,6 +283,9 @@ impl FileRecords {
                 // The interface keeps its number; the reader rejects its packets.
                 if reader.block_kind() == "interface" {
                     facts.interfaces.push(FileInterface::default());
+                    if let Some(kept) = &mut facts.kept {
+                        kept.blocks.push(Block::Interface(Interface::default()));
+                    }
                 }
                 reader.block_kind()
             }
@@ -341,10 +361,50 @@ impl FileRecords {
         facts.into_iter().flat_map(|facts| facts.statistics.values())
     }
 
+    /// The header of a pcap file.
+    pub fn pcap_header(&self) -> Option<&pcap::Header> {
+        match &self.reader {
+            FileReader::Pcap(reader) => Some(reader.header()),
+            FileReader::Pcapng(..) | FileReader::Unreadable(_) => None,
+        }
+    }
+
+    /// From now on, the blocks of a pcapng file that are no packets are kept, with the comments and
+    /// the rare options of packets, for a file that is made from it.
+    pub fn keep_blocks(&mut self) {
+        if let FileReader::Pcapng(_, facts) = &mut self.reader {
+            facts.kept.get_or_insert_default();
+        }
+    }
+
+    /// The kept blocks before the packet at hand, or at the end of the file.
+    pub fn take_blocks(&mut self) -> Vec<Block<PacketBuf>> {
+        match &mut self.reader {
+            FileReader::Pcapng(_, FileFacts { kept: Some(kept), .. }) => std::mem::take(&mut kept.blocks),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The kept comment of the packet at hand, and its options that no field holds.
+    pub fn kept_options(&self) -> (Option<&str>, &[RawOption]) {
+        match &self.reader {
+            FileReader::Pcapng(_, FileFacts { kept: Some(kept), .. }) => {
+                (kept.comment.as_deref(), &kept.other)
+            }
+            _ => (None, &[]),
+        }
+    }
+
     /// The packet at hand without its frame check sequence, as number `number` of the loop.
     pub fn record(&self, number: u64) -> Record<'_> {
+        self.record_without_fcs(number, self.head.extras.fcs_len)
+    }
+
+    /// The packet at hand without the last `fcs_len` bytes that it had on the link, as far as the
+    /// file has them.
+    pub fn record_without_fcs(&self, number: u64, fcs_len: u8) -> Record<'_> {
         let whole = self.record_with_fcs(number);
-        let fcs_len = u32::from(self.head.extras.fcs_len);
+        let fcs_len = u32::from(fcs_len);
         // Some files have an original length of zero.
         let frame_len = whole.frame_len.max(whole.data.len() as u32).saturating_sub(fcs_len);
         let data = &whole.data[..whole.data.len().min(frame_len as usize)];
@@ -382,6 +442,22 @@ fn next_packet(
     facts: &mut FileFacts,
 ) -> Result<Option<RecordHead>, ReadError> {
     while let Some(block) = reader.next_block()? {
+        if let Some(kept) = &mut facts.kept {
+            match &block {
+                Block::Packet(packet) => {
+                    kept.comment = packet.comment.map(str::to_owned);
+                    kept.other.clear();
+                    kept.other.extend_from_slice(packet.other);
+                }
+                Block::Section(section) => kept.blocks.push(Block::Section(section.clone())),
+                Block::Interface(interface) => kept.blocks.push(Block::Interface(interface.clone())),
+                Block::Statistics(statistics) => kept.blocks.push(Block::Statistics(statistics.clone())),
+                Block::Names(names) => kept.blocks.push(Block::Names(names.clone())),
+                Block::Custom(custom) => kept.blocks.push(Block::Custom(custom.clone())),
+                Block::Unknown(unknown) => kept.blocks.push(Block::Unknown(unknown.clone())),
+                _ => {}
+            }
+        }
         match block {
             Block::Section(section) => {
                 facts.interfaces.clear();
@@ -427,7 +503,13 @@ fn next_packet(
                     link_type,
                     interface: packet.interface,
                     direction,
-                    extras: PacketExtras { queue: packet.queue, drop_count: packet.drop_count, fcs_len },
+                    extras: PacketExtras {
+                        queue: packet.queue,
+                        drop_count: packet.drop_count,
+                        fcs_len,
+                        flags: packet.flags,
+                        packet_id: packet.packet_id,
+                    },
                 }));
             }
             _ => {}

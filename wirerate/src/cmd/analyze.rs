@@ -56,6 +56,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         sorts: args.sort,
         loops: 1,
         loss_interfaces: args.interface.clone(),
+        ..PlaylistOptions::default()
     };
     let mut playlist = Playlist::open(args.files.clone(), options)?;
     let mut analysis = Analysis::new(args);

@@ -23,6 +23,7 @@ pub mod receive;
 pub mod reflect;
 pub mod replay;
 pub mod report;
+pub mod rewrite;
 pub mod rfc2544;
 pub mod rx_args;
 pub mod rx_stats;
@@ -156,6 +157,8 @@ pub enum Command {
     Send(Box<Monitored<send::Args>>),
     /// Send the packets of capture files, with their own times or at a rate
     Replay(Box<Monitored<replay::Args>>),
+    /// Edit the packets of capture files: addresses, ports, tags, checksums, lengths
+    Rewrite(Box<rewrite::Args>),
     /// Send the packets of capture files as tcpreplay does; also by that name
     #[command(hide = true, name = "tcpreplay")]
     Tcpreplay(Box<replay::tcpreplay::TcpreplayArgs>),
@@ -291,6 +294,7 @@ impl Command {
                 let subject = subject("replay", &command.args.device, command.args.netns.as_deref());
                 command.run(subject, stop, |args| replay::run(args, stop))
             }
+            Self::Rewrite(args) => rewrite::run(&args, stop),
             Self::Tcpreplay(args) => replay::tcpreplay::run(*args, stop),
             Self::Trafgen(command) => {
                 command.run(subject("trafgen", "", None), stop, |args| trafgen::run(args, stop))

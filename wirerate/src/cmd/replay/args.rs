@@ -1,62 +1,15 @@
 //! The arguments of `wirerate replay`.
 
-use super::fields::{LoopStep, SetField, SplitChoice};
+use super::fields::{LoopStep, SplitChoice};
 use crate::cmd::send::args::EngineName;
+use crate::edit_args::EditArgs;
+use crate::edit_args::policies::{Cut, Long};
 use crate::units::{Count, CpuSequence, FrameRate, Nanos, WireRate};
-use clap::ValueEnum;
 use host::StartTime;
-use packet::{Arrivals, MacAddr};
-use replay::{AddressMap, InterfaceChoice, NumberSet};
+use packet::Arrivals;
+use replay::{InterfaceChoice, NumberSet};
 use std::path::PathBuf;
 use std::str::FromStr;
-
-/// What happens to packets of which the file has only the first bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Cut {
-    /// Fill them up with zeros to their original length
-    #[default]
-    Pad,
-    /// Send them as short as the file has them
-    Short,
-    /// Do not send them
-    Skip,
-    /// End the run
-    Fail,
-}
-
-impl From<Cut> for replay::CutPolicy {
-    fn from(cut: Cut) -> Self {
-        match cut {
-            Cut::Pad => Self::Pad,
-            Cut::Short => Self::Short,
-            Cut::Skip => Self::Skip,
-            Cut::Fail => Self::Fail,
-        }
-    }
-}
-
-/// What happens to frames that are longer than the device accepts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Long {
-    /// Do not send them; the exit code is 1
-    #[default]
-    Skip,
-    /// End the run
-    Fail,
-    /// Send those of TCP as segments of the longest length, as a network card does (TSO); do not
-    /// send the others
-    Segment,
-}
-
-impl From<Long> for replay::LongPolicy {
-    fn from(long: Long) -> Self {
-        match long {
-            Long::Skip => Self::Skip,
-            Long::Fail => Self::Fail,
-            Long::Segment => Self::Segment,
-        }
-    }
-}
 
 /// A factor for the times of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,30 +92,17 @@ pub struct Args {
     /// Frames that are longer than the device accepts
     #[arg(long, value_enum, value_name = "POLICY", default_value = "skip", help_heading = "Packets")]
     pub long: Long,
-    /// Read all files before the first frame is sent, and send nothing if one is damaged
+    /// Read all files before the first frame is sent, and send nothing if one is damaged or a packet
+    /// cannot be edited
     #[arg(long, help_heading = "Packets")]
     pub strict: bool,
 
-    /// Set a field in every frame: dst-mac, src-mac, dst, src, dst-port, src-port, vlan (an id or
-    /// none), ttl, tos
-    #[arg(long, value_name = "FIELD=VALUE", help_heading = "Rewriting")]
-    pub set: Vec<SetField>,
-    /// Replace addresses of one prefix by those of another, such as 10.0.0.0/8=198.18.0.0/16
-    #[arg(long, value_name = "FROM=TO", help_heading = "Rewriting")]
-    pub map_ip: Vec<AddressMap>,
-    /// Replace a port of TCP and UDP, such as 80=8080
-    #[arg(long, value_name = "FROM=TO", value_parser = super::fields::port_map, help_heading = "Rewriting")]
-    pub map_port: Vec<(u16, u16)>,
+    /// Options that edit packets.
+    #[command(flatten)]
+    pub edit: EditArgs,
     /// Add to a field in each further loop: dst, src, dst-port, src-port, dst-mac, src-mac, vlan
     #[arg(long, value_name = "FIELD+=N", help_heading = "Rewriting")]
     pub each_loop: Vec<LoopStep>,
-    /// Destination MAC address of every frame, as --set dst-mac
-    #[arg(long, value_name = "MAC", help_heading = "Rewriting")]
-    pub dst_mac: Option<MacAddr>,
-    /// Source MAC address of every frame, as --set src-mac [default: that in the file; the
-    /// device's own for packets without an Ethernet header]
-    #[arg(long, value_name = "MAC", help_heading = "Rewriting")]
-    pub src_mac: Option<MacAddr>,
 
     /// A second device, for a part of the frames; it may be in another network namespace
     #[arg(long, value_name = "DEV[@NETNS]", requires = "split", help_heading = "Two devices")]

@@ -8,15 +8,20 @@ use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions, refuse_s
 use crate::outcome::Failure;
 use crate::stop::Stop;
 use anyhow::anyhow;
-use replay::{FrameMaker, FrameSettings, HostRoles, TargetKind};
+use replay::{Edits, FrameMaker, FrameSettings, HostRoles, StopCause, TargetKind};
 
 /// Reads all files once, if an option needs that. Returns the roles of the hosts for `--split
-/// auto`.
+/// auto`. `edited` makes the frames that will be sent.
 ///
 /// # Errors
 /// Bad usage for standard input; refused for a file that cannot be read, or with `--strict` is
-/// damaged.
-pub fn first_pass(args: &Args, facts: &TargetFacts, stop: &Stop) -> Result<Option<HostRoles>, Failure> {
+/// damaged; with `--strict`, a failed check for a packet that cannot be edited.
+pub fn first_pass(
+    args: &Args,
+    facts: &TargetFacts,
+    edited: FrameSettings,
+    stop: &Stop,
+) -> Result<Option<HostRoles>, Failure> {
     let is_auto = args.split == Some(SplitChoice::Auto);
     let option = match (args.strict, is_auto) {
         (true, _) => "--strict",
@@ -27,22 +32,28 @@ pub fn first_pass(args: &Args, facts: &TargetFacts, stop: &Stop) -> Result<Optio
     let options = PlaylistOptions {
         command: format!("replay {}", args.device),
         loops: 1,
+        fcs: args.edit.fcs,
         ..PlaylistOptions::default()
     };
     let mut playlist = Playlist::open(args.files.clone(), options)?;
     // The bytes of the file without edits, with an Ethernet header where the device has one.
     let settings = FrameSettings { target: facts.kind, dst_mac: Some(facts.mac), ..FrameSettings::default() };
     let mut maker = FrameMaker::new(settings);
+    let mut edited = (args.strict && edited.edits != Edits::default()).then(|| FrameMaker::new(edited));
     let mut roles = HostRoles::default();
     while !stop.is_set() {
         match playlist.advance()? {
             Played::End | Played::NextLoop => break,
-            Played::Packet if is_auto => {
-                if let Ok(Ok(made)) = maker.make(&playlist.record()) {
+            Played::Packet => {
+                if is_auto && let Ok(Ok(made)) = maker.make(&playlist.record()) {
                     roles.see(made.bytes, facts.kind == TargetKind::Ethernet);
                 }
+                let edited = edited.as_mut().map(|maker| maker.make(&playlist.record()).map(drop));
+                if let Some(Err(why @ StopCause::NotEdited { .. })) = edited {
+                    return Err(Failure::failed("send edited packets", why)
+                        .try_this("without --strict, to send such packets as they are"));
+                }
             }
-            Played::Packet => {}
         }
     }
     match &playlist.damages().places[..] {

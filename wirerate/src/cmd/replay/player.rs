@@ -7,6 +7,9 @@ use super::loop_cache::{CachePlace, FrameFacts, LoopCache, PacketOutcome};
 use super::target::TargetFacts;
 use crate::capture_files::damage::Damages;
 use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions};
+use crate::edit_args::EditArgs;
+use crate::edit_args::policies::Checksums;
+use crate::edit_args::report::EditReport;
 use crate::monitor::sources::{POSITION_EVERY, ReplayCounts};
 use crate::outcome::Failure;
 use crate::rate_options::{frame_rate, rate_on_line, unknown_speed};
@@ -16,7 +19,7 @@ use crate::units::{Nanos, human_count, human_duration};
 use capture::FileFilter;
 use packet::{Arrivals, Rate};
 use replay::{
-    Due, Edits, Fate, Fates, FrameMaker, FrameSettings, HostRoles, LinkType, OutputPort, PerLoop, Selection,
+    Due, Fate, Fates, FrameMaker, FrameSettings, HostRoles, LinkType, OutputPort, PerLoop, Selection,
     SplitRule, TargetKind, Timing, TimingRule,
 };
 use std::collections::BTreeMap;
@@ -72,6 +75,7 @@ enum FrameBytes {
 /// Frames of a run, one at a time.
 pub struct Player {
     playlist: Playlist,
+    edit: EditArgs,
     filter: Option<FileFilter>,
     maker: FrameMaker,
     timing: Timing,
@@ -171,36 +175,19 @@ fn timing_rule(args: &Args, line_bps: Option<u64>, fresh_seed: u64) -> Result<Ti
     }
 }
 
-/// The changes of every frame: those of `--set`, and `--dst-mac` and `--src-mac`, which are other
-/// names of two of its fields.
-fn edits(args: &Args) -> Result<Edits, Failure> {
-    let mut edits =
-        Edits { address_maps: args.map_ip.clone(), port_maps: args.map_port.clone(), ..Edits::default() };
-    args.set.iter().for_each(|field| field.apply(&mut edits));
-    for (field, mac, edit) in
-        [("dst-mac", args.dst_mac, &mut edits.dst_mac), ("src-mac", args.src_mac, &mut edits.src_mac)]
-    {
-        if let (Some(mac), Some(set)) = (mac, *edit)
-            && mac != set
-        {
-            let why = "both set the same address of every frame";
-            return Err(Failure::usage(format!("use --{field} {mac} with --set {field}={set}"), why)
-                .try_this(format!("--{field} {mac}, without --set {field}")));
-        }
-        *edit = mac.or(*edit);
-    }
-    Ok(edits)
-}
-
+/// Everything that decides the bytes of frames.
+///
+/// # Errors
+/// Bad usage for edits that contradict each other.
 fn settings(args: &Args, facts: &TargetFacts, roles: Option<&HostRoles>) -> Result<FrameSettings, Failure> {
-    let edits = edits(args)?;
+    let edits = args.edit.edits()?;
     let mut per_loop = PerLoop::default();
     args.each_loop.iter().for_each(|step| step.apply(&mut per_loop));
     Ok(FrameSettings {
         target: facts.kind,
         // MAC addresses have no meaning on a loopback device, whose own is zero.
-        dst_mac: edits.dst_mac.or(facts.mac.is_zero().then_some(facts.mac)),
-        src_mac: edits.src_mac.unwrap_or(facts.mac),
+        dst_mac: args.edit.new_dst_mac().or(facts.mac.is_zero().then_some(facts.mac)),
+        src_mac: args.edit.new_src_mac().unwrap_or(facts.mac),
         mtu: facts.mtu,
         frame_len_max: facts.frame_len_max,
         cut: args.cut.into(),
@@ -217,6 +204,7 @@ fn settings(args: &Args, facts: &TargetFacts, roles: Option<&HostRoles>) -> Resu
             (Some(SplitChoice::Rule(rule)), _) => Some(rule.clone()),
             (_, roles) => roles.map(|roles| SplitRule::Servers(roles.servers())),
         },
+        is_strict: args.strict,
     })
 }
 
@@ -238,7 +226,7 @@ impl Player {
         let rule = timing_rule(args, facts.line_bps, fresh_seed())?;
         let is_alike = args.loops != 1 && args.each_loop.is_empty();
         let timing = Timing::new(rule, gap_ns_max, loop_gap_ns);
-        let roles = first_pass(args, facts, stop)?;
+        let roles = first_pass(args, facts, settings(args, facts, None)?, stop)?;
         Ok(Self {
             may_repeat: is_alike && rule == TimingRule::Top && loop_gap_ns == 0,
             playlist: Playlist::open(
@@ -248,9 +236,11 @@ impl Player {
                     merges: args.merge,
                     sorts: args.sort,
                     loops: args.loops,
+                    fcs: args.edit.fcs,
                     ..PlaylistOptions::default()
                 },
             )?,
+            edit: args.edit.clone(),
             filter,
             maker: FrameMaker::new(settings(args, facts, roles.as_ref())?),
             role_note: roles.map(|roles| role_note(args, &roles)),
@@ -579,7 +569,11 @@ impl Player {
             format!("link type {name} has no form on {target} ({count} packets){cure}")
         });
         let padded_cut = self.padded_cut;
-        let note = "packets that the file cuts short were padded with zeros: their checksums are wrong";
+        let fixes = self.edit.checksums == Checksums::Fix;
+        let edits = EditReport::new(self.maker.edit_counts(), self.maker.dont_fragment(), fixes);
+        let unused = self.edit.unused_notes(&self.maker.edit_counts().uses);
+        let note = "packets that the file cuts short were padded with zeros: their checksums are wrong (--checksums fix \
+                    mends them)";
         FileReport {
             loops: self.playlist.loops_done(),
             fates: self.fates,
@@ -589,8 +583,10 @@ impl Player {
             backwards: self.backwards,
             stopped_by: self.stopped_by,
             damages: self.playlist.damages().clone(),
+            edits,
             notes: refused_links
-                .chain((padded_cut > 0).then(|| note.to_owned()))
+                .chain((padded_cut > 0 && !fixes).then(|| note.to_owned()))
+                .chain(unused)
                 .chain(self.role_note)
                 .chain(self.playlist.notes())
                 .chain(self.gap_notes.into_notes())
@@ -618,6 +614,8 @@ pub struct FileReport {
     pub stopped_by: Option<String>,
     /// Damaged places of the files.
     pub damages: Damages,
+    /// What edits counted.
+    pub edits: EditReport,
     /// What may be unexpected.
     pub notes: Vec<String>,
 }

@@ -4,6 +4,7 @@ use super::control::SpeedChange;
 use super::player::FileReport;
 use super::verify::VerifyReport;
 use crate::capture_files::damage::Damages;
+use crate::edit_args::report::EditReport;
 use crate::out;
 use crate::start_at::StartReport;
 use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
@@ -154,6 +155,9 @@ pub struct ReplayReport {
     pub cpus: Vec<u32>,
     /// The engine.
     pub engine: Option<&'static str>,
+    /// What edits counted.
+    #[serde(flatten)]
+    pub edits: EditReport,
     /// Damaged places of the files.
     pub damages: Damages,
     /// The packet that ended the run, by `--cut fail` or `--long fail`.
@@ -174,7 +178,7 @@ impl ReplayReport {
         if files.stopped_by.is_some() {
             self.end = ReplayEnd::Packet;
         }
-        (self.damages, self.stopped_by) = (files.damages, files.stopped_by);
+        (self.damages, self.stopped_by, self.edits) = (files.damages, files.stopped_by, files.edits);
         self.notes.extend(files.notes);
         self.rate_pps = per_second(self.fates.sent, self.duration_ns);
         let wire_bytes = self.frame_bytes + self.fates.sent * u64::from(WIRE_OVERHEAD);
@@ -268,6 +272,7 @@ impl fmt::Display for ReplayReport {
                 table.count(name, count, meaning);
             }
         }
+        self.edits.add_rows(&mut table);
         if self.pauses > 0 {
             let time = format!("for {}", human_duration(self.paused_ns));
             table.count("pauses", self.pauses, &time);

@@ -48,7 +48,7 @@ pub fn kind_of(link: &Link) -> Result<TargetKind, Failure> {
 /// The link type of a file with the frames of a device.
 pub fn link_type_of(kind: TargetKind) -> u16 {
     match kind {
-        TargetKind::Ethernet => pcapng::LINK_TYPE_ETHERNET,
+        TargetKind::Ethernet | TargetKind::File => pcapng::LINK_TYPE_ETHERNET,
         TargetKind::Monitor => LINK_TYPE_RADIOTAP,
         TargetKind::Ip => LINK_TYPE_RAW,
     }

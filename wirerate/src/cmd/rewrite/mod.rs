@@ -1,0 +1,32 @@
+//! `wirerate rewrite IN... -o OUT`: edits the packets of capture files.
+
+mod args;
+mod compressed;
+mod output;
+mod report;
+mod rewriter;
+
+pub use args::Args;
+
+use crate::capture_files::input::is_stdin;
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+use crate::{out, rows};
+
+/// Edits the files and prints the report.
+///
+/// # Errors
+/// Bad usage, files that cannot be read, or an output that cannot be written.
+pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    let report = rewriter::run(args, stop)?;
+    let (json, text) = (report.json_line(), report.to_string());
+    if is_stdin(&args.output) {
+        // Standard output has the packets.
+        eprint!("{}", if args.json { &json } else { &text });
+    } else if args.json {
+        out::text(&json)?;
+    } else if !args.quiet {
+        rows::print_report(rows::RowFormat::of(false, false), &json, &text)?;
+    }
+    Ok(if report.is_good() { Outcome::Done } else { Outcome::No })
+}

@@ -1,0 +1,71 @@
+//! The part of a report about edits: wrong checksums, packets that could not be edited.
+
+use crate::units::{Table, human_count};
+use replay::{EditCounts, NotEdited, NotFixed, SumCounts};
+use serde::Serialize;
+
+/// What edits counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EditReport {
+    /// Checksums that were wrong in the files, by protocol.
+    pub wrong_checksums: SumCounts,
+    /// Packets in which a field could not be reached, by reason.
+    pub not_edited: NotEdited,
+    /// Packets whose checksums could not be computed anew, by reason.
+    pub not_fixed: NotFixed,
+    /// Packets that were too long and have DF set.
+    pub dont_fragment: u64,
+    /// The checksums were computed anew.
+    #[serde(skip)]
+    pub is_fixed: bool,
+}
+
+impl EditReport {
+    /// Of the counts of a run.
+    pub fn new(counts: &EditCounts, dont_fragment: u64, is_fixed: bool) -> Self {
+        Self {
+            wrong_checksums: counts.wrong_sums,
+            not_edited: counts.not_edited,
+            not_fixed: counts.not_fixed,
+            dont_fragment,
+            is_fixed,
+        }
+    }
+
+    /// Adds the rows of a report for people.
+    pub fn add_rows(&self, table: &mut Table) {
+        let wrong = self.wrong_checksums.total();
+        let by_name: Vec<String> = self
+            .wrong_checksums
+            .by_name()
+            .iter()
+            .map(|(name, count)| format!("{name} {}", human_count(*count)))
+            .collect();
+        let text = match (wrong, self.is_fixed) {
+            (0, _) => "wrong in the file 0".to_owned(),
+            (_, true) => format!("wrong in the file {} ({}), mended", human_count(wrong), by_name.join(", ")),
+            (_, false) => format!(
+                "wrong in the file {} ({}): --checksums fix mends them",
+                human_count(wrong),
+                by_name.join(", ")
+            ),
+        };
+        table.text("checksums", &text);
+        let not_fixed = self.not_fixed;
+        if not_fixed != NotFixed::default() {
+            let text = format!("fragments {}, cut packets {}", not_fixed.fragments, not_fixed.cut);
+            table.text("not mended", &text);
+        }
+        if self.not_edited.total() > 0 {
+            let text = format!("{} ({})", human_count(self.not_edited.total()), self.not_edited.reasons());
+            table.text("not edited", &text);
+        }
+        if self.dont_fragment > 0 {
+            let count = human_count(self.dont_fragment);
+            table.text(
+                "DF set",
+                &format!("{count} of the long packets: --long fragment-df fragments them, too"),
+            );
+        }
+    }
+}
