@@ -2,23 +2,34 @@
 //!
 //! Works on bytes and words only; plans and `headers` decide which bytes a checksum covers.
 
-/// Adds the 16-bit big-endian words of `bytes` to `sum`; an odd last byte counts as the high half
-/// of a word.
+/// Adds the sum of the 16-bit big-endian words of `bytes`, folded to 16 bits, to `sum`; an odd last
+/// byte counts as the high half of a word.
 pub fn add(sum: u64, bytes: &[u8]) -> u64 {
-    let mut words = bytes.chunks_exact(2);
-    let body = words.by_ref().fold(sum, |sum, word| sum + u64::from(u16::from_be_bytes([word[0], word[1]])));
-    match words.remainder() {
-        [last] => body + (u64::from(*last) << 8),
+    // Words are added in pairs: 2^16 counts as 1.
+    let mut pairs = bytes.chunks_exact(4);
+    let body = pairs.by_ref().fold(0, |sum, pair| {
+        sum + u64::from(u32::from_be_bytes(*pair.first_chunk().expect("a chunk of four")))
+    });
+    let words = match *pairs.remainder() {
+        [a, b, c] => body + u64::from(u16::from_be_bytes([a, b])) + (u64::from(c) << 8),
+        [a, b] => body + u64::from(u16::from_be_bytes([a, b])),
+        [a] => body + (u64::from(a) << 8),
         _ => body,
-    }
+    };
+    sum + u64::from(fold(words))
 }
 
-/// The checksum of a sum: folded to 16 bits and inverted.
-pub fn finish(mut sum: u64) -> u16 {
+/// A sum folded to 16 bits: 0 only for 0.
+fn fold(mut sum: u64) -> u16 {
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    !(sum as u16)
+    sum as u16
+}
+
+/// The checksum of a sum: folded to 16 bits and inverted.
+pub fn finish(sum: u64) -> u16 {
+    !fold(sum)
 }
 
 /// A change of summed words, collected from several writes (RFC 1624, equation 3).

@@ -40,6 +40,16 @@ impl Prefix {
         }
     }
 
+    /// The address as a number, IPv4 in the upper 32 bits.
+    fn bits(&self) -> u128 {
+        u128::from_be_bytes(self.bytes)
+    }
+
+    /// Bits of that number that belong to the prefix.
+    fn mask_bits(&self) -> u128 {
+        u128::MAX.checked_shl(128 - u32::from(self.len)).unwrap_or(0)
+    }
+
     /// Bits of byte `at` that belong to the prefix.
     fn mask(&self, at: usize) -> u8 {
         match usize::from(self.len).saturating_sub(at * 8) {
@@ -80,18 +90,28 @@ impl FromStr for Prefix {
 pub struct AddressMap {
     from: Prefix,
     to: Prefix,
+    /// `from` as a number with the address to the left, and the bits of its prefix.
+    from_bits: u128,
+    from_mask: u128,
+    /// The same of `to`; both numbers have no other bits.
+    to_bits: u128,
+    to_mask: u128,
 }
 
 impl AddressMap {
     /// Changes the address `bytes` if it is in `from`; false if it is not.
     pub(crate) fn apply(&self, bytes: &mut [u8]) -> bool {
-        if !self.from.contains_bytes(bytes) {
+        if bytes.len() != self.from.address_len() {
             return false;
         }
-        for (at, byte) in bytes.iter_mut().enumerate() {
-            let mask = self.to.mask(at);
-            *byte = *byte & !mask | self.to.bytes[at] & mask;
+        let mut all = [0; 16];
+        all[..bytes.len()].copy_from_slice(bytes);
+        let address = u128::from_be_bytes(all);
+        if address & self.from_mask != self.from_bits {
+            return false;
         }
+        let mapped = (address & !self.to_mask | self.to_bits).to_be_bytes();
+        bytes.copy_from_slice(&mapped[..bytes.len()]);
         true
     }
 }
@@ -104,7 +124,19 @@ impl FromStr for AddressMap {
         let bad = || BadAddressMap { text: text.to_owned(), expected };
         let (from, to) = text.split_once('=').ok_or_else(bad)?;
         let (from, to): (Prefix, Prefix) = (from.parse()?, to.parse()?);
-        if from.is_v6 == to.is_v6 { Ok(Self { from, to }) } else { Err(bad()) }
+        if from.is_v6 != to.is_v6 {
+            return Err(bad());
+        }
+        let ([from_mask, to_mask], [from_bits, to_bits]) =
+            ([from, to].map(|prefix| prefix.mask_bits()), [from, to].map(|prefix| prefix.bits()));
+        Ok(Self {
+            from,
+            to,
+            from_bits: from_bits & from_mask,
+            from_mask,
+            to_bits: to_bits & to_mask,
+            to_mask,
+        })
     }
 }
 

@@ -422,3 +422,236 @@ impl Editor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fields::TtlEdit;
+    use super::super::maps::MapScope;
+    use super::super::sample;
+    use super::super::sample::{Ends, frames, ip, udp};
+    use super::super::tags::VlanEdit;
+    use super::*;
+    use packet::MacAddr;
+    use proptest::prelude::*;
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+    fn edited(edits: &Edits, frame: &[u8]) -> Vec<u8> {
+        let (mut editor, mut frame) = (Editor::new(edits.clone()), frame.to_vec());
+        let steps = PerLoop::default();
+        let first = FirstHeader::Ethernet;
+        editor.apply(&mut frame, &EditOptions { first, steps: &steps, shrinks: false, counts: true });
+        frame
+    }
+
+    fn rules(maps: &[&str]) -> Vec<AddressRule> {
+        let rule = |map: &&str| AddressRule { scope: MapScope::Any, map: map.parse().unwrap() };
+        maps.iter().map(rule).collect()
+    }
+
+    fn maps(is_back: bool) -> Edits {
+        let (maps, ports, macs) = if is_back {
+            (["11.0.0.0/8=10.0.0.0/8", "fd01::/16=fd00::/16"], (30000, 20000), (9, 1))
+        } else {
+            (["10.0.0.0/8=11.0.0.0/8", "fd00::/16=fd01::/16"], (20000, 30000), (1, 9))
+        };
+        let mac = |last| MacAddr([2, 0, 0, 0, 0, last]);
+        Edits {
+            address_rules: rules(&maps),
+            mac_maps: vec![MacMap { from: mac(macs.0), to: mac(macs.1) }],
+            port_maps: vec![PortMap { first: ports.0, last: ports.0 + 999, to: ports.1, is_range: true }],
+            ..Edits::default()
+        }
+    }
+
+    /// Places of the checksums that are right, and whether all that can be checked are.
+    fn all_right(frame: &[u8]) -> bool {
+        let mut finder = SumFinder::default();
+        let headers = Walk::new(frame, FirstHeader::Ethernet);
+        headers.filter_map(|header| finder.see(frame, &header)).all(|sum| sum.is_right(frame) != Some(false))
+    }
+
+    fn ends(is_v6: bool, bytes: [u32; 2]) -> Ends {
+        let address = |bits: u32| -> IpAddr {
+            match is_v6 {
+                true => Ipv6Addr::from(0xfd00 << 112 | u128::from(bits) << 60 | u128::from(bits)).into(),
+                false => Ipv4Addr::from(10 << 24 | bits & 0xff_ffff).into(),
+            }
+        };
+        Ends { src: address(bytes[0]), dst: address(bytes[1]) }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn maps_keep_all_checksums_right_and_mapping_back_gives_the_same_bytes(
+            is_v6: bool, a: [u32; 2], b: [u32; 2], ports in (20000u16..21000, 0u16..2000),
+            payload in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let fixes = Edits { checksums: ChecksumPolicy::Fix, ..Edits::default() };
+            for frame in frames(ends(is_v6, a), ends(is_v6, b), ports, &payload) {
+                prop_assert!(all_right(&frame), "{frame:02x?}");
+                prop_assert_eq!(&edited(&fixes, &frame), &frame);
+                let there = edited(&maps(false), &frame);
+                prop_assert!(there != frame && all_right(&there), "{frame:02x?} {there:02x?}");
+                prop_assert_eq!(&edited(&maps(true), &there), &frame);
+                // Whole and incremental checksums agree.
+                prop_assert_eq!(&edited(&Edits { checksums: ChecksumPolicy::Fix, ..maps(false) }, &frame), &there);
+            }
+        }
+
+        #[test]
+        fn a_wrong_checksum_is_as_wrong_as_it_was_or_mended(
+            is_v6: bool, a: [u32; 2], wrong: u16, payload in proptest::collection::vec(any::<u8>(), 0..20),
+        ) {
+            for frame in frames(ends(is_v6, a), ends(is_v6, [a[1], 7]), (20000, 1), &payload) {
+                let mut finder = SumFinder::default();
+                let sums: Vec<_> =
+                    Walk::new(&frame, FirstHeader::Ethernet).filter_map(|h| finder.see(&frame, &h)).collect();
+                let Some(sum) = sums.iter().rfind(|sum| sum.missing.is_none()) else { continue };
+                let mut spoiled = frame.clone();
+                spoiled[sum.at..sum.at + 2].copy_from_slice(&wrong.to_be_bytes());
+                let mapped = edited(&maps(false), &spoiled);
+                let error = |frame: &[u8]| {
+                    let [stored, computed] = [sum.stored(frame), sum.computed(frame)].map(Option::unwrap);
+                    (u32::from(stored) + 0xffff - u32::from(computed)) % 0xffff
+                };
+                if !sum.is_none(&spoiled) && !(wrong == 0 && is_v6) {
+                    prop_assert_eq!(error(&mapped), error(&spoiled));
+                    let fixes = Edits { checksums: ChecksumPolicy::Fix, ..maps(false) };
+                    prop_assert!(all_right(&edited(&fixes, &spoiled)));
+                }
+            }
+        }
+
+        /// No frame makes an edit panic or change bytes that it should not.
+        #[test]
+        fn random_frames_are_edited_without_harm(frame in proptest::collection::vec(any::<u8>(), 0..120)) {
+            let edits = Edits { anonymize: Some(AnonymizeKey::of_text(b"k")), ..maps(false) };
+            prop_assert_eq!(edited(&edits, &frame).len(), frame.len());
+        }
+    }
+
+    fn datagram() -> Vec<u8> {
+        let ends = ends(false, [1, 2]);
+        sample::ethernet(&ip(ends, 17, &udp(ends, (2000, 53), b"payload")))
+    }
+
+    #[test]
+    fn fields_are_set_in_the_outermost_or_the_innermost_header() {
+        let (outer, inner) = (ends(false, [3, 4]), ends(false, [1, 2]));
+        let packet = ip(outer, 4, &ip(inner, 17, &udp(inner, (2000, 53), b"payload")));
+        let set = |choice, value| {
+            let edits = Edits { fields: vec![FieldEdit { choice, value }], ..Edits::default() };
+            let frame = edited(&edits, &sample::ethernet(&packet));
+            assert!(all_right(&frame));
+            frame
+        };
+        let ttl = |frame: &[u8]| (frame[14 + 8], frame[34 + 8]);
+        let nine = FieldValue::Ttl(TtlEdit::Set(9));
+        assert_eq!(ttl(&set(HeaderChoice::Outermost, nine)), (9, 64));
+        assert_eq!(ttl(&set(HeaderChoice::Innermost, nine)), (64, 9));
+        assert_eq!(ttl(&set(HeaderChoice::Outermost, FieldValue::Ttl(TtlEdit::Add(-70)))), (1, 64));
+        assert_eq!(ttl(&set(HeaderChoice::Outermost, FieldValue::Ttl(TtlEdit::Add(250)))), (255, 64));
+        let frame = set(HeaderChoice::Outermost, FieldValue::Dscp(46));
+        assert_eq!((frame[15], frame[35]), (46 << 2, 0));
+        let frame = set(HeaderChoice::Outermost, FieldValue::DstPort(80));
+        assert_eq!(frame[34 + 20 + 2..34 + 20 + 4], [0, 80], "the outermost ports are inside");
+        // An address of the other version reaches no inner header.
+        let v6 = FieldValue::Dst(IpAddr::from([1; 16]));
+        assert_eq!(set(HeaderChoice::Outermost, v6), sample::ethernet(&packet));
+    }
+
+    #[test]
+    fn the_mac_address_of_a_group_follows_it() {
+        let group = Ends { dst: IpAddr::from([239, 129, 1, 2]), ..ends(false, [1, 2]) };
+        let mut frame = sample::ethernet(&ip(group, 17, &udp(group, (1, 2), b"x")));
+        frame[..6].copy_from_slice(&[1, 0, 0x5e, 1, 1, 2]);
+        let edits = Edits { address_rules: rules(&["239.129.1.2=239.1.3.4"]), ..Edits::default() };
+        assert_eq!(edited(&edits, &frame)[..6], [1, 0, 0x5e, 1, 3, 4]);
+        frame[5] = 9;
+        assert_eq!(edited(&edits, &frame)[..6], [1, 0, 0x5e, 1, 1, 9], "it was not that of the group");
+    }
+
+    #[test]
+    fn the_group_of_a_solicited_address_follows_it() {
+        let target = "fd00::12:3456".parse::<Ipv6Addr>().unwrap();
+        let dst = "ff02::1:ff12:3456".parse::<Ipv6Addr>().unwrap();
+        let way = Ends { dst: dst.into(), ..ends(true, [1, 2]) };
+        let solicitation = [&[135, 0, 0, 0, 0, 0, 0, 0], &target.octets()[..]].concat();
+        let mut frame = sample::ethernet(&ip(way, 58, &sample::icmpv6(way, &solicitation)));
+        frame[..6].copy_from_slice(&[0x33, 0x33, 0xff, 0x12, 0x34, 0x56]);
+        let edits = Edits { address_rules: rules(&["fd00::12:3456=fd00::aa:bbcc"]), ..Edits::default() };
+        let frame = edited(&edits, &frame);
+        assert_eq!(frame[..6], [0x33, 0x33, 0xff, 0xaa, 0xbb, 0xcc]);
+        assert_eq!(frame[14 + 24..][..16], "ff02::1:ffaa:bbcc".parse::<Ipv6Addr>().unwrap().octets());
+        assert!(all_right(&frame));
+    }
+
+    #[test]
+    fn quoted_packets_are_edited_by_their_own_directions() {
+        let way = ends(false, [1, 2]);
+        let quoted = ip(way, 17, &udp(way, (2000, 53), b"payload"));
+        let error = sample::icmp(&[&[3, 1, 0, 0, 0, 0, 0, 0], &quoted[..28]].concat());
+        let frame = sample::ethernet(&ip(way.back(), 1, &error));
+        let rule = AddressRule { scope: MapScope::Source, map: "10.0.0.1=10.9.9.9".parse().unwrap() };
+        let frame = edited(&Edits { address_rules: vec![rule], ..Edits::default() }, &frame);
+        assert_eq!(frame[26..34], [10, 0, 0, 2, 10, 0, 0, 1], "the source of the error is another host");
+        assert_eq!(frame[42 + 12..42 + 20], [10, 9, 9, 9, 10, 0, 0, 2]);
+        assert!(all_right(&frame));
+    }
+
+    #[test]
+    fn packets_with_headers_out_of_reach_are_counted_by_reason() {
+        let mut encrypted = datagram();
+        encrypted[23] = 50;
+        let mut unknown = datagram();
+        unknown[12..14].copy_from_slice(&[0x88, 0xb5]);
+        let arp = frames(ends(false, [1, 2]), ends(false, [3, 4]), (1, 2), b"").pop().unwrap();
+        let ttl = FieldEdit { choice: HeaderChoice::Outermost, value: FieldValue::Ttl(TtlEdit::Set(9)) };
+        let ports = PortMap { first: 2000, last: 2000, to: 1, is_range: false };
+        let edits = Edits { fields: vec![ttl], port_maps: vec![ports], ..Edits::default() };
+        let mut editor = Editor::new(edits);
+        let steps = PerLoop::default();
+        let options =
+            EditOptions { first: FirstHeader::Ethernet, steps: &steps, shrinks: false, counts: true };
+        let mut cause = |frame: &[u8]| editor.apply(&mut frame.to_vec(), &options);
+        assert_eq!(cause(&datagram()), None);
+        assert_eq!(cause(&arp), None, "it has no such fields");
+        assert_eq!(cause(&encrypted), Some(EndCause::Encrypted));
+        assert_eq!(cause(&unknown), Some(EndCause::Unknown));
+        assert_eq!(cause(&datagram()[..30]), Some(EndCause::Cut));
+        assert_eq!(editor.counts.not_edited.reasons(), "cut 1, encrypted 1, unknown header 1");
+        assert_eq!((editor.counts.uses.fields[0], editor.counts.uses.port_maps[0]), (2, 1));
+    }
+
+    #[test]
+    fn lengths_of_a_cut_packet_become_those_that_are_there() {
+        for is_v6 in [false, true] {
+            for frame in frames(ends(is_v6, [1, 2]), ends(is_v6, [3, 4]), (2000, 53), &[7; 30]) {
+                let mut cut = frame[..frame.len() - 9].to_vec();
+                let mut editor = Editor::new(Edits::default());
+                let steps = PerLoop::default();
+                let options =
+                    EditOptions { first: FirstHeader::Ethernet, steps: &steps, shrinks: true, counts: true };
+                editor.apply(&mut cut, &options);
+                let headers = Walk::new(&cut, FirstHeader::Ethernet);
+                let whole = headers.filter(|header| !header.is_quoted).all(|header| header.is_whole());
+                assert!(whole && all_right(&cut), "{frame:02x?} {cut:02x?}");
+            }
+        }
+    }
+
+    #[test]
+    fn tags_in_a_tunnel_change_with_the_checksums_around_them() {
+        let way = ends(false, [1, 2]);
+        let inner = sample::ethernet(&ip(way, 17, &udp(way, (1, 2), b"x")));
+        let tagged = [&inner[..12], &[0x81, 0, 0, 5], &inner[12..]].concat();
+        let vxlan = [&[8, 0, 0, 0, 0, 0, 5, 0], &tagged[..]].concat();
+        let frame = sample::ethernet(&ip(way, 17, &udp(way, (9, 4789), &vxlan)));
+        let tag = TagFields { vlan: Some(VlanEdit::Set(0x123)), tpid: Some(0x88a8), ..TagFields::default() };
+        let edits = Edits { tags: TagEdits { inner: tag, ..TagEdits::default() }, ..Edits::default() };
+        let frame = edited(&edits, &frame);
+        assert_eq!(frame[50 + 12..50 + 16], [0x88, 0xa8, 0x01, 0x23]);
+        assert!(all_right(&frame));
+    }
+}

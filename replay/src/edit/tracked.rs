@@ -4,22 +4,25 @@
 //! from the innermost to the outermost one, so that an outer one covers the new inner one.
 
 use packet::checksum::{SumChange, crc32c_step};
-use packet::headers::{SumPlace, SumProtocol, sctp};
+use packet::headers::{SumPlace, SumProtocol};
+
+/// Bytes of both ports.
+const PORTS_LEN: usize = 4;
 
 /// A checksum with what has changed under it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrackedSum {
     pub(crate) place: SumPlace,
     change: SumChange,
-    /// Difference of the common header of SCTP, whose ports may change.
-    crc_change: [u8; sctp::LEN],
+    /// Difference of the ports of SCTP, the only bytes under its checksum that change.
+    crc_change: [u8; PORTS_LEN],
     /// The right checksum before all edits, if it is to be written.
     pub(crate) right: Option<u32>,
 }
 
 impl TrackedSum {
     pub(crate) fn new(place: SumPlace) -> Self {
-        Self { place, change: SumChange::default(), crc_change: [0; sctp::LEN], right: None }
+        Self { place, change: SumChange::default(), crc_change: [0; PORTS_LEN], right: None }
     }
 
     /// The right checksum for the bytes of the frame.
@@ -52,10 +55,10 @@ impl TrackedSum {
         if place.protocol == SumProtocol::Sctp {
             let stored = u32::from_le_bytes(*frame.get(place.at..)?.first_chunk()?);
             let mut crc = self.right.unwrap_or(stored);
-            if self.crc_change != [0; sctp::LEN] {
+            if self.crc_change != [0; PORTS_LEN] {
                 // The rest of the packet is as it was: its difference is zeros.
                 let register = crc32c_step(0, &self.crc_change);
-                let zeros = (place.to - place.from).saturating_sub(sctp::LEN);
+                let zeros = (place.to - place.from).saturating_sub(PORTS_LEN);
                 crc ^= (0..zeros).fold(register, |register, _| crc32c_step(register, &[0]));
             }
             return (crc != stored).then_some((crc.to_le_bytes(), 4));

@@ -226,7 +226,7 @@ impl EditArgs {
             let (FieldValue::DstMac(mac) | FieldValue::SrcMac(mac)) = value else { continue };
             let is_other = |set: &&SetField| set.name == field && !set.is_value(value);
             if let Some(set) = self.set.iter().find(is_other) {
-                let why = "both set one address of every frame";
+                let why = "both set the same address of every frame";
                 return Err(Failure::usage(format!("use --{field} {mac} with --set {}", set.text), why)
                     .try_this(format!("--{field} {mac}, without --set {field}")));
             }

@@ -32,6 +32,12 @@ impl EditReport {
         }
     }
 
+    /// Packets that could not be edited with the reasons, such as `3 (cut 2, encrypted 1)`.
+    pub fn not_edited_text(&self) -> Option<String> {
+        let total = self.not_edited.total();
+        (total > 0).then(|| format!("{} ({})", human_count(total), self.not_edited.reasons()))
+    }
+
     /// Adds the rows of a report for people.
     pub fn add_rows(&self, table: &mut Table) {
         let wrong = self.wrong_checksums.total();
@@ -56,8 +62,7 @@ impl EditReport {
             let text = format!("fragments {}, cut packets {}", not_fixed.fragments, not_fixed.cut);
             table.text("not mended", &text);
         }
-        if self.not_edited.total() > 0 {
-            let text = format!("{} ({})", human_count(self.not_edited.total()), self.not_edited.reasons());
+        if let Some(text) = self.not_edited_text() {
             table.text("not edited", &text);
         }
         if self.dont_fragment > 0 {

@@ -8,5 +8,6 @@ mod info;
 mod losses;
 mod odd;
 mod readers;
+mod rewrite;
 mod times;
 mod waiting;

@@ -20,6 +20,9 @@ use crate::{out, rows};
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let report = rewriter::run(args, stop)?;
     let (json, text) = (report.json_line(), report.to_string());
+    if !args.quiet {
+        report.all_notes().for_each(|note| eprintln!("wirerate: {note}"));
+    }
     if is_stdin(&args.output) {
         // Standard output has the packets.
         eprint!("{}", if args.json { &json } else { &text });

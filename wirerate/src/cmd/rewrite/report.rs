@@ -20,8 +20,6 @@ pub(super) enum RewriteEnd {
     Done,
     /// Stopped by a signal.
     Stopped,
-    /// A packet or a damaged file ended it, and nothing was written.
-    Packet,
 }
 
 /// The whole run.
@@ -44,16 +42,23 @@ pub(super) struct RewriteReport {
     #[serde(flatten)]
     pub(super) edits: EditReport,
     pub(super) damages: Damages,
-    /// The packet that ended the run.
+    /// The packet that ended the run, which then has no output.
+    #[serde(skip)]
     pub(super) stopped_by: Option<String>,
     /// What may be unexpected.
     pub(super) notes: Vec<String>,
 }
 
 impl RewriteReport {
-    /// False if the files fell short, or the output is not there: exit code 1.
+    /// False if the files fell short or the run was stopped: exit code 1.
     pub(super) fn is_good(&self) -> bool {
         self.end == RewriteEnd::Done && !self.fates.fell_short() && self.damages.is_empty()
+    }
+
+    /// What may be unexpected, for standard error.
+    pub(super) fn all_notes(&self) -> impl Iterator<Item = String> {
+        let not_edited = self.edits.not_edited_text().map(|text| format!("packets not edited {text}"));
+        not_edited.into_iter().chain(self.notes.iter().cloned())
     }
 
     /// The report as one line of JSON.
@@ -68,7 +73,6 @@ impl fmt::Display for RewriteReport {
         match self.end {
             RewriteEnd::Done => writeln!(f, "{}: {written} packets", self.output)?,
             RewriteEnd::Stopped => writeln!(f, "{}: {written} packets, stopped before its end", self.output)?,
-            RewriteEnd::Packet => writeln!(f, "{}: not written", self.output)?,
         }
         let mut table = Table::default();
         let files =
@@ -79,7 +83,6 @@ impl fmt::Display for RewriteReport {
             ("too long", self.fates.too_long, "longer than the MTU"),
             ("link type", self.fates.link_type, "without a form as an Ethernet frame"),
             ("damaged", self.fates.damaged, "their bytes are not what their link type requires"),
-            ("after end", self.fates.after_end, "read but not written when the run ended"),
             ("parts", self.parts, "packets beyond one of each, by --long"),
             ("padded", self.padded_cut, "packets that the file cuts short, with zeros"),
         ] {
@@ -92,9 +95,7 @@ impl fmt::Display for RewriteReport {
             let places = format!("places of the files: {}", self.damages.kinds_text());
             table.count("damaged", self.damages.total, &places);
         }
-        let places = self.damages.lines().into_iter().chain(self.stopped_by.clone());
-        places.for_each(|place| table.text("file", &place));
-        self.notes.iter().for_each(|note| table.text("note", note));
+        self.damages.lines().iter().for_each(|place| table.text("file", place));
         write!(f, "{table}")
     }
 }

@@ -9,8 +9,9 @@ use crate::edit_args::policies::{Checksums, Cut};
 use crate::edit_args::report::EditReport;
 use crate::outcome::Failure;
 use crate::stop::Stop;
+use anyhow::anyhow;
 use packet::MacAddr;
-use replay::{Edits, Fate, FrameMaker, FrameSettings, TargetKind};
+use replay::{Edits, FrameMaker, FrameSettings, TargetKind};
 
 /// Source of packets that get an Ethernet header.
 const MAC_MADE_UP: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
@@ -45,11 +46,19 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<RewriteReport, Failure> {
     if output.names_left_out > 0 {
         report.notes.push("names of addresses in the file were left out".to_owned());
     }
-    let is_refused = args.strict && (report.stopped_by.is_some() || !report.damages.is_empty());
-    if is_refused || report.end == RewriteEnd::Packet {
-        // The unfinished output is removed.
-        report.end = RewriteEnd::Packet;
-        return Ok(report);
+    // The unfinished output is removed.
+    if let Some(why) = &report.stopped_by {
+        let failure = Failure::failed(format!("write {}", report.output), anyhow!("{why}"));
+        let is_strict = args.strict && report.edits.not_edited.total() > 0;
+        return Err(if is_strict {
+            failure.try_this("without --strict, to leave such packets as they are")
+        } else {
+            failure.try_this("--cut short or --long skip, to go on behind such packets")
+        });
+    }
+    if let ([why, ..], true) = (&report.damages.places[..], args.strict) {
+        let failure = Failure::failed(format!("write {}", report.output), anyhow!("{why}"));
+        return Err(failure.try_this("without --strict, to write the packets that are whole"));
     }
     output.finish()?;
     Ok(report)
@@ -81,8 +90,7 @@ fn rewrite_file(
             Ok(Err(fate)) => report.fates.count(fate),
             Err(cause) => {
                 report.stopped_by = Some(cause.to_string());
-                report.fates.count(Fate::AfterEnd);
-                (report.end, goes_on) = (RewriteEnd::Packet, false);
+                goes_on = false;
             }
         }
         while goes_on && let Some(part) = maker.next_segment() {
