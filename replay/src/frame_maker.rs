@@ -5,7 +5,7 @@ use crate::fate::Fate;
 use crate::fragments::{FragmentedPacket, NoFragments};
 use crate::link_type::{LINK_TYPE_ETHERNET, LinkType, Reheader, TargetKind, UnusableLink};
 use crate::outer::{first_header, tag_count};
-use crate::per_loop::PerLoop;
+use crate::per_loop::{LoopSteps, PerLoop};
 use crate::record::Record;
 use crate::segment::SuperFrame;
 use crate::selection::Selection;
@@ -72,7 +72,7 @@ pub struct FrameSettings {
     /// Changes of every frame.
     pub edits: Edits,
     /// Changes from loop to loop.
-    pub per_loop: PerLoop,
+    pub per_loop: LoopSteps,
     /// How frames are divided between two ports; all leave by the first without.
     pub split: Option<SplitRule>,
     /// A packet that cannot be edited ends the run.
@@ -91,7 +91,7 @@ impl Default for FrameSettings {
             long: LongPolicy::default(),
             selection: Selection::default(),
             edits: Edits::default(),
-            per_loop: PerLoop::default(),
+            per_loop: LoopSteps::default(),
             split: None,
             is_strict: false,
         }
@@ -190,7 +190,7 @@ pub struct FrameMaker {
 impl FrameMaker {
     /// With these settings, for the first loop.
     pub fn new(settings: FrameSettings) -> Self {
-        let has_edits = settings.edits != Edits::default() || !settings.per_loop.is_none();
+        let has_edits = settings.edits != Edits::default() || !settings.per_loop.steps.is_empty();
         Self {
             editor: Editor::new(settings.edits.clone()),
             settings,
@@ -386,7 +386,8 @@ impl FrameMaker {
         }
         let shrinks = self.settings.cut == CutPolicy::Shrink;
         let wrong_before = self.editor.counts.wrong_sums;
-        let options = EditOptions { first, steps: &self.steps, shrinks, counts };
+        let clients = &self.settings.per_loop.clients;
+        let options = EditOptions { first, steps: &self.steps, clients, shrinks, counts };
         let cause = self.editor.apply(&mut self.frame, &options);
         if is_padded {
             self.editor.counts.wrong_sums = wrong_before;
@@ -636,7 +637,8 @@ mod tests {
         let mut frame = Vec::new();
         let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [9; 4], 64);
         builder.udp(1, 2).write(&mut frame, &[0; 40]).unwrap();
-        let per_loop = PerLoop { src: 256, ..PerLoop::default() };
+        let step = PerLoop { src: 256, ..PerLoop::default() };
+        let per_loop = LoopSteps { steps: vec![(step, 1)], ..LoopSteps::default() };
         let mut maker = FrameMaker::new(FrameSettings { per_loop, ..FrameSettings::default() });
         let mut sources = Vec::new();
         for _ in 0..3 {
@@ -645,6 +647,30 @@ mod tests {
             maker.next_loop();
         }
         assert_eq!(sources, [[10, 0, 0, 1], [10, 0, 1, 1], [10, 0, 2, 1]]);
+    }
+
+    /// `--each-loop src+=256` moved the servers' answers to other hosts.
+    #[test]
+    fn clients_step_in_both_directions_of_a_session() {
+        let frame = |src: [u8; 4], dst: [u8; 4]| {
+            let mut frame = Vec::new();
+            let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(src, dst, 64);
+            builder.udp(1, 2).write(&mut frame, &[0; 40]).unwrap();
+            frame
+        };
+        let (client, server) = ([10, 1, 0, 1], [10, 2, 0, 2]);
+        let step = PerLoop { clients: 256, ..PerLoop::default() };
+        let clients = [std::net::IpAddr::from(client)].into();
+        let per_loop = LoopSteps { steps: vec![(step, 1)], clients };
+        let mut maker = FrameMaker::new(FrameSettings { per_loop, ..FrameSettings::default() });
+        maker.next_loop();
+        for (way, moved) in [
+            (frame(client, server), frame([10, 1, 1, 1], server)),
+            (frame(server, client), frame(server, [10, 1, 1, 1])),
+        ] {
+            let made = maker.make(&record(1, way.len() as u32, &way)).unwrap().unwrap();
+            assert_eq!(made.bytes, moved);
+        }
     }
 
     proptest! {
@@ -656,7 +682,8 @@ mod tests {
             is_ip: bool,
         ) {
             let target = if is_ip { TargetKind::Ip } else { TargetKind::Ethernet };
-            let per_loop = PerLoop { dst: 1, dst_port: 1, vlan: 1, ..PerLoop::default() };
+            let step = PerLoop { dst: 1, dst_port: 1, vlan: 1, ..PerLoop::default() };
+            let per_loop = LoopSteps { steps: vec![(step, 1)], ..LoopSteps::default() };
             let dst_mac = Some(MacAddr([2; 6]));
             let settings = FrameSettings { target, per_loop, mtu: 1500, dst_mac, ..FrameSettings::default() };
             let mut maker = FrameMaker::new(settings);

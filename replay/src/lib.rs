@@ -32,7 +32,7 @@ pub use fate::{Fate, Fates};
 pub use frame_maker::{CutPolicy, FrameMaker, FrameSettings, LongPolicy, MadeFrame, StopCause};
 pub use link_type::{LinkType, TargetKind, UnusableLink};
 pub use outer::{FlowKey, flow_hash, flow_key};
-pub use per_loop::PerLoop;
+pub use per_loop::{LoopSteps, PerLoop};
 pub use prefix::{AddressMap, BadAddressMap, Prefix};
 pub use record::{Direction, Record};
 pub use roles::HostRoles;

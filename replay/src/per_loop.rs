@@ -1,6 +1,9 @@
 //! Steps that fields take from loop to loop, so that flows of one loop differ from those of the
 //! next.
 
+use std::collections::HashSet;
+use std::net::IpAddr;
+
 /// What is added to each field per loop. Every field wraps around within its own width, so a value
 /// repeats only after the whole range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +22,25 @@ pub struct PerLoop {
     pub dst_mac: u32,
     /// Added to the id of the outer VLAN tag.
     pub vlan: u16,
+    /// Added to the last 32 bits of the address of a client, wherever it stands.
+    pub clients: u32,
+}
+
+/// Steps of several fields, each with its own number of loops.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoopSteps {
+    /// What is added, and the number of loops after which it is added again, 1 or more.
+    pub steps: Vec<(PerLoop, u64)>,
+    /// The addresses of clients in the file.
+    pub clients: HashSet<IpAddr>,
+}
+
+impl LoopSteps {
+    /// The sum of all steps before loop `loops_done`, counted from 0.
+    pub(crate) fn after(&self, loops_done: u64) -> PerLoop {
+        let sums = self.steps.iter().map(|(step, every)| step.after(loops_done / every));
+        sums.fold(PerLoop::default(), |sum, step| sum.plus(&step))
+    }
 }
 
 impl PerLoop {
@@ -40,6 +62,21 @@ impl PerLoop {
             src_mac: times(self.src_mac),
             dst_mac: times(self.dst_mac),
             vlan: short(self.vlan),
+            clients: times(self.clients),
+        }
+    }
+
+    /// Both steps together.
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            src: self.src.wrapping_add(other.src),
+            dst: self.dst.wrapping_add(other.dst),
+            src_port: self.src_port.wrapping_add(other.src_port),
+            dst_port: self.dst_port.wrapping_add(other.dst_port),
+            src_mac: self.src_mac.wrapping_add(other.src_mac),
+            dst_mac: self.dst_mac.wrapping_add(other.dst_mac),
+            vlan: self.vlan.wrapping_add(other.vlan),
+            clients: self.clients.wrapping_add(other.clients),
         }
     }
 }
@@ -62,7 +99,6 @@ pub(crate) fn step_mac(mac: &mut [u8], step: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
 
     #[test]
     fn an_address_repeats_only_after_the_whole_range() {
@@ -73,6 +109,16 @@ mod tests {
         // Behind 16 million loops as well.
         let sources: HashSet<u32> = (0..1000).map(|done| steps.after((1 << 24) + done).src).collect();
         assert_eq!(sources.len(), 1000);
+    }
+
+    #[test]
+    fn each_step_has_its_own_number_of_loops() {
+        let step = |src, every| (PerLoop { src, ..PerLoop::default() }, every);
+        let clients = (PerLoop { clients: 2, ..PerLoop::default() }, 1);
+        let steps = LoopSteps { steps: vec![step(1, 1), step(100, 3), clients], ..LoopSteps::default() };
+        let sources: Vec<u32> = (0..8).map(|done| steps.after(done).src).collect();
+        assert_eq!(sources, [0, 1, 2, 103, 104, 105, 206, 207]);
+        assert_eq!(steps.after(7).clients, 14);
     }
 
     #[test]

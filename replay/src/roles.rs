@@ -57,6 +57,16 @@ impl HostRoles {
         self.hosts.len()
     }
 
+    /// The hosts that were not servers, without groups and broadcast.
+    pub fn clients(&self) -> HashSet<IpAddr> {
+        let is_unicast = |host: &IpAddr| match host {
+            IpAddr::V4(v4) => !v4.is_multicast() && !v4.is_broadcast() && !v4.is_unspecified(),
+            IpAddr::V6(v6) => !v6.is_multicast() && !v6.is_unspecified(),
+        };
+        let clients = self.hosts.iter().filter(|(host, counts)| !counts.is_server() && is_unicast(host));
+        clients.map(|(host, _)| *host).collect()
+    }
+
     /// The hosts that were servers rather than clients.
     pub fn servers(&self) -> HashSet<IpAddr> {
         let servers = self.hosts.iter().filter(|(_, counts)| counts.is_server());

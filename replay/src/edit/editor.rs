@@ -16,6 +16,8 @@ use packet::headers::{
     AddressKind, AddressPlace, AddressRole, EndCause, FirstHeader, Header, NoSum, Protocol, SumFinder, Walk,
     for_each_address, ipv4, ipv6, port_places,
 };
+use std::collections::HashSet;
+use std::net::IpAddr;
 
 /// What happens to checksums beside those that an edit changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub(crate) struct EditOptions<'a> {
     pub(crate) first: FirstHeader,
     /// Sums of the steps per loop.
     pub(crate) steps: &'a PerLoop,
+    /// Addresses of clients, which have steps of their own.
+    pub(crate) clients: &'a HashSet<IpAddr>,
     /// Length fields are lowered to what the frame has.
     pub(crate) shrinks: bool,
     /// The packet counts in the report.
@@ -183,7 +187,7 @@ impl Editor {
 
     /// Edits a frame. Returns the reason if a field that an edit needs could not be reached.
     pub(crate) fn apply(&mut self, frame: &mut Vec<u8>, options: &EditOptions<'_>) -> Option<EndCause> {
-        let EditOptions { first, steps, shrinks, counts } = *options;
+        let EditOptions { first, steps, clients, shrinks, counts } = *options;
         let is_ethernet = first == FirstHeader::Ethernet && frame.len() >= 14;
         if is_ethernet && self.edits.tags.is_outer() {
             self.edits.tags.apply(frame);
@@ -197,7 +201,7 @@ impl Editor {
         let (found, cause) = self.find(frame, first);
         self.check_sums(frame, is_shrunk, counts);
         self.set_fields(frame);
-        self.map(frame);
+        self.map(frame, clients, steps.clients);
         self.step(frame, steps);
         self.follow_groups(frame);
         tracked::finish(frame, &mut self.sums);
@@ -294,16 +298,26 @@ impl Editor {
         }
     }
 
-    fn map(&mut self, frame: &mut [u8]) {
+    /// Maps addresses and ports; addresses of `clients` move by `client_step`.
+    fn map(&mut self, frame: &mut [u8], clients: &HashSet<IpAddr>, client_step: u32) {
         let edits = &self.edits;
-        let maps_ip = !edits.address_rules.is_empty() || edits.anonymize.is_some();
+        let maps_ip = !edits.address_rules.is_empty() || edits.anonymize.is_some() || client_step != 0;
         if maps_ip || !edits.mac_maps.is_empty() {
             self.places.clear();
             for header in &self.headers {
                 for_each_address(frame, header, &mut |place| self.places.push(place));
             }
             let places = std::mem::take(&mut self.places);
-            places.iter().for_each(|place| self.map_address(frame, place));
+            for place in &places {
+                let is_client = client_step != 0 && is_client(frame, place, clients);
+                self.map_address(frame, place);
+                if is_client {
+                    let mut bytes = [0; 16];
+                    bytes[..place.len].copy_from_slice(&frame[place.at..place.at + place.len]);
+                    step_address(&mut bytes[..place.len], client_step);
+                    tracked::write(frame, &mut self.sums, place.at, &bytes[..place.len]);
+                }
+            }
             self.places = places;
         }
         if self.edits.port_maps.is_empty() {
@@ -423,6 +437,17 @@ impl Editor {
     }
 }
 
+/// True if the address at a place is that of a client.
+fn is_client(frame: &[u8], place: &AddressPlace, clients: &HashSet<IpAddr>) -> bool {
+    let Some(bytes) = frame.get(place.at..place.at + place.len) else { return false };
+    let address = match (place.kind, bytes.len()) {
+        (AddressKind::V4, 4) => bytes.first_chunk::<4>().map(|octets| IpAddr::from(*octets)),
+        (AddressKind::V6, 16) => bytes.first_chunk::<16>().map(|octets| IpAddr::from(*octets)),
+        _ => None,
+    };
+    address.is_some_and(|address| clients.contains(&address))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fields::TtlEdit;
@@ -433,13 +458,20 @@ mod tests {
     use super::*;
     use packet::MacAddr;
     use proptest::prelude::*;
-    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::sync::LazyLock;
+
+    static NO_CLIENTS: LazyLock<HashSet<IpAddr>> = LazyLock::new(HashSet::new);
+
+    fn options(first: FirstHeader, steps: &PerLoop, shrinks: bool) -> EditOptions<'_> {
+        EditOptions { first, steps, clients: &NO_CLIENTS, shrinks, counts: true }
+    }
 
     fn edited(edits: &Edits, frame: &[u8]) -> Vec<u8> {
         let (mut editor, mut frame) = (Editor::new(edits.clone()), frame.to_vec());
         let steps = PerLoop::default();
         let first = FirstHeader::Ethernet;
-        editor.apply(&mut frame, &EditOptions { first, steps: &steps, shrinks: false, counts: true });
+        editor.apply(&mut frame, &options(first, &steps, false));
         frame
     }
 
@@ -612,8 +644,7 @@ mod tests {
         let edits = Edits { fields: vec![ttl], port_maps: vec![ports], ..Edits::default() };
         let mut editor = Editor::new(edits);
         let steps = PerLoop::default();
-        let options =
-            EditOptions { first: FirstHeader::Ethernet, steps: &steps, shrinks: false, counts: true };
+        let options = options(FirstHeader::Ethernet, &steps, false);
         let mut cause = |frame: &[u8]| editor.apply(&mut frame.to_vec(), &options);
         assert_eq!(cause(&datagram()), None);
         assert_eq!(cause(&arp), None, "it has no such fields");
@@ -631,8 +662,7 @@ mod tests {
                 let mut cut = frame[..frame.len() - 9].to_vec();
                 let mut editor = Editor::new(Edits::default());
                 let steps = PerLoop::default();
-                let options =
-                    EditOptions { first: FirstHeader::Ethernet, steps: &steps, shrinks: true, counts: true };
+                let options = options(FirstHeader::Ethernet, &steps, true);
                 editor.apply(&mut cut, &options);
                 let headers = Walk::new(&cut, FirstHeader::Ethernet);
                 let whole = headers.filter(|header| !header.is_quoted).all(|header| header.is_whole());

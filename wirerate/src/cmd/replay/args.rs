@@ -100,8 +100,9 @@ pub struct Args {
     /// Options that edit packets.
     #[command(flatten)]
     pub edit: EditArgs,
-    /// Add to a field in each further loop: dst, src, dst-port, src-port, dst-mac, src-mac, vlan
-    #[arg(long, value_name = "FIELD+=N", help_heading = "Rewriting")]
+    /// Add to a field in each further loop, or in each K-th: clients (addresses of clients, which a
+    /// first pass over the files finds), dst, src, dst-port, src-port, dst-mac, src-mac, vlan
+    #[arg(long, value_name = "FIELD+=N[/K]", help_heading = "Rewriting")]
     pub each_loop: Vec<LoopStep>,
 
     /// A second device, for a part of the frames; it may be in another network namespace

@@ -3,9 +3,10 @@
 use crate::edit_args::fields::value;
 use packet::MacAddr;
 use replay::{InterfaceChoice, PerLoop, Prefix, SplitRule};
+use std::num::NonZeroU64;
 use std::str::FromStr;
 
-const STEP_FIELDS: &str = "dst, src, dst-port, src-port, dst-mac, src-mac or vlan";
+const STEP_FIELDS: &str = "clients, dst, src, dst-port, src-port, dst-mac, src-mac or vlan";
 const VLAN_ID_MAX: u16 = 4095;
 
 /// One field that changes from loop to loop.
@@ -13,10 +14,13 @@ const VLAN_ID_MAX: u16 = 4095;
 pub struct LoopStep {
     field: StepField,
     step: u32,
+    /// Loops between two steps.
+    every: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StepField {
+    Clients,
     Dst,
     Src,
     DstPort,
@@ -31,7 +35,12 @@ impl FromStr for LoopStep {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (field, step) = text.split_once("+=").ok_or("FIELD+=N expected, such as src+=256")?;
+        let (step, every) = match step.split_once('/') {
+            Some((step, every)) => (step, value::<NonZeroU64>(every)?.get()),
+            None => (step, 1),
+        };
         let (field, step_max) = match field {
+            "clients" => (StepField::Clients, u32::MAX),
             "dst" => (StepField::Dst, u32::MAX),
             "src" => (StepField::Src, u32::MAX),
             "dst-port" => (StepField::DstPort, u32::from(u16::MAX)),
@@ -45,17 +54,19 @@ impl FromStr for LoopStep {
         if step > step_max {
             Err(format!("{step} is more than {step_max}"))
         } else {
-            Ok(Self { field, step })
+            Ok(Self { field, step, every })
         }
     }
 }
 
 impl LoopStep {
-    /// Enters the step.
-    pub fn apply(self, steps: &mut PerLoop) {
+    /// The step, and the number of loops after which it comes again.
+    pub fn per_loop(self) -> (PerLoop, u64) {
+        let mut steps = PerLoop::default();
         // The parser checked the width of each field.
         let short = self.step as u16;
         match self.field {
+            StepField::Clients => steps.clients = self.step,
             StepField::Dst => steps.dst = self.step,
             StepField::Src => steps.src = self.step,
             StepField::DstPort => steps.dst_port = short,
@@ -64,6 +75,12 @@ impl LoopStep {
             StepField::SrcMac => steps.src_mac = self.step,
             StepField::Vlan => steps.vlan = short,
         }
+        (steps, self.every)
+    }
+
+    /// True if it moves clients, which a first pass finds.
+    pub fn needs_roles(self) -> bool {
+        self.field == StepField::Clients
     }
 }
 
@@ -104,11 +121,12 @@ mod tests {
 
     #[test]
     fn steps_and_rules_are_parsed() {
-        let mut steps = PerLoop::default();
-        for text in ["src+=256", "vlan+=1", "dst-port+=65535"] {
-            text.parse::<LoopStep>().unwrap().apply(&mut steps);
-        }
-        assert_eq!(steps, PerLoop { src: 256, vlan: 1, dst_port: 65_535, ..PerLoop::default() });
+        let step = |text: &str| text.parse::<LoopStep>().map(LoopStep::per_loop);
+        let none = PerLoop::default();
+        assert_eq!(step("src+=256"), Ok((PerLoop { src: 256, ..none }, 1)));
+        assert_eq!(step("vlan+=1/10"), Ok((PerLoop { vlan: 1, ..none }, 10)));
+        assert_eq!(step("clients+=3"), Ok((PerLoop { clients: 3, ..none }, 1)));
+        assert!(step("vlan+=1/0").is_err());
         assert!("dst-port+=65536".parse::<LoopStep>().is_err());
         assert!("ttl+=1".parse::<LoopStep>().is_err());
         assert_eq!(split_rule("port"), Ok(SplitRule::Ports));

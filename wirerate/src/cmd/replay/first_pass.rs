@@ -1,5 +1,5 @@
-//! What has to be known before the first frame: which hosts are servers (`--split auto`), and
-//! whether the files are whole (`--strict`).
+//! What has to be known before the first frame: which hosts are servers (`--split auto`,
+//! `--each-loop clients`), and whether the files are whole (`--strict`).
 
 use super::args::Args;
 use super::fields::SplitChoice;
@@ -11,7 +11,7 @@ use anyhow::anyhow;
 use replay::{Edits, FrameMaker, FrameSettings, HostRoles, StopCause, TargetKind};
 
 /// Reads all files once, if an option needs that. Returns the roles of the hosts for `--split
-/// auto`. `edited` makes the frames that will be sent.
+/// auto` and `--each-loop clients`. `edited` makes the frames that will be sent.
 ///
 /// # Errors
 /// Bad usage for standard input; refused for a file that cannot be read, or with `--strict` is
@@ -22,10 +22,13 @@ pub fn first_pass(
     edited: FrameSettings,
     stop: &Stop,
 ) -> Result<Option<HostRoles>, Failure> {
-    let is_auto = args.split == Some(SplitChoice::Auto);
-    let option = match (args.strict, is_auto) {
-        (true, _) => "--strict",
-        (_, true) => "--split auto",
+    let splits = args.split == Some(SplitChoice::Auto);
+    let moves = args.each_loop.iter().any(|step| step.needs_roles());
+    let is_auto = splits || moves;
+    let option = match (args.strict, splits, moves) {
+        (true, ..) => "--strict",
+        (_, true, _) => "--split auto",
+        (.., true) => "--each-loop clients",
         _ => return Ok(None),
     };
     refuse_stdin(&args.files, &format!("read standard input before the first frame, for {option}"))?;
@@ -65,14 +68,16 @@ pub fn first_pass(
     }
 }
 
-/// What `--split auto` found, for the report.
+/// What the first pass found for `--split auto` and `--each-loop clients`, for the report.
 pub fn role_note(args: &Args, roles: &HostRoles) -> String {
     let (device, servers) = (&args.device, roles.servers().len());
     let clients = roles.hosts() - servers;
-    match &args.other {
+    let other = args.other.as_ref().filter(|_| args.split == Some(SplitChoice::Auto));
+    match other {
         Some(other) if servers > 0 => {
             format!("hosts for {device} (clients): {clients}; hosts for {other} (servers): {servers}")
         }
-        _ => format!("no host is a server by its connections or ports: all frames are for {device}"),
+        Some(_) => format!("no host is a server by its connections or ports: all frames are for {device}"),
+        None => format!("hosts that move (clients): {clients}; hosts that stay (servers): {servers}"),
     }
 }

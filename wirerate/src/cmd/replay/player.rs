@@ -19,7 +19,7 @@ use crate::units::{Nanos, human_count, human_duration};
 use capture::FileFilter;
 use packet::{Arrivals, Rate};
 use replay::{
-    Due, Fate, Fates, FrameMaker, FrameSettings, HostRoles, LinkType, OutputPort, PerLoop, Selection,
+    Due, Fate, Fates, FrameMaker, FrameSettings, HostRoles, LinkType, LoopSteps, OutputPort, Selection,
     SplitRule, TargetKind, Timing, TimingRule,
 };
 use std::collections::BTreeMap;
@@ -181,8 +181,11 @@ fn timing_rule(args: &Args, line_bps: Option<u64>, fresh_seed: u64) -> Result<Ti
 /// Bad usage for edits that contradict each other.
 fn settings(args: &Args, facts: &TargetFacts, roles: Option<&HostRoles>) -> Result<FrameSettings, Failure> {
     let edits = args.edit.edits()?;
-    let mut per_loop = PerLoop::default();
-    args.each_loop.iter().for_each(|step| step.apply(&mut per_loop));
+    let needs_clients = args.each_loop.iter().any(|step| step.needs_roles());
+    let per_loop = LoopSteps {
+        steps: args.each_loop.iter().map(|step| step.per_loop()).collect(),
+        clients: roles.filter(|_| needs_clients).map(HostRoles::clients).unwrap_or_default(),
+    };
     Ok(FrameSettings {
         target: facts.kind,
         // MAC addresses have no meaning on a loopback device, whose own is zero.
@@ -202,7 +205,8 @@ fn settings(args: &Args, facts: &TargetFacts, roles: Option<&HostRoles>) -> Resu
         per_loop,
         split: match (&args.split, roles) {
             (Some(SplitChoice::Rule(rule)), _) => Some(rule.clone()),
-            (_, roles) => roles.map(|roles| SplitRule::Servers(roles.servers())),
+            (Some(SplitChoice::Auto), roles) => roles.map(|roles| SplitRule::Servers(roles.servers())),
+            (None, _) => None,
         },
         is_strict: args.strict,
     })
