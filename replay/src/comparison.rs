@@ -112,8 +112,9 @@ impl Comparison {
         FrameDigest::new(frame, queue_of(frame, queues))
     }
 
-    /// A frame will be sent. Called before it can arrive.
-    pub fn expect(&mut self, frame: FrameDigest) {
+    /// A frame will be sent. Called before it can arrive. Returns its number in the run, from 0 on.
+    pub fn expect(&mut self, frame: FrameDigest) -> u64 {
+        let number = self.first + self.window.len() as u64;
         self.sent[usize::from(frame.queue)] += 1;
         *self.digests.entry(frame.digest).or_default() += 1;
         self.window.push_back(SentFrame { frame, has_arrived: false });
@@ -121,15 +122,23 @@ impl Comparison {
         while self.window.len() > FRAMES_MAX || self.first + FRAMES_BEHIND < latest {
             self.settle_first();
         }
+        number
     }
 
-    /// A frame has arrived.
-    pub fn receive(&mut self, frame: FrameDigest) {
+    /// A frame has arrived. If it was not sent, returns the number of the frame that was to come
+    /// next.
+    pub fn receive(&mut self, frame: FrameDigest) -> Option<u64> {
         self.counts.received += 1;
         let known = self.digests.contains_key(&frame.digest);
         match known.then(|| self.find(frame)).flatten() {
-            Some(place) => self.found(place, usize::from(frame.queue)),
-            None => *self.unexpected.entry(frame.frame_len).or_default() += 1,
+            Some(place) => {
+                self.found(place, usize::from(frame.queue));
+                None
+            }
+            None => {
+                *self.unexpected.entry(frame.frame_len).or_default() += 1;
+                Some(self.next[usize::from(frame.queue)])
+            }
         }
     }
 
@@ -238,7 +247,9 @@ mod tests {
     ) -> ComparisonResult {
         let mut comparison = Comparison::new(1);
         let count = sent.into_iter().map(|number| comparison.expect(digest(number))).count();
-        received.into_iter().for_each(|number| comparison.receive(digest(number)));
+        received.into_iter().for_each(|number| {
+            comparison.receive(digest(number));
+        });
         comparison.finish(&[count as u64])
     }
 
@@ -283,20 +294,36 @@ mod tests {
     #[test]
     fn frames_that_were_not_offered_are_not_missing() {
         let mut comparison = Comparison::new(1);
-        (0..100).for_each(|number| comparison.expect(digest(number)));
-        (0..60).for_each(|number| comparison.receive(digest(number)));
+        (0..100).for_each(|number| {
+            comparison.expect(digest(number));
+        });
+        (0..60).for_each(|number| {
+            comparison.receive(digest(number));
+        });
         let result = comparison.finish(&[60]);
         assert!(result.is_good() && result.sent == 60, "{result:?}");
+    }
+
+    #[test]
+    fn a_frame_that_was_not_sent_is_compared_with_the_next_one() {
+        let mut comparison = Comparison::new(1);
+        assert_eq!([0, 1, 2].map(|number| comparison.expect(digest(number))), [0, 1, 2]);
+        assert_eq!(comparison.receive(digest(0)), None);
+        assert_eq!(comparison.receive(digest(9)), Some(1));
     }
 
     #[test]
     fn each_queue_has_an_order_of_its_own() {
         let frame = |number: u32| FrameDigest { queue: (number % 2) as u16, ..digest(number) };
         let mut comparison = Comparison::new(2);
-        (0..100).for_each(|number| comparison.expect(frame(number)));
+        (0..100).for_each(|number| {
+            comparison.expect(frame(number));
+        });
         // Queue 1 runs ahead of queue 0.
         let order = (0..50).map(|place| 2 * place + 1).chain((0..50).map(|place| 2 * place));
-        order.for_each(|number| comparison.receive(frame(number)));
+        order.for_each(|number| {
+            comparison.receive(frame(number));
+        });
         let result = comparison.finish(&[50, 50]);
         assert!(result.is_good() && result.sent == 100, "{result:?}");
     }

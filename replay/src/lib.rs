@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod comparison;
+mod difference;
 mod edit;
 mod fate;
 mod fragments;
@@ -23,6 +24,7 @@ mod split;
 mod timing;
 
 pub use comparison::{Comparison, ComparisonResult, FrameDigest, queue_of};
+pub use difference::{IgnoredFields, difference};
 pub use edit::{
     AddressRule, AnonymizeKey, ChecksumPolicy, EditCounts, EditUses, Edits, FieldEdit, FieldValue,
     HeaderChoice, MacMap, MapScope, NotEdited, NotFixed, PortMap, SumCounts, TagEdits, TagFields, TtlEdit,

@@ -1,6 +1,7 @@
 //! The arguments of `wirerate replay`.
 
 use super::fields::{LoopStep, SplitChoice};
+use super::verify::IgnoredField;
 use crate::cmd::send::args::EngineName;
 use crate::edit_args::EditArgs;
 use crate::edit_args::policies::{Cut, Long};
@@ -175,6 +176,17 @@ pub struct Args {
     /// differs
     #[arg(long, value_name = "DEV[@NETNS]", conflicts_with = "dry_run", help_heading = "Output")]
     pub verify: Option<String>,
+    /// Fields that do not count for --verify, as routers change them: ttl, mac, checksum
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FIELD,...",
+        value_delimiter = ',',
+        requires = "verify",
+        hide_possible_values = true,
+        help_heading = "Output"
+    )]
+    pub ignore: Vec<IgnoredField>,
     /// Go through the files without sending: report what would be sent; needs no privileges and no
     /// device
     #[arg(long, help_heading = "Output")]

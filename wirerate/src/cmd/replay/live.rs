@@ -7,7 +7,7 @@ use super::pause;
 use super::player::{NextFrame, Player, PlayerStep};
 use super::report::{GapErrors, ReplayCause, ReplayEnd, ReplayReport};
 use super::target;
-use super::verify::{SharedComparison, Verifier, VerifyReport};
+use super::verify::{SharedComparison, Verifier, VerifyReport, ignored_fields};
 use super::watch::watched;
 use crate::cmd::send::args::EngineName;
 use crate::cmd::send::device::TxDevice;
@@ -131,8 +131,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     };
     let labels = DeviceLabels::new(&args.device, args.netns.as_deref());
     let _counted = count_in(sources::replay(Arc::clone(&counts), labels));
+    let ignored = ignored_fields(&args.ignore);
+    let verifier = args.verify.as_ref();
     let verifier =
-        args.verify.as_ref().map(|verify| Verifier::start(place(verify), queues, stop)).transpose()?;
+        verifier.map(|verify| Verifier::start(place(verify), queues, ignored, stop)).transpose()?;
     let comparison = verifier.as_ref().map(Verifier::comparison);
     let rule = player.timing_rule();
     let mut source = PlayerSource { player, queues, comparison, failure: None };
