@@ -4,11 +4,16 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use lz4_flex::frame::FrameEncoder;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
 
 /// Bytes that are written at once.
 const WRITE_LEN: usize = 1 << 20;
+/// Full buffers that wait for the thread.
+const BUFFERS_WAITING: usize = 4;
 /// Fast enough that reading is the limit.
 const GZIP_LEVEL: u32 = 4;
 const ZSTD_LEVEL: i32 = 3;
@@ -42,9 +47,37 @@ enum Encoder<W: Write> {
     Lz4(Box<FrameEncoder<W>>),
 }
 
-/// The bytes of an output file. A file has its name once it is complete.
+impl<W: Write> Encoder<W> {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Plain(out) => out.write_all(bytes),
+            Self::Gzip(encoder) => encoder.write_all(bytes),
+            Self::Zstd(encoder) => encoder.write_all(bytes),
+            Self::Lz4(encoder) => encoder.write_all(bytes),
+        }
+    }
+
+    fn finish(self) -> io::Result<()> {
+        let mut out = match self {
+            Self::Plain(out) => out,
+            Self::Gzip(encoder) => encoder.finish()?,
+            Self::Zstd(encoder) => encoder.finish()?,
+            Self::Lz4(encoder) => encoder.finish().map_err(io::Error::other)?,
+        };
+        out.flush()
+    }
+}
+
+/// The bytes of an output file. A thread compresses and writes them. A file has its name once it is
+/// complete.
 pub(super) struct OutputBytes {
-    encoder: Encoder<BufWriter<Box<dyn Write>>>,
+    /// Bytes that the thread does not have yet.
+    buffer: Vec<u8>,
+    /// Full buffers for the thread; nothing once it was told to end.
+    full: Option<SyncSender<Vec<u8>>>,
+    /// Empty buffers of the thread.
+    empty: Receiver<Vec<u8>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
     place: Option<PartFile>,
 }
 
@@ -68,7 +101,7 @@ impl OutputBytes {
     /// When the file cannot be created.
     pub(super) fn create(path: Option<&Path>, compressor: Compressor) -> io::Result<Self> {
         let is_special = |path: &Path| fs::metadata(path).is_ok_and(|facts| !facts.is_file());
-        let (out, place): (Box<dyn Write>, _) = match path {
+        let (out, place): (Box<dyn Write + Send>, _) = match path {
             None => (Box::new(io::stdout()), None),
             Some(path) if is_special(path) => (Box::new(File::create(path)?), None),
             Some(path) => {
@@ -78,28 +111,54 @@ impl OutputBytes {
                 (Box::new(File::create(&place.part)?), Some(place))
             }
         };
-        let out = BufWriter::with_capacity(WRITE_LEN, out);
         let encoder = match compressor {
             Compressor::Plain => Encoder::Plain(out),
             Compressor::Gzip => Encoder::Gzip(GzEncoder::new(out, Compression::new(GZIP_LEVEL))),
             Compressor::Zstd => Encoder::Zstd(zstd::stream::write::Encoder::new(out, ZSTD_LEVEL)?),
             Compressor::Lz4 => Encoder::Lz4(Box::new(FrameEncoder::new(out))),
         };
-        Ok(Self { encoder, place })
+        let (full, from_editor) = sync_channel::<Vec<u8>>(BUFFERS_WAITING);
+        let (to_editor, empty) = channel();
+        let write = move || {
+            let mut encoder = encoder;
+            for mut buffer in from_editor {
+                encoder.write_all(&buffer)?;
+                buffer.clear();
+                // The editor may have ended.
+                let _ = to_editor.send(buffer);
+            }
+            encoder.finish()
+        };
+        let thread = Some(thread::Builder::new().name("rewrite-write".to_owned()).spawn(write)?);
+        let buffer = Vec::with_capacity(WRITE_LEN);
+        Ok(Self { buffer, full: Some(full), empty, thread, place })
+    }
+
+    /// Gives the buffer to the thread, and takes an empty one.
+    fn hand_over(&mut self) -> io::Result<()> {
+        let buffer = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(WRITE_LEN));
+        let buffer = mem::replace(&mut self.buffer, buffer);
+        match self.full.as_ref().is_some_and(|full| full.send(buffer).is_ok()) {
+            true => Ok(()),
+            // The thread ends before the last buffer only for an error.
+            false => self.join(),
+        }
+    }
+
+    /// Waits for the end of the thread.
+    fn join(&mut self) -> io::Result<()> {
+        self.full = None;
+        let ended = self.thread.take().map(|thread| thread.join().expect("the writer does not panic"));
+        ended.unwrap_or_else(|| Err(io::Error::other("the file has ended")))
     }
 
     /// Writes everything and gives the file its name.
     ///
     /// # Errors
     /// When it cannot be written or named.
-    pub(super) fn finish(self) -> io::Result<()> {
-        let mut out = match self.encoder {
-            Encoder::Plain(out) => out,
-            Encoder::Gzip(encoder) => encoder.finish()?,
-            Encoder::Zstd(encoder) => encoder.finish()?,
-            Encoder::Lz4(encoder) => encoder.finish().map_err(io::Error::other)?,
-        };
-        out.flush()?;
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.hand_over()?;
+        self.join()?;
         match &self.place {
             Some(PartFile { part, path }) => fs::rename(part, path),
             None => Ok(()),
@@ -109,20 +168,15 @@ impl OutputBytes {
 
 impl Write for OutputBytes {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.encoder {
-            Encoder::Plain(out) => out.write(bytes),
-            Encoder::Gzip(encoder) => encoder.write(bytes),
-            Encoder::Zstd(encoder) => encoder.write(bytes),
-            Encoder::Lz4(encoder) => encoder.write(bytes),
+        if self.buffer.len() + bytes.len() > WRITE_LEN && !self.buffer.is_empty() {
+            self.hand_over()?;
         }
+        self.buffer.extend_from_slice(bytes);
+        Ok(bytes.len())
     }
 
+    /// Does nothing: [`OutputBytes::finish`] writes what is left.
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.encoder {
-            Encoder::Plain(out) => out.flush(),
-            Encoder::Gzip(encoder) => encoder.flush(),
-            Encoder::Zstd(encoder) => encoder.flush(),
-            Encoder::Lz4(encoder) => encoder.flush(),
-        }
+        Ok(())
     }
 }

@@ -176,16 +176,17 @@ impl Output {
         if self.writer.is_none() {
             self.open_pcap(frame.link_type, &pcap::Header::default())?;
         }
-        let act = self.act();
-        match &mut self.writer {
+        let written = match &mut self.writer {
             Some(FileWriter::Pcap(writer)) => {
                 if self.pcap_link_type != Some(frame.link_type) {
                     let why = anyhow!("a pcap file has one link type, and these files have several");
-                    return Err(Failure::refused(act, why).try_this("-o FILE.pcapng, which may have several"));
+                    return Err(
+                        Failure::refused(self.act(), why).try_this("-o FILE.pcapng, which may have several")
+                    );
                 }
                 let record =
                     pcap::Record { time_ns: file.order_ns(), frame_len: frame.wire_len, data: frame.bytes };
-                writer.record(&record).refused(act)
+                writer.record(&record)
             }
             Some(FileWriter::Pcapng(writer)) => {
                 let (comment, other) = file.kept_options();
@@ -212,10 +213,11 @@ impl Output {
                     // The form without a time has no space for a cut packet.
                     (packet.no_time, packet.time_ns) = (None, file.order_ns());
                 }
-                writer.packet(&packet).refused(act)
+                writer.packet(&packet)
             }
             None => Ok(()),
-        }
+        };
+        written.map_err(|why| Failure::refused(self.act(), why))
     }
 
     /// Completes the file.
