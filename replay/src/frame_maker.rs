@@ -529,6 +529,7 @@ mod tests {
             interface: 0,
             interface_name: None,
             direction: None,
+            file: 0,
         }
     }
 

@@ -1,13 +1,14 @@
-//! The outermost IP packet of a frame: where its headers are, and the flow that it belongs to.
+//! The outermost or innermost IP packet of a frame: where its headers are, and the flow that it
+//! belongs to.
 
 use packet::headers::{
-    FirstHeader, Header, Protocol, SumFinder, SumPlace, Walk, ethernet, fragment, ipv4, tcp,
+    FirstHeader, Header, Protocol, SumFinder, SumPlace, Walk, arp, ethernet, fragment, ipv4, tcp,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The outermost IP packet of a frame.
+/// The IP packet of a frame, the outermost or the innermost one of its tunnels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OuterPacket {
+pub(crate) struct IpPacket {
     /// Its IP header.
     pub(crate) ip: Header,
     /// Nothing for fragments after the first and for headers that the frame does not have.
@@ -20,22 +21,30 @@ pub(crate) struct OuterPacket {
     pub(crate) is_fragment: bool,
 }
 
-impl OuterPacket {
-    /// Of a frame that begins with this header; nothing without an IP header.
-    pub(crate) fn of(frame: &[u8], first: FirstHeader) -> Option<Self> {
-        let mut walk = Walk::new(frame, first);
-        let ip = walk.find(|header| header.protocol.is_ip() || header.protocol == Protocol::Arp)?;
-        if ip.protocol == Protocol::Arp {
-            return None;
-        }
+impl IpPacket {
+    /// The outermost one of a frame that begins with this header; nothing without an IP header.
+    pub(crate) fn outermost(frame: &[u8], first: FirstHeader) -> Option<Self> {
+        Self::find(frame, first, false)
+    }
+
+    /// The innermost one; packets that ICMP errors quote do not count.
+    pub(crate) fn innermost(frame: &[u8], first: FirstHeader) -> Option<Self> {
+        Self::find(frame, first, true)
+    }
+
+    fn find(frame: &[u8], first: FirstHeader, is_innermost: bool) -> Option<Self> {
+        let mut found: Option<Self> = None;
         let mut sums = SumFinder::default();
-        sums.see(frame, &ip);
-        let protocol = frame[ip.at + if ip.protocol == Protocol::Ipv4 { 9 } else { 6 }];
-        let is_fragment = ip.protocol == Protocol::Ipv4
-            && ipv4::View::new(ip.bytes(frame)).is_some_and(|v| v.is_fragment());
-        let mut packet = Self { ip, transport: None, sum: None, protocol, is_fragment };
-        for header in walk {
+        for header in Walk::new(frame, first).take_while(|header| !header.is_quoted) {
             let sum = sums.see(frame, &header);
+            if header.protocol.is_ip() {
+                if found.is_some() && !is_innermost {
+                    break;
+                }
+                found = Some(Self::new(frame, header));
+                continue;
+            }
+            let Some(packet) = found.as_mut().filter(|packet| packet.transport.is_none()) else { continue };
             match header.protocol {
                 Protocol::Extension | Protocol::DestinationOptions | Protocol::Routing | Protocol::Ah => {
                     packet.protocol = frame[header.at];
@@ -47,11 +56,36 @@ impl OuterPacket {
                 }
                 _ => {
                     (packet.transport, packet.sum) = (Some(header), sum);
-                    break;
+                    if !is_innermost {
+                        break;
+                    }
                 }
             }
         }
-        Some(packet)
+        found
+    }
+
+    fn new(frame: &[u8], ip: Header) -> Self {
+        let is_v4 = ip.protocol == Protocol::Ipv4;
+        let is_fragment = is_v4 && ipv4::View::new(ip.bytes(frame)).is_some_and(|view| view.is_fragment());
+        let protocol = frame[ip.at + if is_v4 { 9 } else { 6 }];
+        Self { ip, transport: None, sum: None, protocol, is_fragment }
+    }
+
+    /// The flow of the packet.
+    pub(crate) fn flow(&self, frame: &[u8]) -> Option<FlowKey> {
+        let (src, dst) = self.addresses(frame)?;
+        let transport = self.transport.filter(|_| !self.is_fragment);
+        let ports = transport.filter(|header| matches!(header.protocol, Protocol::Tcp | Protocol::Udp));
+        let port = |offset: usize| ports.and_then(|ports| word(ports.bytes(frame), offset)).unwrap_or(0);
+        let protocol = if self.is_fragment { 0 } else { self.protocol };
+        Some(FlowKey { src, dst, protocol, src_port: port(0), dst_port: port(2) })
+    }
+
+    /// The flags of its TCP header, if the frame has one.
+    pub(crate) fn tcp_flags(&self, frame: &[u8]) -> Option<u8> {
+        let header = self.transport.filter(|header| header.protocol == Protocol::Tcp)?;
+        header.bytes(frame).get(tcp::FLAGS_AT).copied()
     }
 
     /// Addresses of source and destination.
@@ -103,23 +137,19 @@ pub fn flow_key(frame: &[u8]) -> Option<FlowKey> {
     flow_key_of(frame, true)
 }
 
-/// The flags of a TCP header, if the frame has one.
-pub(crate) fn tcp_flags(frame: &[u8], is_ethernet: bool) -> Option<u8> {
-    let packet = OuterPacket::of(frame, first_header(is_ethernet))?;
-    let header = packet.transport.filter(|header| header.protocol == Protocol::Tcp)?;
-    header.bytes(frame).get(tcp::FLAGS_AT).copied()
-}
-
 /// The flow of a frame that begins with an Ethernet header, or of an IP packet.
 pub(crate) fn flow_key_of(frame: &[u8], is_ethernet: bool) -> Option<FlowKey> {
-    let packet = OuterPacket::of(frame, first_header(is_ethernet))?;
-    let (src, dst) = packet.addresses(frame)?;
-    let transport = packet.transport.filter(|_| !packet.is_fragment);
-    let ports = transport.filter(|header| matches!(header.protocol, Protocol::Tcp | Protocol::Udp));
-    let port = |offset: usize| ports.and_then(|ports| word(ports.bytes(frame), offset)).unwrap_or(0);
-    let protocol = if packet.is_fragment { 0 } else { packet.protocol };
-    Some(FlowKey { src, dst, protocol, src_port: port(0), dst_port: port(2) })
+    IpPacket::outermost(frame, first_header(is_ethernet))?.flow(frame)
 }
+
+/// The source of an ARP packet.
+pub(crate) fn source_of_arp(frame: &[u8]) -> Option<IpAddr> {
+    let arp = Walk::new(frame, FirstHeader::Ethernet).find(|header| header.protocol == Protocol::Arp)?;
+    let [sender, _] = arp::View::new(arp.bytes(frame))?.ip_places()?;
+    let sender: [u8; 4] = *arp.bytes(frame).get(sender..)?.first_chunk()?;
+    Some(sender.into())
+}
+
 /// A hash of the flow that is the same in both directions; of the MAC addresses if it is not IP.
 pub fn flow_hash(frame: &[u8]) -> u32 {
     let half = |bytes: &[u8], port: u16| {
@@ -181,7 +211,7 @@ mod tests {
         // A destination options header of 8 bytes between IPv6 and TCP.
         frame[18 + 6] = 60;
         frame.splice(58..58, [6, 0, 1, 4, 0, 0, 0, 0]);
-        let packet = OuterPacket::of(&frame, FirstHeader::Ethernet).unwrap();
+        let packet = IpPacket::outermost(&frame, FirstHeader::Ethernet).unwrap();
         assert_eq!(packet.transport.map(|header| (header.at, header.protocol)), Some((66, Protocol::Tcp)));
         assert_eq!(flow_key(&frame).map(|key| (key.src_port, key.dst_port)), Some((80, 81)));
         assert_eq!(tag_count(&frame), 1);

@@ -28,6 +28,8 @@ pub struct Record<'a> {
     pub interface_name: Option<&'a str>,
     /// Its direction, where the file has it.
     pub direction: Option<Direction>,
+    /// Number of its file among those of a run, from 0 on.
+    pub file: usize,
 }
 
 impl Record<'_> {

@@ -1,6 +1,6 @@
 //! Which hosts of a file are servers: by who opens TCP connections, and by ports.
 
-use crate::outer::{flow_key_of, tcp_flags};
+use crate::outer::{IpPacket, first_header, source_of_arp};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
@@ -11,6 +11,8 @@ const ACK: u8 = 0x10;
 #[derive(Clone, Debug, Default)]
 pub struct HostRoles {
     hosts: HashMap<IpAddr, RoleCounts>,
+    /// Frames without an IP address.
+    without_address: u64,
 }
 
 /// Frames in which a host was the client, and those in which it was the server.
@@ -20,6 +22,8 @@ struct RoleCounts {
     opening: [u64; 2],
     /// Of other frames with ports: the server has the lower one.
     ports: [u64; 2],
+    /// Frames that it sent.
+    sent: u64,
 }
 
 impl RoleCounts {
@@ -33,14 +37,21 @@ impl RoleCounts {
 impl HostRoles {
     /// Takes a frame into account, which begins with an Ethernet header or is an IP packet.
     pub fn see(&mut self, frame: &[u8], is_ethernet: bool) {
-        let Some(key) = flow_key_of(frame, is_ethernet) else { return };
-        let opening = tcp_flags(frame, is_ethernet).map_or(0, |flags| flags & (SYN | ACK));
+        let packet = IpPacket::innermost(frame, first_header(is_ethernet));
+        let Some((packet, key)) = packet.and_then(|packet| Some((packet, packet.flow(frame)?))) else {
+            match source_of_arp(frame).filter(|_| is_ethernet) {
+                Some(sender) => self.hosts.entry(sender).or_default().sent += 1,
+                None => self.without_address += 1,
+            }
+            return;
+        };
+        self.hosts.entry(key.src).or_default().sent += 1;
+        let opening = packet.tcp_flags(frame).map_or(0, |flags| flags & (SYN | ACK));
         let (is_opening, is_from_server) = match opening {
             SYN => (true, false),
             flags if flags == SYN | ACK => (true, true),
             _ if key.src_port == key.dst_port => {
                 // A host without a role of its own is a client.
-                self.hosts.entry(key.src).or_default();
                 return;
             }
             _ => (false, key.src_port < key.dst_port),
@@ -55,6 +66,12 @@ impl HostRoles {
     /// Hosts that were seen.
     pub fn hosts(&self) -> usize {
         self.hosts.len()
+    }
+
+    /// Frames of hosts whose role no connection and no port shows, and frames without an address.
+    pub fn undecided(&self) -> u64 {
+        let hosts = self.hosts.values().filter(|counts| counts.opening == [0; 2] && counts.ports == [0; 2]);
+        self.without_address + hosts.map(|counts| counts.sent).sum::<u64>()
     }
 
     /// The hosts that were not servers, without groups and broadcast.
@@ -107,6 +124,25 @@ mod tests {
         for opening in [open, answer] {
             assert_eq!(servers(&[data.clone(), data.clone(), opening]), [IpAddr::from(SERVER)]);
         }
+    }
+
+    #[test]
+    fn roles_are_found_in_tunnels_and_frames_without_one_are_counted() {
+        let tunnelled = |packet: &[u8], src: u8, dst: u8| {
+            let mut frame = Vec::new();
+            let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([9, 9, 9, src], [9, 9, 9, dst], 64);
+            let gre = [&[0, 0, 8, 0], &packet[14..]].concat();
+            builder.write(&mut frame, etherparse::IpNumber(47), &gre).unwrap();
+            frame
+        };
+        let there = tunnelled(&tcp(CLIENT, SERVER, (40_000, 80), ACK), 1, 2);
+        let back = tunnelled(&tcp(SERVER, CLIENT, (80, 40_000), ACK), 2, 1);
+        assert_eq!(servers(&[there.clone(), back]), [IpAddr::from(SERVER)]);
+        let mut roles = HostRoles::default();
+        let unknown = [&there[..12], &[0x88, 0xb5], &[0; 46]].concat();
+        let icmp = tunnelled(&tcp([7; 4], [8; 4], (5, 5), ACK), 3, 4);
+        [&there, &unknown, &icmp].into_iter().for_each(|frame| roles.see(frame, true));
+        assert_eq!(roles.undecided(), 2);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! 6.1.2). The size of the segments on the wire is not in the capture: they are as long as the
 //! device accepts.
 
-use crate::outer::{OuterPacket, first_header, word};
+use crate::outer::{IpPacket, first_header, word};
 use packet::checksum::{add, finish};
 use packet::headers::{Protocol, PseudoPlaces};
 
@@ -38,7 +38,7 @@ pub(crate) struct SuperFrame {
 impl SuperFrame {
     /// A TCP frame for segments of up to `frame_len_max` bytes; nothing for other frames.
     pub(crate) fn new(frame: &[u8], is_ethernet: bool, frame_len_max: u32) -> Option<Self> {
-        let packet = OuterPacket::of(frame, first_header(is_ethernet))?;
+        let packet = IpPacket::outermost(frame, first_header(is_ethernet))?;
         let tcp = packet.transport.filter(|found| found.protocol == Protocol::Tcp)?;
         let pseudo = packet.sum.and_then(|sum| sum.pseudo)?;
         if packet.is_fragment {

@@ -103,6 +103,7 @@ mod tests {
             interface,
             interface_name: (interface == 1).then_some("eth1"),
             direction: None,
+            file: 0,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Which of two ports a frame leaves by.
 
-use crate::outer::{flow_key_of, word};
+use crate::outer::{IpPacket, first_header, flow_key_of, source_of_arp};
 use crate::prefix::Prefix;
 use crate::record::{Direction, Record};
 use crate::selection::InterfaceChoice;
@@ -34,6 +34,8 @@ pub enum SplitRule {
     Interface(InterfaceChoice),
     /// Frames that were sent when they were captured leave by the first port.
     Direction,
+    /// Frames of the first file leave by the first port.
+    File,
 }
 
 impl SplitRule {
@@ -45,26 +47,25 @@ impl SplitRule {
             let of_arp = if is_ethernet { source_of_arp(frame) } else { None };
             of_arp.or_else(|| flow().map(|key| key.src))
         };
+        // Clients and servers may be at the ends of a tunnel.
+        let inner_sender = || {
+            let of_arp = if is_ethernet { source_of_arp(frame) } else { None };
+            let flow = || IpPacket::innermost(frame, first_header(is_ethernet))?.flow(frame);
+            of_arp.or_else(|| flow().map(|key| key.src))
+        };
         let is_first = match self {
             Self::Sources(blocks) => {
                 sender().is_none_or(|sender| blocks.iter().any(|block| block.contains(sender)))
             }
-            Self::Servers(servers) => sender().is_none_or(|sender| !servers.contains(&sender)),
+            Self::Servers(servers) => inner_sender().is_none_or(|sender| !servers.contains(&sender)),
             Self::SourceMacs(macs) => macs.iter().any(|mac| frame.get(6..12) == Some(&mac.0[..])),
             Self::Ports => flow().is_none_or(|key| key.dst_port <= key.src_port),
             Self::Interface(choice) => choice.is_of(record),
             Self::Direction => record.direction != Some(Direction::Inbound),
+            Self::File => record.file == 0,
         };
         if is_first { OutputPort::First } else { OutputPort::Second }
     }
-}
-
-fn source_of_arp(frame: &[u8]) -> Option<IpAddr> {
-    if word(frame, 12) != Some(0x0806) {
-        return None;
-    }
-    let sender: [u8; 4] = frame.get(28..32)?.try_into().ok()?;
-    Some(sender.into())
 }
 
 #[cfg(test)]
@@ -85,6 +86,7 @@ mod tests {
             interface: 3,
             interface_name: None,
             direction,
+            file: 0,
         };
         let port = rule.port(&record, &frame, true);
         if !matches!(rule, SplitRule::SourceMacs(_)) {

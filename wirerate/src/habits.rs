@@ -223,6 +223,7 @@ pub const HABITS: &[Habit] = &[
     replay_habit(&["-l"], &["--loop 5"]),
     replay_habit(&["-L"], &["--count 1000"]),
     replay_habit(&["-I", "--intf2"], &["--other eth2 --split sources=10.0.0.0/8"]),
+    replay_habit(&["--dualfile"], &["FILE1 FILE2 --other eth2 --split file"]),
     replay_habit(&["--unique-ip"], &["--each-loop src+=1 --each-loop dst+=1"]),
     replay_habit(&["--maxsleep"], &["--max-gap 100ms"]),
     replay_habit(&["--loopdelay-ms", "--loopdelay-ns"], &["--loop-gap 10ms"]),

@@ -318,6 +318,30 @@ fn mac_options_set_the_addresses_of_every_frame() {
 }
 
 #[test]
+fn one_file_for_each_device_is_merged_by_time() {
+    let folder = Folder::new("split-file");
+    let record = |number: u64| (100, frame(number));
+    std::fs::write(folder.join("first"), pcap_of(1, record)).unwrap();
+    // The second file begins half a gap later.
+    let mut later = pcap_of(1, |number| record(number + 1000));
+    for header in (0..FRAMES as usize).map(|number| 24 + number * 116 + 4) {
+        let place: &mut [u8; 4] = later[header..].first_chunk_mut().unwrap();
+        *place = (u32::from_le_bytes(*place) + GAP_NS as u32 / 2).to_le_bytes();
+    }
+    std::fs::write(folder.join("second"), later).unwrap();
+    let words = ["first", "second", "--other", "no-other", "--split", "file"];
+    let frames = written(&folder, &words);
+    assert_eq!(frames.len() as u64, 2 * FRAMES);
+    for (place, (interface, _, bytes)) in frames.iter().enumerate() {
+        let (number, is_second) = (place as u64 / 2, place % 2);
+        assert_eq!(*interface as usize, is_second, "{place}");
+        assert_eq!(*bytes, frame(number + 1000 * is_second as u64), "{place}");
+    }
+    let (said, code) = replay(&folder, &["first", "--other", "no-other", "--split", "file"]);
+    assert!(code == 2 && said.contains("\n  try: FILE1 FILE2 "), "{said}");
+}
+
+#[test]
 fn a_filter_selects_packets_and_times_count_from_the_first_of_the_file() {
     let folder = Folder::new("filter");
     std::fs::write(folder.join("a"), pcapng_of(&[1, 101])).unwrap();

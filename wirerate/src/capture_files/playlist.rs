@@ -366,8 +366,9 @@ impl Playlist {
 
     fn open_next(&mut self) -> Result<bool, Failure> {
         let Some(path) = self.files.get(self.next_file) else { return Ok(false) };
+        let mut opened = open_records(path, &self.command)?;
+        opened.set_number(self.next_file);
         self.next_file += 1;
-        let opened = open_records(path, &self.command)?;
         self.open.push(opened);
         Ok(true)
     }

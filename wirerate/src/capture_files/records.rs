@@ -151,6 +151,8 @@ pub struct FileRecords {
     order_ns: u64,
     /// Packets so far.
     count: u64,
+    /// Number of the file among those of a run.
+    number: usize,
     odd: OddPackets,
     damages: Damages,
     /// Nothing more can be read.
@@ -191,10 +193,16 @@ impl FileRecords {
             head: RecordHead::default(),
             order_ns: 0,
             count: 0,
+            number: 0,
             odd: OddPackets::default(),
             damages: Damages::default(),
             is_over: false,
         })
+    }
+
+    /// Sets the number of the file among those of a run.
+    pub fn set_number(&mut self, number: usize) {
+        self.number = number;
     }
 
     /// The format: `pcap`, `pcapng`, or `unknown` if nothing could be decompressed.
@@ -423,6 +431,7 @@ impl FileRecords {
             interface: self.head.interface,
             interface_name: interface.and_then(|interface| interface.name.as_deref()),
             direction: self.head.direction,
+            file: self.number,
         }
     }
 }

@@ -523,6 +523,9 @@ fn verify_finds_faults() -> TestResult {
     assert_eq!((counts("sent"), counts("identical"), counts("unexpected")), (1000, 991, 0), "{report}");
     // Frame 258, with number 259, arrived twice.
     assert_eq!(counts("first_difference"), 258, "{report}");
+    // The time in the payload was changed.
+    let difference = report["verify"]["difference"].as_str().unwrap_or_default();
+    assert!(difference.starts_with("frame ") && difference.contains("byte "), "{report}");
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use crate::edit_args::policies::{Cut, Long};
 use crate::units::{Count, CpuSequence, FrameRate, Nanos, WireRate};
 use host::StartTime;
 use packet::Arrivals;
-use replay::{InterfaceChoice, NumberSet};
+use replay::{InterfaceChoice, NumberSet, SplitRule};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -109,8 +109,8 @@ pub struct Args {
     /// A second device, for a part of the frames; it may be in another network namespace
     #[arg(long, value_name = "DEV[@NETNS]", requires = "split", help_heading = "Two devices")]
     pub other: Option<String>,
-    /// Frames for DEV: auto (those of clients, which a first pass over the files finds),
-    /// sources=PREFIX,..., macs=MAC,..., interface=IF, port (those to the lower port), direction
+    /// Frames for DEV: auto (those of clients, which a first pass over the files finds), file (those
+    /// of the first of two files, which are merged by time), sources=PREFIX,..., macs=MAC,..., interface=IF, port (those to the lower port), direction
     /// (those that were sent); the others are for --other
     #[arg(long, value_name = "RULE", requires = "other", help_heading = "Two devices")]
     pub split: Option<SplitChoice>,
@@ -212,6 +212,16 @@ impl Args {
     /// Frames to send at most.
     pub fn frames_max(&self) -> Option<u64> {
         self.count.map(|count| count.0).filter(|count| *count > 0)
+    }
+
+    /// True if packets of several files are merged by their times.
+    pub fn merges(&self) -> bool {
+        self.merge || self.splits_by_file()
+    }
+
+    /// True for one file for each device.
+    pub fn splits_by_file(&self) -> bool {
+        self.split == Some(SplitChoice::Rule(SplitRule::File))
     }
 
     /// True for a run that only a signal ends.

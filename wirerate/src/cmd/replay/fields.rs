@@ -109,9 +109,9 @@ fn split_rule(text: &str) -> Result<SplitRule, String> {
         "interface" if !list.is_empty() => Ok(SplitRule::Interface(value::<InterfaceChoice>(list)?)),
         "port" if list.is_empty() => Ok(SplitRule::Ports),
         "direction" if list.is_empty() => Ok(SplitRule::Direction),
-        _ => {
-            Err("auto, sources=PREFIX,..., macs=MAC,..., interface=IF, port or direction expected".to_owned())
-        }
+        "file" if list.is_empty() => Ok(SplitRule::File),
+        _ => Err("auto, file, sources=PREFIX,..., macs=MAC,..., interface=IF, port or direction expected"
+            .to_owned()),
     }
 }
 

@@ -7,6 +7,7 @@ use super::target::TargetFacts;
 use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions, refuse_stdin};
 use crate::outcome::Failure;
 use crate::stop::Stop;
+use crate::units::quantity_of;
 use anyhow::anyhow;
 use replay::{Edits, FrameMaker, FrameSettings, HostRoles, StopCause, TargetKind};
 
@@ -73,9 +74,15 @@ pub fn role_note(args: &Args, roles: &HostRoles) -> String {
     let (device, servers) = (&args.device, roles.servers().len());
     let clients = roles.hosts() - servers;
     let other = args.other.as_ref().filter(|_| args.split == Some(SplitChoice::Auto));
+    let undecided = match roles.undecided() {
+        0 => String::new(),
+        count => format!("; {} of hosts without a role for {device}", quantity_of(count, "packet")),
+    };
     match other {
         Some(other) if servers > 0 => {
-            format!("hosts for {device} (clients): {clients}; hosts for {other} (servers): {servers}")
+            format!(
+                "hosts for {device} (clients): {clients}; hosts for {other} (servers): {servers}{undecided}"
+            )
         }
         Some(_) => format!("no host is a server by its connections or ports: all frames are for {device}"),
         None => format!("hosts that move (clients): {clients}; hosts that stay (servers): {servers}"),

@@ -21,6 +21,7 @@ pub use args::Args;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{RowFormat, print_report};
 use crate::stop::Stop;
+use crate::units::quantity_of;
 use std::path::Path;
 
 /// Sends, or reports what would be sent.
@@ -29,6 +30,14 @@ use std::path::Path;
 /// What could not be done, ready to be printed.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     refuse_reversed(args)?;
+    if args.splits_by_file() && args.files.len() != 2 {
+        let count = quantity_of(args.files.len() as u64, "file");
+        return Err(Failure::usage(
+            "use --split file",
+            format!("{count} were named, not one for each device"),
+        )
+        .try_this("FILE1 FILE2 --other DEV2 --split file, or --split auto for one file"));
+    }
     let report = if args.dry_run { dry_run::run(args, stop)? } else { live::run(args, stop)? };
     print_report(RowFormat::of(args.json, args.csv), &report.json_line(), &report.to_string())?;
     Ok(if report.is_good() { Outcome::Done } else { Outcome::No })

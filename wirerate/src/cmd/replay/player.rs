@@ -237,7 +237,7 @@ impl Player {
                 args.files.clone(),
                 PlaylistOptions {
                     command: format!("replay {}", args.device),
-                    merges: args.merge,
+                    merges: args.merges(),
                     sorts: args.sort,
                     loops: args.loops,
                     fcs: args.edit.fcs,
