@@ -4,6 +4,7 @@
 
 /// Adds the sum of the 16-bit big-endian words of `bytes`, folded to 16 bits, to `sum`; an odd last
 /// byte counts as the high half of a word.
+#[inline]
 pub fn add(sum: u64, bytes: &[u8]) -> u64 {
     // Words are added in pairs: 2^16 counts as 1.
     let mut pairs = bytes.chunks_exact(4);
@@ -20,6 +21,7 @@ pub fn add(sum: u64, bytes: &[u8]) -> u64 {
 }
 
 /// A sum folded to 16 bits: 0 only for 0.
+#[inline]
 fn fold(mut sum: u64) -> u16 {
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -28,6 +30,7 @@ fn fold(mut sum: u64) -> u16 {
 }
 
 /// The checksum of a sum: folded to 16 bits and inverted.
+#[inline]
 pub fn finish(sum: u64) -> u16 {
     !fold(sum)
 }
@@ -39,6 +42,7 @@ pub struct SumChange(u64);
 impl SumChange {
     /// Bytes of `old` became those of `new`; both have one length. `is_odd` says that the first is
     /// the low half of a summed word.
+    #[inline]
     pub fn replace(&mut self, old: &[u8], new: &[u8], is_odd: bool) {
         debug_assert_eq!(old.len(), new.len());
         let [old, new] = [old, new].map(|bytes| {
@@ -49,6 +53,7 @@ impl SumChange {
     }
 
     /// True without a change.
+    #[inline]
     pub fn is_none(&self) -> bool {
         self.0 == 0
     }
@@ -56,6 +61,7 @@ impl SumChange {
     /// The checksum that `sum` becomes: a right one stays right, a wrong one as wrong as it was. A
     /// stored 0xffff is read as 0, the same number in ones' complement: the equation gives 0xffff
     /// only for that, and 0 - 1 would be lost otherwise.
+    #[inline]
     pub fn apply(&self, sum: u16) -> u16 {
         let sum = if sum == 0xffff { 0 } else { sum };
         finish(self.0 + u64::from(!sum))

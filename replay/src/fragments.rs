@@ -95,7 +95,7 @@ impl FragmentedPacket {
         self.fragment[4..].copy_from_slice(&(number as u32).to_be_bytes());
         self.fragment[0] = self.bytes[self.next_at];
         let (mut walk, mut next_at) = (walk, self.next_at);
-        while let Some(header) = walk.next() {
+        for header in walk.by_ref() {
             let next = self.bytes[next_at];
             if header.protocol == Protocol::Fragment {
                 let view = fragment::View::new(&self.bytes[header.at..]).ok_or(NoFragments::Impossible)?;

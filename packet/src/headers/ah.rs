@@ -11,7 +11,7 @@ impl View<'_> {
     }
 
     /// Bytes of the header.
-    pub fn len(&self) -> usize {
+    pub fn header_len(&self) -> usize {
         8 + usize::from(self.0[1]) * 4
     }
 

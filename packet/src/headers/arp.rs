@@ -14,7 +14,7 @@ impl View<'_> {
     }
 
     /// Bytes of the packet with its four addresses.
-    pub fn len(&self) -> usize {
+    pub fn packet_len(&self) -> usize {
         let (hardware, protocol) = self.lens();
         FIXED_LEN + 2 * (hardware + protocol)
     }

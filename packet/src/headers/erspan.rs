@@ -6,7 +6,7 @@ view!("an ERSPAN header", 8);
 
 impl View<'_> {
     /// Bytes of the header: 8 of type II, 12 or 20 of type III. Nothing for other versions.
-    pub fn len(&self, bytes: &[u8]) -> Option<usize> {
+    pub fn header_len(&self, bytes: &[u8]) -> Option<usize> {
         match self.0[0] >> 4 {
             1 => Some(8),
             2 => Some(if bytes.get(11)? & 1 == 0 { 12 } else { 20 }),

@@ -14,14 +14,14 @@ impl View<'_> {
     }
 
     /// Bytes of the header.
-    pub fn len(&self) -> usize {
+    pub fn header_len(&self) -> usize {
         8 + usize::from(self.0[1]) * 8
     }
 
     /// Offset of the home address in destination options (RFC 6275): the source that checksums of
     /// the payload cover.
     pub fn home_address_at(&self) -> Option<usize> {
-        let options = self.1.get(..self.len())?;
+        let options = self.1.get(..self.header_len())?;
         let mut at = 2;
         while let Some(kind) = options.get(at) {
             let len = match kind {
@@ -38,7 +38,7 @@ impl View<'_> {
 
     /// The fields.
     pub fn fields(&self) -> Fields {
-        Fields { next: self.next(), len: self.len() }
+        Fields { next: self.next(), len: self.header_len() }
     }
 }
 

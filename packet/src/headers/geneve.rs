@@ -6,7 +6,7 @@ view!("a GENEVE header", 8);
 
 impl View<'_> {
     /// Bytes of the header with its options; nothing for another version.
-    pub fn len(&self) -> Option<usize> {
+    pub fn header_len(&self) -> Option<usize> {
         (self.0[0] >> 6 == 0).then(|| 8 + usize::from(self.0[0] & 0x3f) * 4)
     }
 

@@ -35,7 +35,7 @@ impl View<'_> {
     }
 
     /// Bytes of the header; nothing if it has a source route (RFC 1701) or another version.
-    pub fn len(&self) -> Option<usize> {
+    pub fn header_len(&self) -> Option<usize> {
         let [flags, more] = [self.0[0], self.0[1]];
         let words = |bits: u8| bits.count_ones() as usize * 4;
         match self.version() {

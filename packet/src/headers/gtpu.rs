@@ -26,7 +26,7 @@ impl View<'_> {
     }
 
     /// Bytes of the header with its extension headers; nothing if they are not all there.
-    pub fn len(&self) -> Option<usize> {
+    pub fn header_len(&self) -> Option<usize> {
         if self.0[0] & 7 == 0 {
             return Some(LEN_MIN);
         }

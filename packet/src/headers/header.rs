@@ -69,11 +69,13 @@ pub enum Protocol {
 
 impl Protocol {
     /// True for IPv4 and IPv6.
+    #[inline]
     pub fn is_ip(self) -> bool {
         matches!(self, Self::Ipv4 | Self::Ipv6)
     }
 
     /// True for protocols whose ports are edited.
+    #[inline]
     pub fn has_ports(self) -> bool {
         matches!(self, Self::Tcp | Self::Udp | Self::Sctp)
     }
@@ -102,11 +104,13 @@ pub struct Header {
 
 impl Header {
     /// True if all bytes that it carries are there.
+    #[inline]
     pub fn is_whole(&self) -> bool {
         self.end == self.visible_end
     }
 
     /// Its bytes and what it carries, as far as they are there.
+    #[inline]
     pub fn bytes<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame.get(self.at..self.visible_end.max(self.at)).unwrap_or_default()
     }

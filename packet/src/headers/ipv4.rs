@@ -33,7 +33,7 @@ pub struct AddressList {
 impl<'a> View<'a> {
     /// Bytes of the header with its options, 20 to 60; nothing for a header that says less or is
     /// not of version 4.
-    pub fn len(&self) -> Option<usize> {
+    pub fn header_len(&self) -> Option<usize> {
         let len = usize::from(self.0[0] & 0x0f) * 4;
         (self.0[0] >> 4 == 4 && len >= LEN_MIN).then_some(len)
     }
@@ -65,7 +65,7 @@ impl<'a> View<'a> {
 
     /// Options as (type, its place in the header), as far as the bytes have them.
     pub fn options(&self) -> impl Iterator<Item = (u8, Range<usize>)> + use<'a> {
-        let end = self.len().unwrap_or(LEN_MIN).min(self.1.len());
+        let end = self.header_len().unwrap_or(LEN_MIN).min(self.1.len());
         let (bytes, mut at) = (self.1, LEN_MIN);
         std::iter::from_fn(move || {
             let kind = *bytes[..end].get(at)?;

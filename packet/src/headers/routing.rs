@@ -15,7 +15,7 @@ impl View<'_> {
     }
 
     /// Bytes of the header.
-    pub fn len(&self) -> usize {
+    pub fn header_len(&self) -> usize {
         8 + usize::from(self.0[1]) * 8
     }
 
@@ -40,7 +40,7 @@ impl View<'_> {
 
     /// The fields.
     pub fn fields(&self) -> Fields {
-        Fields { next: self.next(), len: self.len(), kind: self.0[2], segments_left: self.0[3] }
+        Fields { next: self.next(), len: self.header_len(), kind: self.0[2], segments_left: self.0[3] }
     }
 }
 

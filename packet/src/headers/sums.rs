@@ -97,18 +97,21 @@ pub struct SumPlace {
 
 impl SumPlace {
     /// True for a UDP header without a checksum.
+    #[inline]
     pub fn is_none(&self, frame: &[u8]) -> bool {
         let is_v4 = self.pseudo.is_none_or(|pseudo| pseudo.address_len == 4);
         self.protocol == SumProtocol::Udp && is_v4 && frame.get(self.at..self.at + 2) == Some(&[0, 0])
     }
 
     /// The checksum of 16 bits that the frame has.
+    #[inline]
     pub fn stored(&self, frame: &[u8]) -> Option<u16> {
         frame.get(self.at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
     }
 
     /// The right checksum of 16 bits, for the bytes of the frame; nothing if they are not all
     /// there. SCTP's is in [`Self::computed_crc`].
+    #[inline]
     pub fn computed(&self, frame: &[u8]) -> Option<u16> {
         if self.missing.is_some() {
             return None;
@@ -127,6 +130,7 @@ impl SumPlace {
     }
 
     /// The form of a computed sum on the wire: UDP sends 0 as 0xffff.
+    #[inline]
     pub fn sent_as(&self, sum: u16) -> u16 {
         if sum == 0 && self.protocol == SumProtocol::Udp { 0xffff } else { sum }
     }
@@ -143,6 +147,7 @@ impl SumPlace {
     }
 
     /// True if the checksum is the right one; nothing if that cannot be known or there is none.
+    #[inline]
     pub fn is_right(&self, frame: &[u8]) -> Option<bool> {
         if self.is_none(frame) {
             return None;

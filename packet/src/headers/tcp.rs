@@ -13,7 +13,7 @@ view!("a TCP header", 20);
 
 impl View<'_> {
     /// Bytes of the header with options, 0 to 60.
-    pub fn len(&self) -> usize {
+    pub fn header_len(&self) -> usize {
         usize::from(self.0[12] >> 4) * 4
     }
 

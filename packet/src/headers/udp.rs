@@ -33,7 +33,7 @@ impl View<'_> {
     }
 
     /// Bytes of header and payload; 0 in jumbograms.
-    pub fn len(&self) -> usize {
+    pub fn datagram_len(&self) -> usize {
         usize::from(self.half(4))
     }
 

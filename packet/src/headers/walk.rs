@@ -229,7 +229,7 @@ impl<'a> Walk<'a> {
 
     fn arp(&mut self) -> Option<Header> {
         let rest = self.rest();
-        match arp::View::new(rest).map(|view| view.len()) {
+        match arp::View::new(rest).map(|view| view.packet_len()) {
             Some(len) if len <= rest.len() => self.found(Protocol::Arp, len, Next::End(EndCause::Payload)),
             _ => self.stop(EndCause::Cut),
         }
@@ -300,7 +300,7 @@ impl<'a> Walk<'a> {
     fn ipv4(&mut self) -> Option<Header> {
         let rest = self.rest();
         let Some(view) = ipv4::View::new(rest) else { return self.stop(EndCause::Cut) };
-        let Some(len) = view.len() else { return self.stop(EndCause::Malformed) };
+        let Some(len) = view.header_len() else { return self.stop(EndCause::Malformed) };
         let end = match view.total_len() {
             0 => self.end,
             total_len if total_len < len => return self.stop(EndCause::Malformed),
@@ -337,11 +337,11 @@ impl<'a> Walk<'a> {
             0 | 60 | 135 | 139 | 140 if self.is_ipv6 => {
                 let Some(view) = extension::View::new(self.rest()) else { return self.stop(EndCause::Cut) };
                 let kind = if protocol == 60 { Protocol::DestinationOptions } else { Protocol::Extension };
-                self.found_whole(kind, view.len(), Next::Protocol(view.next()))
+                self.found_whole(kind, view.header_len(), Next::Protocol(view.next()))
             }
             43 if self.is_ipv6 => {
                 let Some(view) = routing::View::new(self.rest()) else { return self.stop(EndCause::Cut) };
-                self.found_whole(Protocol::Routing, view.len(), Next::Protocol(view.next()))
+                self.found_whole(Protocol::Routing, view.header_len(), Next::Protocol(view.next()))
             }
             44 if self.is_ipv6 => {
                 let Some(view) = fragment::View::new(self.rest()) else { return self.stop(EndCause::Cut) };
@@ -354,7 +354,7 @@ impl<'a> Walk<'a> {
             }
             51 => {
                 let Some(view) = ah::View::new(self.rest()) else { return self.stop(EndCause::Cut) };
-                self.found_whole(Protocol::Ah, view.len(), Next::Protocol(view.next()))
+                self.found_whole(Protocol::Ah, view.header_len(), Next::Protocol(view.next()))
             }
             50 => self.found_if(8, Protocol::Esp, 8, Next::End(EndCause::Encrypted)),
             137 => self.label(),
@@ -373,7 +373,7 @@ impl<'a> Walk<'a> {
             58 if self.is_ipv6 => self.icmpv6(),
             2 => self.payload(Protocol::Igmp, 8),
             6 => {
-                let len = tcp::View::new(self.rest()).map_or(tcp::LEN_MIN, |view| view.len());
+                let len = tcp::View::new(self.rest()).map_or(tcp::LEN_MIN, |view| view.header_len());
                 self.payload(Protocol::Tcp, len.max(tcp::LEN_MIN))
             }
             33 => self.payload(Protocol::Dccp, 12),
@@ -440,7 +440,7 @@ impl<'a> Walk<'a> {
         let Some(view) = udp::View::new(self.rest()) else {
             return self.payload(Protocol::Udp, udp::LEN);
         };
-        let end = if view.len() < udp::LEN { self.end } else { self.at + view.len() };
+        let end = if view.datagram_len() < udp::LEN { self.end } else { self.at + view.datagram_len() };
         let (src, dst) = (view.src_port(), view.dst_port());
         let payload = self.rest().get(udp::LEN..).unwrap_or_default();
         let next = match dst {
@@ -461,7 +461,7 @@ impl<'a> Walk<'a> {
     fn gre(&mut self) -> Option<Header> {
         let rest = self.rest();
         let Some(view) = gre::View::new(rest) else { return self.stop(EndCause::Cut) };
-        let Some(len) = view.len() else { return self.stop(EndCause::Unknown) };
+        let Some(len) = view.header_len() else { return self.stop(EndCause::Unknown) };
         let next = match (view.version(), view.protocol()) {
             (1, gre::PPP) if rest.len() > len => Next::PppFrame,
             (1, _) => Next::End(EndCause::Payload),
@@ -477,7 +477,7 @@ impl<'a> Walk<'a> {
 
     fn erspan(&mut self) -> Option<Header> {
         let rest = self.rest();
-        match erspan::View::new(rest).map(|view| view.len(rest)) {
+        match erspan::View::new(rest).map(|view| view.header_len(rest)) {
             Some(Some(len)) => self.found_whole(Protocol::Erspan, len, Next::Ethernet),
             Some(None) => self.stop(EndCause::Unknown),
             None => self.stop(EndCause::Cut),
@@ -500,7 +500,7 @@ impl<'a> Walk<'a> {
 
     fn geneve(&mut self) -> Option<Header> {
         let Some(view) = geneve::View::new(self.rest()) else { return self.stop(EndCause::Cut) };
-        let Some(len) = view.len() else { return self.stop(EndCause::Unknown) };
+        let Some(len) = view.header_len() else { return self.stop(EndCause::Unknown) };
         let next = match view.protocol() {
             ethernet::BRIDGED => Next::Ethernet,
             ether_type => Next::Type(ether_type),
@@ -513,7 +513,7 @@ impl<'a> Walk<'a> {
         if !view.is_version_1() || !view.is_user_data() {
             return self.stop(EndCause::Payload);
         }
-        let Some(len) = view.len() else { return self.stop(EndCause::Cut) };
+        let Some(len) = view.header_len() else { return self.stop(EndCause::Cut) };
         let end = self.at + gtpu::LEN_MIN + view.payload_len();
         self.found_to(Protocol::Gtpu, len, end, Next::Ip)
     }
