@@ -18,6 +18,8 @@ mod per_loop;
 mod prefix;
 mod record;
 mod roles;
+#[cfg(any(test, feature = "sample"))]
+pub mod sample;
 mod segment;
 mod selection;
 mod split;

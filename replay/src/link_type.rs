@@ -315,6 +315,19 @@ mod tests {
     }
 
     #[test]
+    fn tags_labels_and_sessions_are_removed_with_the_ethernet_header() {
+        let heads: [&[u8]; 3] = [
+            &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 8, 0],
+            &[0x88, 0x47, 0, 0, 0x50, 64, 0, 0, 0x51, 64],
+            &[0x88, 0x64, 0x11, 0, 0, 1, 0, 22, 0, 0x21],
+        ];
+        for head in heads {
+            let frame = [&[2; 12], head, &[0x45, 0, 0, 20], &[0; 16]].concat();
+            assert_eq!(reheader(1, &frame, TargetKind::Ip), Ok((12 + head.len(), vec![])), "{head:02x?}");
+        }
+    }
+
+    #[test]
     fn refused_types_have_number_and_name() {
         assert_eq!(LinkType::name(9), "9 (PPP)");
         assert_eq!(LinkType::name(250), "250");

@@ -452,10 +452,10 @@ fn is_client(frame: &[u8], place: &AddressPlace, clients: &HashSet<IpAddr>) -> b
 mod tests {
     use super::super::fields::TtlEdit;
     use super::super::maps::MapScope;
-    use super::super::sample;
-    use super::super::sample::{Ends, frames, ip, udp};
     use super::super::tags::VlanEdit;
     use super::*;
+    use crate::sample;
+    use crate::sample::{Ends, frames, ip, udp};
     use packet::MacAddr;
     use proptest::prelude::*;
     use std::net::{Ipv4Addr, Ipv6Addr};

@@ -8,8 +8,6 @@ mod fields;
 mod groups;
 mod lengths;
 mod maps;
-#[cfg(test)]
-mod sample;
 mod tags;
 mod tracked;
 

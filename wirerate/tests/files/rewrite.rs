@@ -2,6 +2,7 @@
 
 use super::readers::{START_NS, wirerate};
 use pcapng::{Block, Interface, Packet, PacketFlags, RawOption, Section, Writer, pcap};
+use replay::sample::{Ends, frames};
 use std::path::Path;
 use testkit::Folder;
 
@@ -26,7 +27,7 @@ fn pcap_of(link_type: u16, fcs_bits: u16, records: &[(u32, Vec<u8>)]) -> Vec<u8>
 }
 
 /// Link type, original length and bytes of each packet of a pcap file.
-fn records(path: &Path) -> (pcap::Header, Vec<(u32, Vec<u8>)>) {
+fn records_of(path: &Path) -> (pcap::Header, Vec<(u32, Vec<u8>)>) {
     let bytes = std::fs::read(path).unwrap();
     let reader = pcap::Reader::new(&bytes[..]).unwrap();
     let header = *reader.header();
@@ -104,11 +105,11 @@ fn packets_without_an_ethernet_header_get_one() {
     std::fs::write(folder.join("raw.pcap"), pcap_of(101, 0, &[(len + 50, packet.clone())])).unwrap();
     let to_mac = ["rewrite", "raw.pcap", "-o", "b.pcap", "--dst-mac", "02:00:00:00:00:02"];
     assert_eq!(wirerate(&folder, &to_mac).code, 0);
-    let (header, found) = records(&folder.join("b.pcap"));
+    let (header, found) = records_of(&folder.join("b.pcap"));
     let expected = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0], &packet[..]].concat();
     assert_eq!((header.link_type, found), (1, vec![(len + 64, expected)]));
     assert_eq!(wirerate(&folder, &["rewrite", "raw.pcap", "-o", "c.pcap", "--set", "ttl=9"]).code, 0);
-    let (header, found) = records(&folder.join("c.pcap"));
+    let (header, found) = records_of(&folder.join("c.pcap"));
     assert_eq!((header.link_type, found[0].0, found[0].1[8]), (101, len + 50, 9));
     // A pcap file has one link type.
     std::fs::write(folder.join("ether.pcap"), pcap_of(1, 0, &[(75, whole)])).unwrap();
@@ -179,7 +180,7 @@ fn cut_and_long_packets_have_what_the_options_say() {
         let run =
             wirerate(&folder, &[&["rewrite", "a.pcap", "-o", "b.pcap", "--push-vlan", "7"], words].concat());
         assert!(run.code < 2, "{}", run.stderr);
-        let (_, found) = records(&folder.join("b.pcap"));
+        let (_, found) = records_of(&folder.join("b.pcap"));
         found.iter().map(|(frame_len, data)| (*frame_len, data.len())).collect::<Vec<_>>()
     };
     assert_eq!(lens(&[]), [(len + 4, 54)]);
@@ -195,4 +196,66 @@ fn cut_and_long_packets_have_what_the_options_say() {
     assert_eq!(fragments.len(), 3);
     assert!(fragments.iter().all(|(frame_len, len)| *frame_len as usize == *len && *len <= 1280 + 18));
     assert_eq!(lens(&["--mtu", "1280"]), []);
+}
+
+/// The checksum fields that tshark finds wrong, by the numbers of frames.
+fn wrong_by_tshark(path: &Path) -> Option<String> {
+    let protocols = ["ip", "tcp", "udp", "icmp", "icmpv6", "igmp", "sctp"];
+    let wrong = protocols.map(|protocol| format!("{protocol}.checksum.status == 0")).join(" || ");
+    let mut command = std::process::Command::new("tshark");
+    command.args(["-n", "-r"]).arg(path).args(["-Y", &wrong, "-T", "fields", "-e", "frame.number"]);
+    for option in ["ip.check_checksum:TRUE", "tcp.check_checksum:TRUE", "udp.check_checksum:TRUE"] {
+        command.args(["-o", option]);
+    }
+    match command.output() {
+        Ok(output) if output.status.success() => Some(String::from_utf8(output.stdout).expect("numbers")),
+        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        Err(why) => {
+            testkit::skip(&format!("tshark cannot be run: {why}"));
+            None
+        }
+    }
+}
+
+/// Frames of all kinds, of both IP versions.
+fn frames_of_all_kinds() -> Vec<Vec<u8>> {
+    let ends = |src: &str, dst: &str| Ends { src: src.parse().unwrap(), dst: dst.parse().unwrap() };
+    let v4 = (ends("10.1.0.1", "10.2.0.2"), ends("10.3.0.3", "10.4.0.4"));
+    let v6 = (ends("fd00:1::1", "fd00:2::2"), ends("fd00:3::3", "fd00:4::4"));
+    let of = |(ends, other)| frames(ends, other, (20_000, 9), b"the payload of a packet");
+    of(v4).into_iter().chain(of(v6)).collect()
+}
+
+#[test]
+fn tshark_finds_no_wrong_checksum_in_edited_frames() {
+    let folder = Folder::new("rewrite-tshark");
+    let frames = frames_of_all_kinds();
+    let records: Vec<_> = frames.iter().map(|frame| (frame.len() as u32, frame.clone())).collect();
+    // The last bytes of a packet are covered by each checksum around them.
+    let spoiled = records.iter().map(|(frame_len, frame)| {
+        let mut frame = frame.clone();
+        *frame.last_mut().unwrap() ^= 0x5a;
+        (*frame_len, frame)
+    });
+    std::fs::write(folder.join("right.pcap"), pcap_of(1, 0, &records)).unwrap();
+    std::fs::write(folder.join("wrong.pcap"), pcap_of(1, 0, &spoiled.collect::<Vec<_>>())).unwrap();
+    let Some(wrong) = wrong_by_tshark(&folder.join("right.pcap")) else { return };
+    assert_eq!(wrong, "", "the frames are right before edits");
+    assert_ne!(wrong_by_tshark(&folder.join("wrong.pcap")).unwrap(), "");
+    let maps = ["--map-ip", "10.0.0.0/8=172.16.0.0/12", "--map-ip", "fd00::/16=fd77::/16"];
+    let ports = ["--map-port", "20000-20100=30000-30100", "--map-mac", "02:00:00:00:00:01=02:00:00:00:00:99"];
+    for (input, words) in [
+        ("right.pcap", &maps[..]),
+        ("right.pcap", &ports),
+        ("right.pcap", &["--anonymize", "a key"]),
+        ("right.pcap", &["--set", "inner.ttl=9", "--set", "dscp=46", "--set", "inner.dst-port=80"]),
+        ("wrong.pcap", &["--checksums", "fix"]),
+        ("wrong.pcap", &["--checksums", "fix", "--map-ip", "10.0.0.0/8=172.16.0.0/12"]),
+    ] {
+        let run = wirerate(&folder, &[&["rewrite", input, "-o", "out.pcap"], words].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let (_, edited) = records_of(&folder.join("out.pcap"));
+        assert!(edited.iter().zip(&records).any(|(edited, before)| edited != before), "{words:?}");
+        assert_eq!(wrong_by_tshark(&folder.join("out.pcap")).unwrap(), "", "{input} {words:?}");
+    }
 }

@@ -20,15 +20,19 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Addresses of a packet, and the destination that checksums cover.
+/// Addresses of a packet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
-    pub(crate) src: IpAddr,
-    pub(crate) dst: IpAddr,
+pub struct Ends {
+    /// Source.
+    pub src: IpAddr,
+    /// Destination.
+    pub dst: IpAddr,
 }
 
 impl Ends {
-    pub(crate) fn back(self) -> Self {
+    /// Those of an answer.
+    #[must_use]
+    pub fn back(self) -> Self {
         Self { src: self.dst, dst: self.src }
     }
 
@@ -43,7 +47,7 @@ fn set(mut bytes: Vec<u8>, at: usize, sum: u16) -> Vec<u8> {
 }
 
 /// Behind an IPv4 or IPv6 header; `options` and `extensions` are whole headers of them.
-pub(crate) fn ip_with(ends: Ends, protocol: u8, payload: &[u8], options: &[u8]) -> Vec<u8> {
+pub fn ip_with(ends: Ends, protocol: u8, payload: &[u8], options: &[u8]) -> Vec<u8> {
     let (src, dst) = (octets(ends.src), octets(ends.dst));
     if ends.src.is_ipv6() {
         let next = if options.is_empty() { protocol } else { options[0] };
@@ -60,7 +64,8 @@ pub(crate) fn ip_with(ends: Ends, protocol: u8, payload: &[u8], options: &[u8]) 
     [set(header, 10, header_sum), payload.to_vec()].concat()
 }
 
-pub(crate) fn ip(ends: Ends, protocol: u8, payload: &[u8]) -> Vec<u8> {
+/// An IP packet without options.
+pub fn ip(ends: Ends, protocol: u8, payload: &[u8]) -> Vec<u8> {
     ip_with(ends, protocol, payload, &[])
 }
 
@@ -70,34 +75,41 @@ fn with_sum(ends: Ends, final_dst: IpAddr, protocol: u8, bytes: Vec<u8>, at: usi
     set(bytes, at, if protocol == 17 && found == 0 { 0xffff } else { found })
 }
 
-pub(crate) fn udp_to(ends: Ends, final_dst: IpAddr, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+/// A UDP datagram, whose checksum covers another destination than the IP header's.
+pub fn udp_to(ends: Ends, final_dst: IpAddr, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
     let (src, dst) = (ports.0.to_be_bytes(), ports.1.to_be_bytes());
     let len = ((8 + payload.len()) as u16).to_be_bytes();
     let head = [src[0], src[1], dst[0], dst[1], len[0], len[1], 0, 0];
     with_sum(ends, final_dst, 17, [&head[..], payload].concat(), 6)
 }
 
-pub(crate) fn udp(ends: Ends, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+/// A UDP datagram.
+pub fn udp(ends: Ends, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
     udp_to(ends, ends.dst, ports, payload)
 }
 
-pub(crate) fn tcp(ends: Ends, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+/// A TCP segment.
+pub fn tcp(ends: Ends, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
     let (src, dst) = (ports.0.to_be_bytes(), ports.1.to_be_bytes());
     let head = [src[0], src[1], dst[0], dst[1], 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 16, 0, 0, 0, 0, 0];
     with_sum(ends, ends.dst, 6, [&head[..], payload].concat(), 16)
 }
 
-pub(crate) fn icmp(bytes: &[u8]) -> Vec<u8> {
+/// An ICMP message of these bytes with its checksum.
+pub fn icmp(bytes: &[u8]) -> Vec<u8> {
     set(bytes.to_vec(), 2, sum(&[bytes]))
 }
 
-pub(crate) fn icmpv6(ends: Ends, bytes: &[u8]) -> Vec<u8> {
+/// An ICMPv6 message of these bytes with its checksum.
+pub fn icmpv6(ends: Ends, bytes: &[u8]) -> Vec<u8> {
     with_sum(ends, ends.dst, 58, bytes.to_vec(), 2)
 }
 
-pub(crate) const MACS: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+/// Destination and source MAC address of the frames.
+pub const MACS: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 
-pub(crate) fn ethernet(packet: &[u8]) -> Vec<u8> {
+/// An Ethernet frame of an IP packet.
+pub fn ethernet(packet: &[u8]) -> Vec<u8> {
     let ether_type: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
     [&MACS[..], &ether_type, packet].concat()
 }
@@ -132,7 +144,7 @@ fn tunnelled(ends: Ends, packet: &[u8], kind: usize) -> Vec<u8> {
 }
 
 /// Packets of all kinds between two ends of one IP version, as Ethernet frames.
-pub(crate) fn frames(ends: Ends, other: Ends, ports: (u16, u16), payload: &[u8]) -> Vec<Vec<u8>> {
+pub fn frames(ends: Ends, other: Ends, ports: (u16, u16), payload: &[u8]) -> Vec<Vec<u8>> {
     let is_v6 = ends.src.is_ipv6();
     let plain = ip(ends, 6, &tcp(ends, ports, payload));
     let datagram = ip(ends, 17, &udp(ends, ports, payload));
