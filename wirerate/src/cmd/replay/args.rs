@@ -93,8 +93,8 @@ pub struct Args {
     /// Frames that are longer than the device accepts
     #[arg(long, value_enum, value_name = "POLICY", default_value = "skip", help_heading = "Packets")]
     pub long: Long,
-    /// Read all files before the first frame is sent, and send nothing if one is damaged or a packet
-    /// cannot be edited
+    /// Read all files before the first frame is sent, and send nothing if one is damaged or a
+    /// packet cannot be edited
     #[arg(long, help_heading = "Packets")]
     pub strict: bool,
 
@@ -109,8 +109,8 @@ pub struct Args {
     /// A second device, for a part of the frames; it may be in another network namespace
     #[arg(long, value_name = "DEV[@NETNS]", requires = "split", help_heading = "Two devices")]
     pub other: Option<String>,
-    /// Frames for DEV: auto (those of clients, which a first pass over the files finds), file (those
-    /// of the first of two files, which are merged by time), sources=PREFIX,..., macs=MAC,...,
+    /// Frames for DEV: auto (those of clients, which a first pass over the files finds), file
+    /// (those of the first of two files, which are merged by time), sources=PREFIX,..., macs=MAC,...,
     /// interface=IF, port (those to the lower port), direction (those that were sent); the others
     /// are for --other
     #[arg(long, value_name = "RULE", requires = "other", help_heading = "Two devices")]
