@@ -110,9 +110,9 @@ pub struct Args {
     #[arg(long, value_name = "DEV[@NETNS]", requires = "split", help_heading = "Two devices")]
     pub other: Option<String>,
     /// Frames for DEV: auto (those of clients, which a first pass over the files finds), file
-    /// (those of the first of two files, which are merged by time), sources=PREFIX,..., macs=MAC,...,
-    /// interface=IF, port (those to the lower port), direction (those that were sent); the others
-    /// are for --other
+    /// (those of the first of two files, which are merged by time), sources=PREFIX,...,
+    /// macs=MAC,..., interface=IF, port (those to the lower port), direction (those that were
+    /// sent); the others are for --other
     #[arg(long, value_name = "RULE", requires = "other", help_heading = "Two devices")]
     pub split: Option<SplitChoice>,
 
