@@ -354,6 +354,48 @@ const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "rewrite",
+        usage: "FILE... -o OUT [OPTIONS]",
+        groups: &[
+            ("Files", &[("output", ".pcap or .pcapng, also .gz, .zst, .lz4")]),
+            (
+                "Everywhere in a packet",
+                &[
+                    ("map-ip", "addresses, by prefix"),
+                    ("map-mac", "MAC addresses"),
+                    ("map-port", "ports, or ranges of them"),
+                    ("anonymize", "all addresses, keeping prefixes"),
+                ],
+            ),
+            (
+                "One field",
+                &[
+                    ("set", "of the outer header: ttl=9, vlan=7"),
+                    ("push-vlan", "a tag outside the others"),
+                    ("pop-vlan", "no outer tag"),
+                    ("dst-mac", "destination of every frame"),
+                    ("src-mac", "source of every frame"),
+                ],
+            ),
+            (
+                "Lengths and checksums",
+                &[
+                    ("checksums", "keep, or fix"),
+                    ("cut", "packets cut by the capture"),
+                    ("fcs", "the frame check sequence"),
+                    ("strict", "fail if a packet is not edited"),
+                ],
+            ),
+            ("Result", &[("json", "JSON instead of text"), ("quiet", "no notes")]),
+        ],
+        examples: [
+            "wirerate rewrite a.pcap -o b.pcapng --map-ip 10.0.0.0/8=198.18.0.0/16",
+            "wirerate rewrite a.pcap -o b.pcap --checksums fix",
+            "wirerate rewrite a.pcapng -o b.pcapng.zst --anonymize @key",
+            "wirerate rewrite a.pcap -o - --set vlan=7 | wirerate replay eth1 -",
+        ],
+    },
+    Page {
         command: "trafgen",
         usage: "[OPTIONS] [PACKETS]",
         groups: &[
