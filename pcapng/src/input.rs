@@ -28,16 +28,24 @@ impl<R: Read> Input<R> {
     }
 
     /// Where the item at hand begins.
+    #[inline]
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
     /// What was read of the item at hand.
+    #[inline]
     pub(crate) fn item(&self) -> &[u8] {
         &self.buffer[self.start..self.start + self.item_len]
     }
 
+    /// The bytes that were read from the start of the item at hand on, also those behind it.
+    pub(crate) fn read_ahead(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
     /// Drops the item at hand, which is whole: the next one begins behind it.
+    #[inline]
     pub(crate) fn next_item(&mut self) {
         self.offset += self.item_len as u64;
         self.start += self.item_len;
@@ -46,6 +54,7 @@ impl<R: Read> Input<R> {
 
     /// Reads on until the item has `end` bytes, which must be there, and gives those from `start`
     /// on. `what` is the part of the file that reaches to `end`.
+    #[inline]
     pub(crate) fn require<const N: usize>(
         &mut self,
         what: &'static str,
@@ -57,13 +66,15 @@ impl<R: Read> Input<R> {
     }
 
     /// Reads on until the item has `len` bytes, which must be there.
+    #[inline]
     pub(crate) fn require_len(&mut self, what: &'static str, len: usize) -> Result<(), ReadError> {
         let found = self.fill(len)?;
-        if found < len {
-            let (offset, needed, found) = (self.offset, len as u64, found as u64);
-            return Err(ReadError::Truncated { offset, what, needed, found });
-        }
-        Ok(())
+        if found < len { Err(self.truncated(what, len, found)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn truncated(&self, what: &'static str, needed: usize, found: usize) -> ReadError {
+        ReadError::Truncated { offset: self.offset, what, needed: needed as u64, found: found as u64 }
     }
 
     /// The item at hand ends after its first `len` bytes, which were read.
@@ -91,10 +102,20 @@ impl<R: Read> Input<R> {
     }
 
     /// Reads on until the item has `len` bytes or the input ends; gives how many it has.
+    #[inline]
     pub(crate) fn fill(&mut self, len: usize) -> Result<usize, ReadError> {
-        while self.end - self.start < len && self.read()? > 0 {}
+        if self.end - self.start < len {
+            self.read_until(len)?;
+        }
         self.item_len = self.item_len.max(len.min(self.end - self.start));
         Ok(self.item_len)
+    }
+
+    /// Reads until the buffer has `len` bytes of the item or the input ends.
+    #[cold]
+    fn read_until(&mut self, len: usize) -> Result<(), ReadError> {
+        while self.end - self.start < len && self.read()? > 0 {}
+        Ok(())
     }
 
     /// Reads what the input has, at most a chunk; 0 at its end.

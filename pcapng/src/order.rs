@@ -44,6 +44,7 @@ impl ByteOrder {
         bytes
     }
 
+    #[inline(always)]
     pub(crate) fn parse_u16(self, bytes: [u8; 2]) -> u16 {
         match self {
             Self::Little => u16::from_le_bytes(bytes),
@@ -51,6 +52,7 @@ impl ByteOrder {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn parse_u32(self, bytes: [u8; 4]) -> u32 {
         match self {
             Self::Little => u32::from_le_bytes(bytes),
@@ -58,6 +60,7 @@ impl ByteOrder {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn parse_u64(self, bytes: [u8; 8]) -> u64 {
         match self {
             Self::Little => u64::from_le_bytes(bytes),
@@ -65,6 +68,7 @@ impl ByteOrder {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn parse_time(self, bytes: [u8; 8]) -> u64 {
         let [a, b, c, d, e, f, g, h] = bytes;
         u64::from(self.parse_u32([a, b, c, d])) << 32 | u64::from(self.parse_u32([e, f, g, h]))

@@ -248,6 +248,7 @@ impl Packet<'_> {
 
 impl<'a> Packet<'a> {
     /// An enhanced packet block. Options without a field are put into `other`, which was empty.
+    #[inline]
     pub(crate) fn parse(
         mut body: Body<'a>,
         sources: &Sources,
@@ -289,11 +290,13 @@ impl<'a> Packet<'a> {
         Ok(Self { frame_len, data, no_time: Some(NoTime::NotRecorded), ..Self::default() })
     }
 
+    #[inline]
     fn set_time(&mut self, time_ns: Option<u64>) {
         self.time_ns = time_ns.unwrap_or(0);
         self.no_time = time_ns.is_none().then_some(NoTime::OutOfRange);
     }
 
+    #[inline]
     fn parse_data(&mut self, body: &mut Body<'a>) -> Result<(), ReadError> {
         let captured_len = body.u32("the captured length")? as usize;
         self.frame_len = body.u32("the original length")?;

@@ -30,6 +30,9 @@ pub const RECORD_HEADER_LEN: usize = 16;
 const CAPTURED_LEN_MAX: u32 = 256 << 20;
 /// Captured bytes beyond which a record header is more likely no header.
 const CAPTURED_LEN_LIKELY: u32 = 1 << 20;
+/// Seconds between two of the first packets beyond which a record header is more likely no header:
+/// ten years.
+const SECONDS_LIKELY: u32 = 315_360_000;
 
 /// Unit of the second half of every time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +45,7 @@ pub enum Precision {
 }
 
 impl Precision {
+    #[inline]
     fn unit_ns(self) -> u64 {
         match self {
             Self::Microseconds => 1_000,
@@ -60,10 +64,12 @@ impl Precision {
 /// How the records of a file differ from those of plain pcap. Only plain files are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
-    /// pcap as all programs write it.
+    /// pcap as all programs write it. Those of Nokia have 4 more bytes in each record header, and
+    /// that of Red Hat Linux 6.1 has 8.
     #[default]
     Plain,
-    /// Kuznetsov's: 8 more bytes in each record header (interface, protocol, direction).
+    /// Kuznetsov's: 8 more bytes in each record header (interface, protocol, direction), or 12 in
+    /// SuSE Linux 6.3.
     Modified,
     /// IXIA's: 4 more bytes after the file header, the length of all records.
     Ixia,
@@ -285,7 +291,7 @@ pub struct Reader<R> {
     input: Input<R>,
     header: Header,
     length_order: LengthOrder,
-    /// Bytes of a record before its data.
+    /// Bytes of a record before its data; 0 until the first record.
     record_header_len: usize,
     is_over: bool,
 }
@@ -307,56 +313,75 @@ impl<R: Read> Reader<R> {
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut input = Input::new(input);
         let (header, length_order) = Header::parse(input.require("pcap header", 0, HEADER_LEN)?)?;
-        let record_header_len = match header.variant {
-            Variant::Plain | Variant::Ixia => RECORD_HEADER_LEN,
-            Variant::Modified => RECORD_HEADER_LEN + 8,
-        };
         if header.variant == Variant::Ixia {
             input.require_len("pcap header", HEADER_LEN + 4)?;
         }
         input.next_item();
-        let mut reader = Self { input, header, length_order, record_header_len, is_over: false };
-        if header.variant == Variant::Ixia {
-            reader.find_ixia_record_header()?;
-        }
-        Ok(reader)
+        Ok(Self { input, header, length_order, record_header_len: 0, is_over: false })
     }
 
-    /// Some files with IXIA's magic have 4 more bytes in each record header: they are there if the
-    /// second header is only behind them.
-    fn find_ixia_record_header(&mut self) -> Result<(), ReadError> {
+    /// Finds the length of the record headers: some programs write longer ones under the same
+    /// magic. A longer one is taken if the next two headers can only be behind it. No more is read
+    /// than the first record header, so that a packet of a pipe does not wait for the next one.
+    #[cold]
+    fn find_record_header_len(&mut self) -> Result<(), ReadError> {
+        self.record_header_len = match self.header.variant {
+            Variant::Plain | Variant::Ixia => RECORD_HEADER_LEN,
+            Variant::Modified => RECORD_HEADER_LEN + 8,
+        };
         if self.input.fill(RECORD_HEADER_LEN)? < RECORD_HEADER_LEN {
             return Ok(());
         }
-        let first = self.record_header(0);
-        if first.captured_len > CAPTURED_LEN_LIKELY {
-            return Ok(());
-        }
-        let mut is_header_at = |place: usize| -> Result<bool, ReadError> {
-            let found = self.input.fill(place + RECORD_HEADER_LEN)?;
-            if found < place + RECORD_HEADER_LEN {
-                return Ok(found == place);
-            }
-            let header = self.record_header(place);
-            Ok(header.fraction < 1_000_000
-                && header.captured_len <= header.frame_len
-                && header.frame_len <= CAPTURED_LEN_LIKELY)
+        let lens: &[usize] = match self.header.variant {
+            // Nokia's, and that of Red Hat Linux 6.1.
+            Variant::Plain => &[16, 20, 24],
+            // That of SuSE Linux 6.3.
+            Variant::Modified => &[24, 28],
+            Variant::Ixia => &[16, 20],
         };
-        let end = RECORD_HEADER_LEN + first.captured_len as usize;
-        if !is_header_at(end)? && is_header_at(end + 4)? {
-            self.record_header_len = RECORD_HEADER_LEN + 4;
-        }
+        let bytes = self.input.read_ahead();
+        let is_possible = |len: &&usize| self.are_headers(bytes, **len);
+        let found = lens.iter().find(is_possible).copied();
+        self.record_header_len = found.unwrap_or(self.record_header_len);
         // The first record is read again.
         self.input.shorten(0);
         Ok(())
     }
 
-    /// The record header at `place` of the item at hand, which was read.
-    fn record_header(&self, place: usize) -> RecordHeader {
-        let item = self.input.item();
+    /// True if `bytes` are records whose headers have `len` bytes, as two or three of them tell.
+    fn are_headers(&self, bytes: &[u8], len: usize) -> bool {
+        let fraction_max =
+            if self.header.precision == Precision::Nanoseconds { 999_999_999 } else { 999_999 };
+        let (mut place, mut first_s) = (0, None);
+        for number in 0..3 {
+            let Some(header) = bytes.get(place..).and_then(|rest| rest.first_chunk()) else {
+                // A file that is cut within its second header tells nothing.
+                return number > 1 && place == bytes.len();
+            };
+            let header = self.parse_record_header(header);
+            let first_s = *first_s.get_or_insert(header.seconds);
+            let is_likely = header.fraction <= fraction_max
+                && header.captured_len <= header.frame_len
+                && (1..=CAPTURED_LEN_LIKELY).contains(&header.frame_len)
+                && header.seconds.abs_diff(first_s) < SECONDS_LIKELY;
+            if !is_likely {
+                return false;
+            }
+            place += len + header.captured_len as usize;
+        }
+        true
+    }
+
+    /// The record header of the item at hand, which was read.
+    #[inline]
+    fn record_header(&self) -> RecordHeader {
+        self.parse_record_header(self.input.item().first_chunk().expect("it was read"))
+    }
+
+    #[inline]
+    fn parse_record_header(&self, header: &[u8; RECORD_HEADER_LEN]) -> RecordHeader {
         let word = |at: usize| {
-            let at = place + at;
-            self.header.order.parse_u32([item[at], item[at + 1], item[at + 2], item[at + 3]])
+            self.header.order.parse_u32([header[at], header[at + 1], header[at + 2], header[at + 3]])
         };
         let (first, second) = (word(8), word(12));
         let is_swapped = match self.length_order {
@@ -369,6 +394,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// What the file says of all its records.
+    #[inline]
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -378,6 +404,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// [`ReadError::Truncated`] when the file ends within a record, [`ReadError::Length`],
     /// [`ReadError::Io`]; all of them are final.
+    #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, ReadError> {
         if self.is_over {
             return Ok(None);
@@ -395,17 +422,22 @@ impl<R: Read> Reader<R> {
     }
 
     /// The bytes of the record that [`Self::next_record`] gave last.
+    #[inline]
     pub fn data(&self) -> &[u8] {
         self.input.item().get(self.record_header_len..).unwrap_or_default()
     }
 
     /// Reads one record and gives its time and original length.
+    #[inline]
     fn read(&mut self) -> Result<Option<(u64, u32)>, ReadError> {
+        if self.record_header_len == 0 {
+            self.find_record_header_len()?;
+        }
         if self.input.fill(self.record_header_len)? == 0 {
             return Ok(None);
         }
         self.input.require_len("pcap record", self.record_header_len)?;
-        let RecordHeader { seconds, fraction, captured_len, frame_len } = self.record_header(0);
+        let RecordHeader { seconds, fraction, captured_len, frame_len } = self.record_header();
         if captured_len > CAPTURED_LEN_MAX {
             return Err(ReadError::Length {
                 offset: self.input.offset() + 8,
@@ -542,6 +574,9 @@ mod tests {
                 ("IXIA hardware", variant(0x1c00_01ac, (2, 4), order, true, 0)),
                 ("IXIA software", variant(0x1c00_01ab, (2, 4), order, true, 0)),
                 ("IXIA with 4 bytes per record", variant(0x1c00_01ac, (2, 4), order, true, 4)),
+                ("Nokia", variant(0xa1b2_c3d4, (2, 4), order, false, 4)),
+                ("Red Hat Linux 6.1", variant(0xa1b2_c3d4, (2, 4), order, false, 8)),
+                ("SuSE Linux 6.3", variant(0xa1b2_cd34, (2, 4), order, false, 12)),
                 ("version 543.0", variant(0xa1b2_c3d4, (543, 0), order, false, 0)),
                 ("version 2.2", variant(0xa1b2_c3d4, (2, 2), order, false, 0)),
                 ("version 2.3", variant(0xa1b2_c3d4, (2, 3), order, false, 0)),
@@ -561,6 +596,26 @@ mod tests {
         }
         let old = variant(0xa1b2_c3d4, (1, 0), ByteOrder::Little, false, 0);
         assert!(matches!(Reader::new(&old[..]), Err(ReadError::Version { major: 1, .. })));
+    }
+
+    /// Wherever a plain file ends or is damaged, its first packet is not taken for one with a longer
+    /// header.
+    #[test]
+    fn a_cut_plain_file_has_plain_record_headers() {
+        let whole = variant(0xa1b2_c3d4, (2, 4), ByteOrder::Little, false, 0);
+        let first = |file: &[u8]| {
+            let mut reader = Reader::new(file).unwrap();
+            reader.next_record().unwrap().unwrap().data.to_vec()
+        };
+        for end in HEADER_LEN + RECORD_HEADER_LEN + 60..=whole.len() {
+            assert_eq!(first(&whole[..end]), [0; 60], "cut at {end}");
+        }
+        let second = HEADER_LEN + RECORD_HEADER_LEN + 60;
+        for place in second..second + RECORD_HEADER_LEN {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 0xff;
+            assert_eq!(first(&damaged), [0; 60], "changed at {place}");
+        }
     }
 
     #[test]

@@ -109,6 +109,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The bytes of the packet that [`Self::next_block`] gave last; nothing after other blocks.
+    #[inline]
     pub fn data(&self) -> &[u8] {
         self.input.item().get(self.data.clone()).unwrap_or_default()
     }
@@ -147,6 +148,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// Any [`ReadError`]. Unless it [`is_final`](ReadError::is_final), the next call goes on behind
     /// the bad block.
+    #[inline]
     pub fn next_block(&mut self) -> Result<Option<Block<Packet<'_>>>, ReadError> {
         if self.is_over {
             return Ok(None);

@@ -24,6 +24,7 @@ pub(crate) struct Source {
 
 impl Sources {
     /// The interface of the block at `offset`.
+    #[inline]
     pub(crate) fn find(&self, offset: u64, interface: u32) -> Result<Source, ReadError> {
         let source = self.all.get(interface as usize).copied().flatten();
         let count = || self.all.iter().flatten().count();

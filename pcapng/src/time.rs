@@ -17,7 +17,17 @@ impl TimeScale {
     pub(crate) const RESOLUTION_DEFAULT: u8 = 6;
 
     /// `units` in nanoseconds since 1970; finer units are rounded down.
+    #[inline]
     pub(crate) fn to_ns(self, units: u64) -> Option<u64> {
+        // Most files have one of these two, and a division of 128 bits takes long.
+        match (self.resolution, self.offset_s) {
+            (9, 0) => Some(units),
+            (6, 0) => units.checked_mul(1_000),
+            _ => self.any_to_ns(units),
+        }
+    }
+
+    fn any_to_ns(self, units: u64) -> Option<u64> {
         let ns = self.unit_ns(units) + i128::from(self.offset_s) * NS_PER_S as i128;
         u64::try_from(ns).ok()
     }
@@ -48,6 +58,12 @@ mod tests {
     fn powers_of_ten_and_of_two() {
         assert_eq!(to_ns(6, 0, 1_700_000_000_000_001), Some(1_700_000_000_000_001_000));
         assert_eq!(to_ns(9, 0, u64::MAX), Some(u64::MAX));
+        for units in [0, 1, u64::MAX / 1_000, u64::MAX / 1_000 + 1, u64::MAX] {
+            for resolution in [6, 9] {
+                let scale = TimeScale { resolution, offset_s: 0 };
+                assert_eq!(scale.to_ns(units), scale.any_to_ns(units), "{units} of {resolution}");
+            }
+        }
         assert_eq!(to_ns(0, 0, 3), Some(3_000_000_000));
         assert_eq!(to_ns(12, 0, 1_999), Some(1));
         assert_eq!(to_ns(0x80, 0, 3), Some(3_000_000_000));
