@@ -8,7 +8,6 @@ use crate::signature::{AnnouncedEnd, Found, Mark, Signature, find, find_in_start
 use crate::totals::{STREAMS_MAX, Totals};
 use crate::unwrap::{NUMBER_START, first_number, unwrap_number};
 use crate::wide_window::WideWindow;
-use std::collections::HashMap;
 
 /// Bits of the time in a mark.
 const MARK_TIME_MASK: u64 = (1 << 48) - 1;
@@ -79,8 +78,8 @@ pub struct Meter {
     lines: Vec<FlowLine>,
     /// As many, if the options have wide windows.
     wide_windows: Vec<WideWindow>,
-    /// By line, if the order is kept in full.
-    arrivals: Option<HashMap<usize, Arrivals>>,
+    /// As many, if the order is kept in full.
+    arrivals: Option<Vec<Arrivals>>,
     details: Vec<FlowDetail>,
     /// False if the times of marks cannot be compared with those of arrivals.
     has_boot_clock: bool,
@@ -122,7 +121,7 @@ impl Meter {
     /// Keeps all numbers of each flow, for [`Self::arrivals`].
     #[must_use]
     pub fn with_arrivals(self) -> Self {
-        Self { arrivals: Some(HashMap::new()), ..self }
+        Self { arrivals: Some(Vec::new()), ..self }
     }
 
     /// For arrivals of which only the wall clock is known: marks have no latency.
@@ -166,11 +165,14 @@ impl Meter {
                     self.wide_windows.resize(measured.line + 1, WideWindow::default());
                 }
                 self.details.resize(measured.line + 1, FlowDetail::default());
+                if let Some(arrivals) = &mut self.arrivals {
+                    arrivals.resize(measured.line + 1, Arrivals::default());
+                }
             }
             let time_ns = (!arrival.is_untimed).then_some(arrival.time_ns);
             self.details[measured.line].receive(frame_len, time_ns);
             if let Some(arrivals) = &mut self.arrivals {
-                arrivals.entry(measured.line).or_default().receive(measured.number);
+                arrivals[measured.line].receive(measured.number);
             }
             self.count(&measured, arrival);
         }
@@ -296,9 +298,9 @@ impl Meter {
         self.details.get(index).copied().unwrap_or_default()
     }
 
-    /// The numbers of each flow that has frames, in any order, if they are kept.
-    pub fn arrivals(&self) -> Option<impl Iterator<Item = &Arrivals>> {
-        self.arrivals.as_ref().map(HashMap::values)
+    /// The numbers of each flow up to the last one with frames, if they are kept.
+    pub fn arrivals(&self) -> Option<&[Arrivals]> {
+        self.arrivals.as_deref()
     }
 
     /// The numbers that were sent, once the sender has announced the end of its run.

@@ -31,6 +31,15 @@ struct NumberRun {
 impl Arrivals {
     /// Counts a frame with this number. Returns true for a first copy.
     pub fn receive(&mut self, number: u64) -> bool {
+        // The next number of a flow in order.
+        if let (Some(mut highest), Some(run)) = (self.seen.last_entry(), self.runs.last_mut())
+            && *highest.get() == number
+            && run.first + run.len == number
+        {
+            *highest.get_mut() += 1;
+            run.len += 1;
+            return true;
+        }
         let below = self.seen.range_mut(..=number).next_back();
         match below {
             Some((_, end)) if number < *end => {

@@ -213,7 +213,28 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 
 /// The signature at the start of the payload of an Ethernet frame, behind any headers.
 pub fn find_signature(frame: &[u8]) -> Option<Signature> {
-    FRONT_AT.step_by(2).find_map(|at| Signature::parse(frame.get(at..)?))
+    places_of(frame, MAGIC).find_map(|at| Signature::parse(frame.get(at..)?))
+}
+
+/// Pairs of bytes that are compared at once.
+const PAIRS_AT_ONCE: usize = 16;
+
+/// The places of [`FRONT_AT`] where the first two bytes of `magic` are.
+///
+/// Most frames have none. A block of pairs is looked through only if one of them is equal, which
+/// the compiler finds with a few wide comparisons.
+#[inline]
+fn places_of(frame: &[u8], magic: [u8; 4]) -> impl Iterator<Item = usize> + '_ {
+    let first = [magic[0], magic[1]];
+    let end = frame.len().min(FRONT_AT.end() + 2);
+    let (pairs, _) = frame.get(*FRONT_AT.start()..end).unwrap_or_default().as_chunks::<2>();
+    let blocks = pairs.chunks(PAIRS_AT_ONCE).enumerate();
+    blocks.filter(move |(_, block)| block.iter().fold(false, |any, pair| any | (*pair == first))).flat_map(
+        move |(number, block)| {
+            let places = block.iter().enumerate().filter(move |(_, pair)| **pair == first);
+            places.map(move |(place, _)| FRONT_AT.start() + 2 * (number * PAIRS_AT_ONCE + place))
+        },
+    )
 }
 
 /// A signature at the start of the payload, or else a mark at the end of the frame.
@@ -223,7 +244,7 @@ pub(crate) fn find(frame: &[u8]) -> Option<Found> {
         Mark::parse(frame.get(end.checked_sub(END_MARK_LEN)?..end)?)
     };
     // A frame that was tunnelled may still have 4 bytes behind its payload.
-    let announced = || FRONT_AT.step_by(2).find_map(|at| AnnouncedEnd::parse(frame.get(at..)?));
+    let announced = || places_of(frame, END_MAGIC).find_map(|at| AnnouncedEnd::parse(frame.get(at..)?));
     find_signature(frame)
         .map(Found::Front)
         .or_else(|| mark(0).or_else(|| mark(4)).map(Found::End))
@@ -382,6 +403,27 @@ mod tests {
             signature.emit(&mut bytes);
             prop_assert!(signature.is_plausible());
             prop_assert_eq!(Signature::parse(&bytes), Some(signature));
+        }
+
+        /// Whatever the blocks of the search are, it finds what a look at each place finds.
+        #[test]
+        fn each_place_is_searched(
+            mut frame in proptest::collection::vec(any::<u8>(), 0..320),
+            magics in proptest::collection::vec((0_usize..300, any::<bool>(), 2_usize..=4), 0..4),
+        ) {
+            for (at, is_signature, len) in magics {
+                let magic = if is_signature { MAGIC } else { END_MAGIC };
+                if let Some(place) = frame.get_mut(at..at + len) {
+                    place.copy_from_slice(&magic[..len]);
+                }
+            }
+            let at_each = |at: usize| Signature::parse(frame.get(at..)?);
+            let signature = FRONT_AT.step_by(2).find_map(at_each);
+            prop_assert_eq!(find_signature(&frame), signature);
+            let at_each = |at: usize| AnnouncedEnd::parse(frame.get(at..)?);
+            let announced = FRONT_AT.step_by(2).find_map(at_each);
+            let found = places_of(&frame, END_MAGIC).find_map(|at| AnnouncedEnd::parse(&frame[at..]));
+            prop_assert_eq!(found, announced);
         }
 
         #[test]
