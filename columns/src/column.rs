@@ -162,6 +162,28 @@ impl<T: DataType> BytesColumn<T> {
     }
 }
 
+impl<T: DataType> BytesColumn<T>
+where
+    T::T: From<ByteArray>,
+{
+    /// Encodes values that lie in `bytes` one behind the other, each up to its end. Both vectors
+    /// are empty then, and keep their memory.
+    pub(crate) fn encode_values(&mut self, bytes: &mut Vec<u8>, ends: &mut Vec<usize>) {
+        let shared = Bytes::from(std::mem::take(bytes));
+        let mut start = 0;
+        let values = ends.drain(..).map(|end| {
+            let value = shared.slice(start..end);
+            start = end;
+            T::T::from(ByteArray::from(value))
+        });
+        self.column.values.extend(values);
+        self.column.encode();
+        // The memory is used again: the last value of it is gone.
+        *bytes = shared.try_into_mut().map(Vec::from).unwrap_or_default();
+        bytes.clear();
+    }
+}
+
 impl<T: DataType> AnyColumn for BytesColumn<T>
 where
     T::T: From<ByteArray>,
@@ -175,18 +197,9 @@ where
     }
 
     fn encode(&mut self) {
-        let bytes = Bytes::from(std::mem::take(&mut self.bytes));
-        let mut start = 0;
-        let values = self.ends.drain(..).map(|end| {
-            let value = bytes.slice(start..end);
-            start = end;
-            T::T::from(ByteArray::from(value))
-        });
-        self.column.values.extend(values);
-        self.column.encode();
-        // The memory is used again: the last value of it is gone.
-        self.bytes = bytes.try_into_mut().map(Vec::from).unwrap_or_default();
-        self.bytes.clear();
+        let (mut bytes, mut ends) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.ends));
+        self.encode_values(&mut bytes, &mut ends);
+        (self.bytes, self.ends) = (bytes, ends);
     }
 
     fn close(&mut self) -> EncodedColumn {

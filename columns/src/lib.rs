@@ -13,6 +13,7 @@ mod keys;
 mod loss;
 mod packets;
 mod part;
+mod raw;
 mod reader;
 mod schema;
 
@@ -22,5 +23,6 @@ pub use keys::{CapturedInterface, Key, SourceFile};
 pub use loss::{LOSS_SCHEMA, LossRow, loss_file};
 pub use packets::PacketRow;
 pub use part::{PartFile, ROWS_MAX, RowGroup};
+pub use raw::{EncodeJob, EncodeQueue};
 pub use reader::{PacketReader, StoredPacket};
 pub use schema::PACKET_SCHEMA;

@@ -1,10 +1,11 @@
 //! One packet as a row, and the columns that rows of packets fill.
 
 use crate::column::{AnyColumn, BytesColumn, ColumnMaker, EncodedColumn, ValueColumn};
+use crate::raw::{EncodeQueue, RawColumn};
 use measure::Signature;
 use packet::HeaderFields;
 use parquet::basic::Type;
-use parquet::data_type::{BoolType, ByteArrayType, FixedLenByteArrayType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, FixedLenByteArrayType, Int32Type, Int64Type};
 
 /// One captured packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,13 +95,13 @@ header_columns! {
 /// The columns of a row group, in the order of the schema.
 pub(crate) struct PacketColumns {
     headers: HeaderColumns,
-    raw: Option<BytesColumn<ByteArrayType>>,
+    raw: Option<RawColumn>,
 }
 
 impl PacketColumns {
-    /// Empty columns; `has_bytes` decides whether `raw` is one of them.
-    pub(crate) fn new(make: &mut ColumnMaker<'_>, has_bytes: bool) -> Self {
-        Self { headers: HeaderColumns::new(make), raw: has_bytes.then(|| AnyColumn::next_of(make)) }
+    /// Empty columns; `has_bytes` decides whether `raw` is one of them, which `queue` encodes.
+    pub(crate) fn new(make: &mut ColumnMaker<'_>, has_bytes: bool, queue: Option<EncodeQueue>) -> Self {
+        Self { headers: HeaderColumns::new(make), raw: has_bytes.then(|| RawColumn::new(make, queue)) }
     }
 
     /// Adds a row.
@@ -114,19 +115,15 @@ impl PacketColumns {
         }
     }
 
-    /// Encodes the rows so far.
+    /// Encodes the rows so far; `raw` is encoded as its bytes come.
     pub(crate) fn encode(&mut self) {
-        self.all().into_iter().for_each(AnyColumn::encode);
+        self.headers.all().into_iter().for_each(AnyColumn::encode);
     }
 
     /// Ends all columns, once.
     pub(crate) fn close(&mut self) -> Vec<EncodedColumn> {
-        self.all().into_iter().map(AnyColumn::close).collect()
-    }
-
-    fn all(&mut self) -> Vec<&mut dyn AnyColumn> {
-        let mut all = self.headers.all();
-        all.extend(self.raw.as_mut().map(|raw| raw as &mut dyn AnyColumn));
+        let mut all: Vec<_> = self.headers.all().into_iter().map(AnyColumn::close).collect();
+        all.extend(self.raw.as_mut().map(RawColumn::close));
         all
     }
 }

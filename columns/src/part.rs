@@ -6,6 +6,7 @@
 use crate::column::{ColumnMaker, EncodedColumn};
 use crate::keys::{Key, to_footer};
 use crate::packets::{PacketColumns, PacketRow};
+use crate::raw::EncodeQueue;
 use crate::schema;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::Result;
@@ -38,6 +39,7 @@ pub struct PartFile {
     schema: SchemaDescPtr,
     properties: WriterPropertiesPtr,
     has_bytes: bool,
+    queue: Option<EncodeQueue>,
     columns: PacketColumns,
     /// Rows of the row group at hand, those of them that are not encoded, and captured bytes.
     rows: u64,
@@ -79,12 +81,18 @@ impl RowGroup {
 impl PartFile {
     /// An empty file. `has_bytes` decides whether it has the captured bytes of packets.
     pub fn new(has_bytes: bool) -> Self {
+        Self::with_queue(has_bytes, None)
+    }
+
+    /// An empty file, whose captured bytes the thread behind `queue` encodes.
+    pub fn with_queue(has_bytes: bool, queue: Option<EncodeQueue>) -> Self {
         let (schema, properties) = (schema::packets(has_bytes), schema::properties());
-        let columns = columns(&schema, &properties, has_bytes);
+        let columns = columns(&schema, &properties, has_bytes, queue.clone());
         Self {
             schema,
             properties,
             has_bytes,
+            queue,
             columns,
             rows: 0,
             pending: 0,
@@ -146,7 +154,7 @@ impl PartFile {
         if self.rows == 0 {
             return None;
         }
-        let next = columns(&self.schema, &self.properties, self.has_bytes);
+        let next = columns(&self.schema, &self.properties, self.has_bytes, self.queue.clone());
         let encoded = std::mem::replace(&mut self.columns, next).close();
         let len = encoded.iter().map(|column| column.pages.len()).sum();
         let (mut bytes, mut columns) = (Vec::with_capacity(len), Vec::with_capacity(encoded.len()));
@@ -220,8 +228,13 @@ impl PartFile {
     }
 }
 
-fn columns(schema: &SchemaDescPtr, properties: &WriterPropertiesPtr, has_bytes: bool) -> PacketColumns {
-    PacketColumns::new(&mut ColumnMaker { schema, properties, next: 0 }, has_bytes)
+fn columns(
+    schema: &SchemaDescPtr,
+    properties: &WriterPropertiesPtr,
+    has_bytes: bool,
+    queue: Option<EncodeQueue>,
+) -> PacketColumns {
+    PacketColumns::new(&mut ColumnMaker { schema, properties, next: 0 }, has_bytes, queue)
 }
 
 /// Moves what counts from the start of a column to where the column lies.
