@@ -33,6 +33,7 @@ pub(crate) struct BenchRow {
     pub(crate) median: f64,
     pub(crate) spread: f64,
     pub(crate) rounds: usize,
+    pub(crate) goal: Option<f64>,
     pub(crate) frame_len: Option<usize>,
     /// A number in `result`, a list in `host`.
     pub(crate) cpus: serde_json::Value,

@@ -37,6 +37,8 @@ mod process;
 mod program;
 mod programs;
 mod prompt;
+#[cfg(feature = "page")]
+mod read_files;
 mod receive;
 mod records;
 #[cfg(feature = "page")]

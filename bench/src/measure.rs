@@ -12,7 +12,7 @@ use crate::stop::StopFlag;
 use crate::table::{BenchPlan, BenchSize};
 use crate::testbed::{LinkEnds, Testbed};
 #[cfg(feature = "page")]
-use crate::{export, replay, throughput};
+use crate::{export, read_files, replay, throughput};
 use crate::{generate, growth, pacing, prompt, receive};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -62,6 +62,10 @@ pub(crate) enum BenchCase {
     /// CPU time and size of exports as Parquet
     #[value(hide = true)]
     Export,
+    #[cfg(feature = "page")]
+    /// Time of the commands that read capture files, beside tcpdump
+    #[value(hide = true)]
+    ReadFiles,
     #[cfg(feature = "page")]
     /// Time and error of throughput searches of a device whose limit is known
     #[value(hide = true)]
@@ -130,6 +134,8 @@ fn cases(
         (BenchCase::ReplayFile, replay::run),
         #[cfg(feature = "page")]
         (BenchCase::Export, export::run),
+        #[cfg(feature = "page")]
+        (BenchCase::ReadFiles, read_files::run),
         #[cfg(feature = "page")]
         (BenchCase::Throughput, throughput::run),
     ];

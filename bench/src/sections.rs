@@ -25,6 +25,7 @@ pub(crate) fn write(known: &Known, text: &mut String) -> Result<Vec<Figure>> {
     prompt(known, text)?;
     throughput(known, text)?;
     figures.extend(captures(known, text)?);
+    read_files(known, text)?;
     machines(known, text)?;
     growth(known, text)?;
     left_out(known, text)?;
@@ -347,6 +348,22 @@ fn losses(known: &Known, text: &mut String) -> Result<()> {
             thousands(row.lost as f64),
             if row.is_true { "true" } else { "**not true**" }
         )?;
+    }
+    text.push('\n');
+    Ok(())
+}
+
+fn read_files(known: &Known, text: &mut String) -> Result<()> {
+    let rows: Vec<&BenchRow> = known.of_kind("file_read").filter(|row| row.tool != "tcpdump").collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    *text += "## Capture files\n\nA pcap file of packets of 60 to 1,514 bytes in the cache of the kernel: time from start to end,\n\
+              as a ratio to `tcpdump -r FILE -w /dev/null`. Goal: at most.\n\n\
+              | command | of tcpdump's time | goal |\n|---|---|---|\n";
+    for row in rows {
+        let goal = row.goal.map_or(String::new(), |goal| format!("{goal} x"));
+        writeln!(text, "| {} | {} x | {goal} |", row.tool, row.estimate().text(1.0))?;
     }
     text.push('\n');
     Ok(())

@@ -166,6 +166,21 @@ fn exports_are_measured() {
 }
 
 #[test]
+fn commands_that_read_files_are_measured() {
+    if skips(missing()) {
+        return;
+    }
+    let (said, rows) = bench("read-files", &["--only", "read-files"]);
+    assert!(said.contains("  info: ") && said.contains(" x of tcpdump (goal: at most 1)"), "{said}");
+    let read = of(&rows, "file_read", "read-files");
+    let tools: Vec<&str> = read.iter().filter_map(|row| row["tool"].as_str()).collect();
+    assert_eq!(tools, ["tcpdump", "info", "analyze", "export", "replay --dry-run"]);
+    for row in read {
+        assert!(number(row, "packets") > 1_000.0 && number(row, "median") > 0.0, "{row}");
+    }
+}
+
+#[test]
 fn starts_stops_and_counts_are_measured() {
     if skips(missing()) {
         return;
