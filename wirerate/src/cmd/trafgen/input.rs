@@ -2,14 +2,16 @@
 //! file.
 
 use super::Args;
+use crate::capture_files::input::is_stdin;
 use crate::cmd::send::capture_frames::{CaptureFiles, frames_of};
 use crate::outcome::Failure;
 use crate::waiting_read;
 use frames::{DeviceAddresses, FrameSpec, ParseSettings};
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::{self, JoinHandle};
 
 /// Numbers of protocols for `--cpp`, if netsniff-ng's header is not installed.
 const STDDEF: &str = include_str!("stddef.h");
@@ -46,18 +48,31 @@ pub(super) fn packets(args: &Args, seed: u64, device: DeviceAddresses) -> Result
     Ok(specs)
 }
 
-/// The output of the C preprocessor.
+/// The output of the C preprocessor. It gets the text of a pipe when all of it has come, so that a
+/// signal ends the wait for it.
 fn preprocessed(path: &Path, defines: &[String]) -> io::Result<Vec<u8>> {
+    let is_file = !is_stdin(path) && fs::metadata(path)?.is_file();
+    let text = if is_file { None } else { Some(waiting_read::read(path)?) };
     let headers = HeaderFolder::new()?;
-    let output = Command::new("cpp")
-        .args(["-I", NETSNIFF_NG])
-        .arg("-I")
-        .arg(&headers.0)
-        .args(defines.iter().map(|define| format!("-D{define}")))
-        .arg(path)
-        .stdin(Stdio::inherit())
-        .output()
-        .map_err(|why| io::Error::new(why.kind(), format!("cpp (the C preprocessor): {why}")))?;
+    let mut cpp = Command::new("cpp");
+    cpp.args(["-I", NETSNIFF_NG]).arg("-I").arg(&headers.0);
+    cpp.args(defines.iter().map(|define| format!("-D{define}")));
+    match (&text, path.parent()) {
+        (None, _) => cpp.arg(path),
+        // Files beside the pipe are included as those beside a file.
+        (Some(_), Some(folder)) if folder != Path::new("") => cpp.arg("-iquote").arg(folder).arg("-"),
+        (Some(_), _) => cpp.arg("-"),
+    };
+    cpp.stdin(if is_file { Stdio::null() } else { Stdio::piped() });
+    cpp.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let failed = |why: io::Error| io::Error::new(why.kind(), format!("cpp (the C preprocessor): {why}"));
+    let mut child = cpp.spawn().map_err(failed)?;
+    let feed = text.zip(child.stdin.take()).map(|(text, mut stdin)| {
+        // If it does not read all of it, its exit status says why.
+        thread::spawn(move || drop(stdin.write_all(&text)))
+    });
+    let output = child.wait_with_output()?;
+    feed.map_or(Ok(()), JoinHandle::join).expect("writing does not panic");
     if output.status.success() {
         Ok(output.stdout)
     } else {
