@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 /// Damaged places that are kept in words; the others are counted only.
 pub const DAMAGE_TEXTS_MAX: usize = 100;
-/// Of these, the places that reports for people show.
-pub const DAMAGE_TEXTS_SHOWN: usize = 5;
 
 /// The damaged places of one or more files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -52,15 +50,14 @@ impl Damages {
         kinds.collect::<Vec<_>>().join(", ")
     }
 
-    /// The first places for people, and the number of the others.
+    /// The places in words, and the number of the others.
     pub fn lines(&self) -> Vec<String> {
-        let shown = self.places.iter().take(DAMAGE_TEXTS_SHOWN).cloned();
-        let others = self.total.saturating_sub(DAMAGE_TEXTS_SHOWN as u64);
+        let others = self.total - self.places.len() as u64;
         let rest = (others > 0).then(|| {
             let places = crate::units::quantity_of(others, "more damaged place");
             format!("{places} ({} in all)", self.kinds_text())
         });
-        shown.chain(rest).collect()
+        self.places.iter().cloned().chain(rest).collect()
     }
 }
 
@@ -79,7 +76,7 @@ mod tests {
         all.merge(damages);
         assert_eq!((all.total, all.places.len()), (1_000_001, 100));
         assert_eq!(all.kinds_text(), "packet 500000, rest of file 1, statistics 500000");
-        assert_eq!(all.lines().len(), 6);
-        assert!(all.lines()[5].starts_with("999,996 more damaged places ("), "{}", all.lines()[5]);
+        assert_eq!(all.lines().len(), 101);
+        assert!(all.lines()[100].starts_with("999,901 more damaged places ("), "{}", all.lines()[100]);
     }
 }

@@ -36,15 +36,23 @@ pub fn file_len(path: &Path) -> Option<u64> {
 /// # Errors
 /// When it cannot be opened.
 pub fn open(path: &Path) -> io::Result<OpenedFile> {
-    let mut file = FileBytes::new(Box::new(WaitingRead::open(path)?));
+    of_stream(Box::new(WaitingRead::open(path)?), file_len(path))
+}
+
+/// A file whose bytes a stream has.
+pub(super) fn of_stream(stream: ByteStream, file_len: Option<u64>) -> io::Result<OpenedFile> {
+    let mut file = FileBytes::new(stream);
     let method = Method::of(file.magic()?);
     let (compressed, program) = (method.map(|_| file.count()), method.map(Method::program));
     let bytes: ByteStream = match method {
         Some(_) => Box::new(ReadAhead::new(Box::new(Decompressed::new(file)))?),
         None => Box::new(file),
     };
-    Ok(OpenedFile { bytes, file_len: file_len(path), compressed, program })
+    Ok(OpenedFile { bytes, file_len, compressed, program })
 }
+
+/// Converts a file of a format that Wireshark reads.
+const EDITCAP: &str = "editcap -F pcapng";
 
 /// A file that is not read, because a program makes a readable one of it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,9 +75,20 @@ impl OtherFormat {
             [0x5d, 0, 0, ..] => ("it is compressed by lzma", "xz -dc", ""),
             [0x1f, 0x9d, ..] => ("it is compressed by compress", "gzip -dc", ""),
             [b'7', b'z', 0xbc, 0xaf, ..] => ("it is a 7z archive", "7z x -so", ""),
-            [b's', b'n', b'o', b'o', b'p', 0, ..] => {
-                ("it is a snoop file (RFC 1761)", "editcap -F pcapng", " -")
+            [b's', b'n', b'o', b'o', b'p', 0, ..] => ("it is a snoop file (RFC 1761)", EDITCAP, " -"),
+            [b'b', b't', b's', b'n', b'o', b'o', b'p', 0, ..] => ("it is a btsnoop file", EDITCAP, " -"),
+            [b'T', b'R', 0, b'd', 0, ..] => ("it is a nettl file of HP-UX", EDITCAP, " -"),
+            [b'T', b'R', b'S', b'N', b'I', b'F', b'F', ..] => ("it is a Sniffer file", EDITCAP, " -"),
+            [b'X', b'C', b'P', 0, ..] => ("it is a NetXRay file", EDITCAP, " -"),
+            [b'R', b'T', b'S', b'S', ..] | [b'G', b'M', b'B', b'U', ..] => {
+                ("it is a file of Microsoft Network Monitor", EDITCAP, " -")
             }
+            [b'i', b'p', b't', b'r', b'a', b'c', b'e', b' ', ..] => {
+                ("it is an iptrace file of AIX", EDITCAP, " -")
+            }
+            [0x7f, b'v', b'e', b'r', ..] => ("it is a file of OmniPeek", EDITCAP, " -"),
+            [0x05, b'V', b'N', b'F', ..] => ("it is a file of Visual Networks", EDITCAP, " -"),
+            [0xaa, 0xaa, 0xaa, 0xaa, ..] => ("it is a 5View file", EDITCAP, " -"),
             _ if Method::of(magic).is_some() => ("it is compressed twice", "", ""),
             _ => return None,
         };
@@ -155,6 +174,7 @@ mod tests {
                 "it is a snoop file (RFC 1761)",
                 "editcap -F pcapng f - | wirerate analyze -",
             ),
+            (b"TR\0d\0\0", "it is a nettl file of HP-UX", "editcap -F pcapng f - | wirerate analyze -"),
         ] {
             assert_eq!(advice(magic, None), (reason.to_owned(), command.to_owned()));
         }

@@ -17,13 +17,16 @@ const SPAN_NS: u64 = 1_000_000_000;
 /// Losses of the captures that wrote some files.
 #[derive(Debug, Default)]
 pub struct Losses {
-    devices: BTreeMap<String, DeviceLosses>,
+    devices: Vec<DeviceLosses>,
+    /// Number of each device.
+    numbers: BTreeMap<String, usize>,
     /// Files so far.
     files: u64,
 }
 
 #[derive(Debug, Default)]
 struct DeviceLosses {
+    name: String,
     first_ns: Option<u64>,
     last_ns: u64,
     /// Sum of the drop counts; `None` if no packet had one.
@@ -53,12 +56,22 @@ struct CaptureLosses {
 }
 
 impl Losses {
-    /// A packet of a device, and how many were lost before it.
-    pub fn packet(&mut self, device: &str, time_ns: Option<u64>, drop_count: Option<u64>) {
-        if !self.devices.contains_key(device) {
-            self.devices.insert(device.to_owned(), DeviceLosses::default());
+    /// The number of a device.
+    pub fn device(&mut self, name: &str) -> usize {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
         }
-        let losses = self.devices.get_mut(device).expect("it is there now");
+        self.devices.push(DeviceLosses { name: name.to_owned(), ..DeviceLosses::default() });
+        self.numbers.insert(name.to_owned(), self.devices.len() - 1);
+        self.devices.len() - 1
+    }
+
+    /// A packet of the device with this number, and how many were lost before it.
+    ///
+    /// # Panics
+    /// Unless [`Self::device`] returned the number.
+    pub fn packet(&mut self, device: usize, time_ns: Option<u64>, drop_count: Option<u64>) {
+        let losses = &mut self.devices[device];
         // A packet without a time is beside the packet before it.
         let time_ns = time_ns.or(losses.first_ns.map(|_| losses.last_ns));
         let before_ns = losses.first_ns.map(|_| losses.last_ns).or(time_ns);
@@ -79,7 +92,7 @@ impl Losses {
                 row.lost_ring = row.lost_ring.map(|lost| lost + drop_count);
             }
             None => losses.rows.push(LossRow {
-                device: device.to_owned(),
+                device: losses.name.clone(),
                 from_ns,
                 to_ns,
                 lost_ring: Some(drop_count),
@@ -91,7 +104,8 @@ impl Losses {
     /// The statistics of an interface of a device, which may have no packets.
     pub fn statistics(&mut self, device: &str, found: &InterfaceStatistics) {
         let InterfaceStatistics { number, interface, section, statistics } = found;
-        let losses = self.devices.entry(device.to_owned()).or_default();
+        let device = self.device(device);
+        let losses = &mut self.devices[device];
         let key = CaptureKey {
             start_ns: statistics.start_time_ns,
             file: statistics.start_time_ns.is_none().then_some(self.files),
@@ -117,7 +131,7 @@ impl Losses {
     /// All losses of each device: those that packets record, and one row for each capture with the
     /// others.
     pub fn rows(self) -> BTreeMap<String, Vec<LossRow>> {
-        self.devices.into_iter().map(|(device, losses)| (device.clone(), losses.into_rows(&device))).collect()
+        self.devices.into_iter().map(|losses| (losses.name.clone(), losses.into_rows())).collect()
     }
 
     /// Frames that the captures lost; `None` if the files do not say.
@@ -129,7 +143,7 @@ impl Losses {
 }
 
 impl DeviceLosses {
-    fn into_rows(mut self, device: &str) -> Vec<LossRow> {
+    fn into_rows(mut self) -> Vec<LossRow> {
         if self.captures.is_empty() {
             let key = CaptureKey { start_ns: None, file: None, section: 0, interface: None, ring: None };
             // Drop counts without statistics are all that the file has to say.
@@ -143,7 +157,7 @@ impl DeviceLosses {
             told = told.saturating_sub(capture.os.unwrap_or(0));
             let from_ns = key.start_ns.unwrap_or(first_ns);
             self.rows.push(LossRow {
-                device: device.to_owned(),
+                device: self.name.clone(),
                 from_ns,
                 to_ns: capture.end_ns.unwrap_or(self.last_ns).max(from_ns),
                 lost_nic: capture.nic,
@@ -169,10 +183,11 @@ mod tests {
     #[test]
     fn statistics_add_what_packets_do_not_record() {
         let mut losses = Losses::default();
-        losses.packet("eth0", Some(100), None);
-        losses.packet("eth0", Some(300), Some(5));
-        losses.packet("eth0", Some(400), Some(2));
-        losses.packet("eth0", Some(2_000_000_000), Some(1));
+        let eth0 = losses.device("eth0");
+        losses.packet(eth0, Some(100), None);
+        losses.packet(eth0, Some(300), Some(5));
+        losses.packet(eth0, Some(400), Some(2));
+        losses.packet(eth0, Some(2_000_000_000), Some(1));
         // Two files of one capture: the second one has the losses of both.
         for (lost, end_ns) in [(7, 500), (10, 2_000_000_000)] {
             let statistics = Statistics {
@@ -202,7 +217,8 @@ mod tests {
     #[test]
     fn losses_of_one_file_per_cpu_are_added_up() {
         let mut losses = Losses::default();
-        losses.packet("eth0", Some(300), Some(4));
+        let eth0 = losses.device("eth0");
+        losses.packet(eth0, Some(300), Some(4));
         // The files of ring 1 are of two times.
         for (ring, lost) in [(0, 7), (1, 2), (1, 5)] {
             let statistics = Statistics {
@@ -235,10 +251,12 @@ mod tests {
     #[test]
     fn no_record_of_losses_is_no_zero() {
         let mut losses = Losses::default();
-        losses.packet("eth0", Some(1), None);
+        let eth0 = losses.device("eth0");
+        losses.packet(eth0, Some(1), None);
         assert_eq!(losses.total(), None);
         let mut losses = Losses::default();
-        losses.packet("eth0", Some(1), Some(0));
+        let eth0 = losses.device("eth0");
+        losses.packet(eth0, Some(1), Some(0));
         assert_eq!(losses.total(), Some(0));
         let mut losses = Losses::default();
         let accepted =
@@ -250,9 +268,10 @@ mod tests {
     #[test]
     fn no_loss_ends_before_it_begins() {
         let mut losses = Losses::default();
-        losses.packet("eth0", None, Some(1));
-        losses.packet("eth0", Some(500), None);
-        losses.packet("eth0", None, Some(2));
+        let eth0 = losses.device("eth0");
+        losses.packet(eth0, None, Some(1));
+        losses.packet(eth0, Some(500), None);
+        losses.packet(eth0, None, Some(2));
         losses.statistics(
             "eth0",
             &of(false, 0, 1, Statistics { dropped_by_os: Some(9), ..Statistics::default() }),

@@ -3,6 +3,9 @@
 mod ahead;
 pub mod damage;
 mod decompress;
+pub mod flows;
+#[cfg(test)]
+mod fuzz;
 pub mod input;
 pub mod losses;
 pub mod playlist;

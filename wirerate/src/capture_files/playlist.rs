@@ -92,7 +92,9 @@ impl FileOrder {
     /// A packet of a file with its time.
     pub fn see(&mut self, file: &Path, time_ns: u64) {
         match &mut self.file {
-            Some((before, last_ns)) if before == file => *last_ns = time_ns.max(*last_ns),
+            Some((before, last_ns)) if before.as_os_str() == file.as_os_str() => {
+                *last_ns = time_ns.max(*last_ns)
+            }
             Some((before, last_ns)) => {
                 if time_ns < *last_ns {
                     self.backwards += 1;
@@ -250,8 +252,18 @@ impl Playlist {
     ///
     /// # Panics
     /// Unless the last call of [`Playlist::advance`] gave [`Played::Packet`].
+    #[inline]
     pub fn record(&self) -> Record<'_> {
         record_of(&self.open[self.current.expect("there is a packet at hand")], self.number, self.fcs)
+    }
+
+    /// The bytes of the packet at hand without its frame check sequence.
+    ///
+    /// # Panics
+    /// As [`Self::record`].
+    #[inline]
+    pub fn frame(&self) -> &[u8] {
+        self.open[self.current.expect("there is a packet at hand")].frame()
     }
 
     /// Reads on.
@@ -313,17 +325,17 @@ impl Playlist {
             return Played::Packet;
         }
         let file = &self.open[place];
-        let record = file.record(self.number);
-        if let Some(time_ns) = record.time_ns
+        if let Some(time_ns) = file.time_ns()
             && !self.merges
         {
             self.order.see(file.path(), time_ns);
         }
         if let Some(drop_count) = file.extras().drop_count
-            && is_chosen(&self.loss_interfaces, |choice| choice.is_of(&record))
+            && is_chosen(&self.loss_interfaces, |choice| choice.is_of(&file.record(self.number)))
         {
             let device = file.interface().and_then(|interface| interface.device()).unwrap_or_default();
-            self.facts.losses.packet(device, record.time_ns, Some(drop_count));
+            let device = self.facts.losses.device(device);
+            self.facts.losses.packet(device, file.time_ns(), Some(drop_count));
         }
         Played::Packet
     }
@@ -426,9 +438,13 @@ pub fn open_records(path: &Path, command: &str) -> Result<FileRecords, Failure> 
 pub fn unreadable(path: &Path, why: anyhow::Error, command: &str) -> Failure {
     let unpack = why.downcast_ref::<OtherFormat>().map(|other| other.advice(path, command));
     let failure = Failure::read(path, why);
+    let is_folder = path.is_dir();
     let path = path.display();
     match unpack {
         Some(unpack) => failure.try_this(unpack),
+        None if is_folder => {
+            failure.try_this(format!("wirerate {command} {path}/*, for all files of the folder"))
+        }
         None if failure.has_advice() => failure,
         None => failure
             .try_this(format!("pcap and pcapng files, also compressed; `file {path}` shows what it is"))

@@ -166,7 +166,12 @@ impl FileRecords {
     /// When it cannot be read, or is neither. A compressed file that ends or is damaged before its
     /// first packet can be opened: it has no packets, and its damage is counted.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
-        let OpenedFile { mut bytes, file_len, compressed, program } = input::open(path)?;
+        Self::of(path, input::open(path)?)
+    }
+
+    /// The packets of an opened file, which messages call `path`.
+    pub(super) fn of(path: &Path, opened: OpenedFile) -> anyhow::Result<Self> {
+        let OpenedFile { mut bytes, file_len, compressed, program } = opened;
         let mut start = Vec::new();
         let read = bytes.by_ref().take(pcap::HEADER_LEN as u64).read_to_end(&mut start);
         if let Some(other) = OtherFormat::of(&start, program) {
@@ -175,7 +180,10 @@ impl FileRecords {
         let reader = match read {
             Err(why) if compressed.is_some() => FileReader::Unreadable(why.to_string()),
             read => {
-                read?;
+                if read? == 0 {
+                    let inside = program.map_or(String::new(), |program| format!(", inside {program}"));
+                    anyhow::bail!("it is empty{inside}");
+                }
                 let is_pcapng = start.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]);
                 let whole: ByteStream = Box::new(std::io::Cursor::new(start).chain(bytes));
                 match is_pcapng {
@@ -184,13 +192,18 @@ impl FileRecords {
                 }
             }
         };
+        let mut head = RecordHead::default();
+        if let FileReader::Pcap(reader) = &reader {
+            head.link_type = reader.header().link_type;
+            head.extras.fcs_len = fcs_len_of_pcap(reader.header().fcs_bits);
+        }
         Ok(Self {
             path: path.to_owned(),
             reader,
             compressed,
             file_len,
             program,
-            head: RecordHead::default(),
+            head,
             order_ns: 0,
             count: 0,
             number: 0,
@@ -231,9 +244,25 @@ impl FileRecords {
 
     /// Reads the next packet; false at the end of the file, or of the part of it that can be read.
     /// Damaged blocks are passed over and counted.
+    #[inline]
     pub fn advance(&mut self) -> bool {
         while !self.is_over {
-            match self.read() {
+            if let FileReader::Pcap(reader) = &mut self.reader {
+                match reader.next_record() {
+                    // The rest of its head is the same for all packets.
+                    Ok(Some(record)) => {
+                        (self.head.time_ns, self.head.frame_len) = (Some(record.time_ns), record.frame_len);
+                        self.count += 1;
+                        self.order_ns = record.time_ns;
+                        self.odd.with_fcs += u64::from(self.head.extras.fcs_len > 0);
+                        return true;
+                    }
+                    Ok(None) => self.is_over = true,
+                    Err(why) => self.damage(why),
+                }
+                continue;
+            }
+            match self.read_any() {
                 Ok(Some(head)) => {
                     self.head = head;
                     self.count += 1;
@@ -257,28 +286,15 @@ impl FileRecords {
         false
     }
 
-    fn read(&mut self) -> Result<Option<RecordHead>, ReadError> {
+    /// The next packet of a file that is no pcap file.
+    fn read_any(&mut self) -> Result<Option<RecordHead>, ReadError> {
         match &mut self.reader {
             FileReader::Unreadable(why) => {
                 let path = self.path.display();
                 self.damages.add("rest_of_file", || format!("{path}: {why}"));
                 Ok(None)
             }
-            FileReader::Pcap(reader) => {
-                let link_type = reader.header().link_type;
-                let extras = PacketExtras {
-                    fcs_len: fcs_len_of_pcap(reader.header().fcs_bits),
-                    ..PacketExtras::default()
-                };
-                let record = reader.next_record()?;
-                Ok(record.map(|record| RecordHead {
-                    time_ns: Some(record.time_ns),
-                    frame_len: record.frame_len,
-                    link_type,
-                    extras,
-                    ..RecordHead::default()
-                }))
-            }
+            FileReader::Pcap(_) => Ok(None),
             FileReader::Pcapng(reader, facts) => next_packet(reader, facts),
         }
     }
@@ -326,11 +342,13 @@ impl FileRecords {
 
     /// Time of the packet at hand in the order of the file: without a time of its own, that of the
     /// packet before it.
+    #[inline]
     pub fn order_ns(&self) -> u64 {
         self.order_ns
     }
 
     /// The bytes of the packet at hand.
+    #[inline]
     pub fn data(&self) -> &[u8] {
         match &self.reader {
             FileReader::Pcap(reader) => reader.data(),
@@ -340,6 +358,7 @@ impl FileRecords {
     }
 
     /// The interface of the packet at hand; pcap files describe none.
+    #[inline]
     pub fn interface(&self) -> Option<&FileInterface> {
         match &self.reader {
             FileReader::Pcap(_) | FileReader::Unreadable(_) => None,
@@ -348,11 +367,13 @@ impl FileRecords {
     }
 
     /// More of the packet at hand.
+    #[inline]
     pub fn extras(&self) -> PacketExtras {
         self.head.extras
     }
 
     /// Sections so far: the numbers of interfaces count anew in each.
+    #[inline]
     pub fn sections(&self) -> u64 {
         match &self.reader {
             FileReader::Pcap(_) | FileReader::Unreadable(_) => 0,
@@ -403,23 +424,42 @@ impl FileRecords {
         }
     }
 
+    /// Time of the packet at hand, if it has one.
+    #[inline]
+    pub fn time_ns(&self) -> Option<u64> {
+        self.head.time_ns
+    }
+
+    /// The bytes of the packet at hand without its frame check sequence.
+    #[inline]
+    pub fn frame(&self) -> &[u8] {
+        self.frame_without(self.head.extras.fcs_len)
+    }
+
+    #[inline]
+    fn frame_without(&self, fcs_len: u8) -> &[u8] {
+        let data = self.data();
+        // Some files have an original length of zero.
+        let frame_len = self.head.frame_len.max(data.len() as u32).saturating_sub(fcs_len.into());
+        &data[..data.len().min(frame_len as usize)]
+    }
+
     /// The packet at hand without its frame check sequence, as number `number` of the loop.
+    #[inline]
     pub fn record(&self, number: u64) -> Record<'_> {
         self.record_without_fcs(number, self.head.extras.fcs_len)
     }
 
     /// The packet at hand without the last `fcs_len` bytes that it had on the link, as far as the
     /// file has them.
+    #[inline]
     pub fn record_without_fcs(&self, number: u64, fcs_len: u8) -> Record<'_> {
-        let whole = self.record_with_fcs(number);
-        let fcs_len = u32::from(fcs_len);
-        // Some files have an original length of zero.
-        let frame_len = whole.frame_len.max(whole.data.len() as u32).saturating_sub(fcs_len);
-        let data = &whole.data[..whole.data.len().min(frame_len as usize)];
-        Record { frame_len: whole.frame_len.saturating_sub(fcs_len), data, ..whole }
+        let frame_len = self.head.frame_len.saturating_sub(fcs_len.into());
+        Record { frame_len, data: self.frame_without(fcs_len), ..self.record_with_fcs(number) }
     }
 
     /// The packet at hand with all bytes that the file has.
+    #[inline]
     pub fn record_with_fcs(&self, number: u64) -> Record<'_> {
         let interface = self.interface();
         Record {

@@ -1,6 +1,7 @@
 //! `wirerate info FILE...`: what capture files are and what is in them, a screen per file.
 
 use crate::capture_files::damage::Damages;
+use crate::capture_files::flows::{FlowCounter, flows_remark};
 use crate::capture_files::losses::Losses;
 use crate::capture_files::playlist::{odd_notes, open_records};
 use crate::capture_files::records::FileRecords;
@@ -13,14 +14,12 @@ use crate::units::{
 use packet::HeaderFields;
 use replay::LinkType;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Name and version of the report as JSON.
 const SCHEMA: &str = "wirerate.info/1";
-/// Flows that are told apart; a file with more has at least as many.
-const FLOWS_MAX: usize = 1_000_000;
 /// Interfaces in the report; the others are counted.
 const INTERFACES_MAX: usize = 100;
 /// Of these, interfaces in the text.
@@ -127,16 +126,39 @@ struct FileReport {
     notes: Vec<String>,
 }
 
-/// One end of a flow.
-type FlowEnd = ([u8; 16], u16);
+/// Packets and bytes.
+type Sum = (u64, u64);
 
 /// Counts that are needed while a file is read.
-#[derive(Default)]
 struct Counts {
     interfaces: BTreeMap<(u64, u32), InterfaceFacts>,
-    protocols: BTreeMap<Protocol, (u64, u64)>,
-    flows: HashSet<(FlowEnd, FlowEnd, u8)>,
+    /// By number: nearly all packets are IP.
+    ip_protocols: [Sum; 256],
+    other_protocols: BTreeMap<Protocol, Sum>,
+    flows: FlowCounter,
     losses: Losses,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            interfaces: BTreeMap::new(),
+            ip_protocols: [(0, 0); 256],
+            other_protocols: BTreeMap::new(),
+            flows: FlowCounter::default(),
+            losses: Losses::default(),
+        }
+    }
+}
+
+impl Counts {
+    /// What packets of a protocol are added to.
+    fn protocol(&mut self, protocol: Protocol) -> &mut Sum {
+        match protocol {
+            Protocol::Ip(number) => &mut self.ip_protocols[usize::from(number)],
+            other => self.other_protocols.entry(other).or_default(),
+        }
+    }
 }
 
 /// What a packet is, by its innermost header that is known.
@@ -240,35 +262,27 @@ impl FileReport {
             facts.bytes += frame_len;
             if let Some(drop_count) = extras.drop_count {
                 *facts.lost.get_or_insert(0) += drop_count;
-                counts.losses.packet(
-                    interface.device().unwrap_or_default(),
-                    record.time_ns,
-                    Some(drop_count),
-                );
+                let device = counts.losses.device(interface.device().unwrap_or_default());
+                counts.losses.packet(device, record.time_ns, Some(drop_count));
             }
         }
         let headers = HeaderFields::parse(record.link_type, record.data);
-        let protocol = counts.protocols.entry(Protocol::of(&headers, record.link_type)).or_default();
+        let protocol = counts.protocol(Protocol::of(&headers, record.link_type));
         *protocol = (protocol.0 + 1, protocol.1 + frame_len);
-        if let Some(flow) = flow_of(&headers) {
-            if counts.flows.len() < FLOWS_MAX {
-                counts.flows.insert(flow);
-            } else {
-                self.has_more_flows |= !counts.flows.contains(&flow);
-            }
-        }
+        counts.flows.see(&headers);
     }
 
-    fn conclude(&mut self, mut records: FileRecords, counts: Counts) {
+    fn conclude(&mut self, mut records: FileRecords, mut counts: Counts) {
         self.damages = records.take_damages();
         self.notes = odd_notes(records.odd_packets()).collect();
-        self.flows = counts.flows.len() as u64;
+        (self.flows, self.has_more_flows) = counts.flows.total();
         self.lost_by_capture = counts.losses.total();
         self.interface_count = counts.interfaces.len() as u64;
         self.interfaces = counts.interfaces.into_values().take(INTERFACES_MAX).collect();
-        self.protocols = counts
-            .protocols
-            .into_iter()
+        let ip_protocols = (0..=u8::MAX).map(Protocol::Ip).zip(counts.ip_protocols);
+        self.protocols = ip_protocols
+            .filter(|(_, (packets, _))| *packets > 0)
+            .chain(counts.other_protocols)
             .map(|(protocol, (packets, bytes))| ProtocolFacts { name: protocol.name(), packets, bytes })
             .collect();
         self.protocols.sort_by_key(|protocol| std::cmp::Reverse(protocol.packets));
@@ -278,20 +292,6 @@ impl FileReport {
         self.rate_pps = duration_ns.map(|duration_ns| per_second(self.packets, duration_ns));
         self.rate_bps = duration_ns.map(|duration_ns| per_second(self.bytes, duration_ns) * 8.0);
     }
-}
-
-/// The flow of an IP packet, the lower end first.
-fn flow_of(headers: &HeaderFields<'_>) -> Option<(FlowEnd, FlowEnd, u8)> {
-    let v4 = |address: u32| {
-        let mut bytes = [0; 16];
-        bytes[12..].copy_from_slice(&address.to_be_bytes());
-        bytes
-    };
-    let source = headers.src4.map(v4).or(headers.src6.copied())?;
-    let destination = headers.dst4.map(v4).or(headers.dst6.copied())?;
-    let ends = [(source, headers.src_port.unwrap_or(0)), (destination, headers.dst_port.unwrap_or(0))];
-    let [low, high] = if ends[0] <= ends[1] { ends } else { [ends[1], ends[0]] };
-    Some((low, high, headers.proto?))
 }
 
 impl fmt::Display for FileReport {
@@ -336,8 +336,7 @@ impl fmt::Display for FileReport {
         if let Some(lost) = self.lost_by_capture {
             table.count("lost", lost, "by the capture, as the file says");
         }
-        let more = if self.has_more_flows { "or more: IP, both directions" } else { "IP, both directions" };
-        table.count("flows", self.flows, more);
+        table.count("flows", self.flows, flows_remark(self.has_more_flows));
         for protocol in self.protocols.iter().take(PROTOCOLS_SHOWN) {
             let share = protocol.packets as f64 / self.packets as f64 * 100.0;
             let packets = quantity_of(protocol.packets, "packet");

@@ -161,6 +161,36 @@ fn packets_keep_their_interface_when_the_next_file_has_others() {
     assert_eq!((&damaged["packets"], damaged["damages"]["total"].as_u64()), (&json!(2), Some(1)));
 }
 
+/// The packets of the files before it were written, and the exit code was 1.
+#[test]
+fn a_damaged_footer_of_a_later_file_is_refused_by_its_name() {
+    let folder = Folder::new("export-footer");
+    // Parts of a device have at most a minute.
+    let packets: Vec<PacketBuf> = (0..3)
+        .map(|number| PacketBuf {
+            time_ns: START_NS + number * 61_000_000_000,
+            frame_len: 60,
+            data: vec![0; 60],
+            ..PacketBuf::default()
+        })
+        .collect();
+    fs::write(folder.join("a.pcapng"), file_of(&packets)).unwrap();
+    report(&folder, "a.pcapng -o packets", 0);
+    let mut parts = parts(&folder.join("packets"));
+    parts.sort();
+    assert_eq!(parts.len(), 3);
+    let mut bytes = fs::read(&parts[1]).unwrap();
+    let footer = bytes.len() - 200;
+    bytes[footer..footer + 100].fill(0xff);
+    fs::write(&parts[1], bytes).unwrap();
+    let refused = export(&folder, "packets --to pcapng -o back.pcapng");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    let name = parts[1].file_name().unwrap().to_str().unwrap();
+    assert!(said.contains(name) && said.contains("  try: "), "{said}");
+    assert!(!folder.join("back.pcapng").exists(), "refused before anything is written");
+}
+
 #[test]
 fn packets_that_do_not_fit_the_disk_are_counted() {
     let folder = Folder::new("export-full");

@@ -59,6 +59,13 @@ pub(crate) fn packets(folder: &Path, file: &str) -> (u64, i32) {
     assert_eq!(report["stored"], packets, "{exported:?}");
     let codes = [analyzed.code, described.code, exported.code];
     assert_eq!(codes, [replayed.code; 3], "{file}: {analyzed:?} {described:?} {exported:?}");
+    if packets > 0 {
+        let back = format!("back-{file}.pcapng");
+        let stored = wirerate(folder, &["export", &output, "--to", "pcapng", "-o", &back, "--json"]);
+        assert_eq!(stored.json()["packets"], packets, "export and back, {file}: {stored:?}");
+        let described = wirerate(folder, &["info", "-J", &back]);
+        assert_eq!((&described.json()["packets"], described.code), (&packets.into(), 0), "{described:?}");
+    }
     (packets, replayed.code)
 }
 

@@ -66,11 +66,17 @@ fn one_signal_ends_a_command_that_waits_for_its_input() {
         "trafgen -i pipe -o frames.pcap",
         "trafgen -i - -o frames.pcap",
         "trafgen -i trafgen.cfg -o frames.pcap",
+        "trafgen --cpp -i pipe -o frames.pcap",
+        "info pipe",
+        "info -",
         "send no-device --dry-run --dst-mac 02:00:00:00:00:02 --frames pipe",
         "send no-device --dry-run --streams pipe",
         "report pipe",
         "report -",
         "otg run pipe",
+        "agent --config pipe",
+        "fleet hosts --config pipe",
+        "fleet run pipe --hub nats://127.0.0.1:9",
     ] {
         for signal in [Signal::SIGINT, Signal::SIGTERM] {
             let child = Command::new(env!("CARGO_BIN_EXE_wirerate"))

@@ -1,9 +1,14 @@
 //! The files of a data set while they are written: one part at a time for each device.
 
+use super::source::Source;
 use super::store::{Store, StoredFile};
-use columns::{CapturedInterface, Key, LossRow, PacketRow, PartFile, ROWS_MAX, SourceFile};
+use columns::{
+    CapturedInterface, EncodeJob, EncodeQueue, Key, LossRow, PacketRow, PartFile, ROWS_MAX, SourceFile,
+};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 /// A part ends before it is longer than this.
 const PART_LEN_MAX: u64 = 256_000_000;
@@ -15,6 +20,8 @@ const PENDING_LEN_MAX: u64 = 128 << 20;
 const OPEN_PARTS_MAX: usize = 128;
 /// Packets between two looks at that memory.
 const LOOK_EVERY: u64 = 1024;
+/// Jobs of the encoding thread that wait, at most: each has half a megabyte of packets.
+const JOBS_MAX: usize = 4;
 
 /// What became of the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,9 +48,10 @@ pub(super) struct DataSet {
     parts: u64,
     pushed: u64,
     pub(super) stored: Stored,
-    /// The file that is being read.
-    source: SourceFile,
-    sources: Vec<SourceFile>,
+    /// The files so far; the last one is being read.
+    sources: Vec<Source>,
+    /// A thread that encodes the bytes of packets.
+    queue: EncodeQueue,
 }
 
 /// The part of one device that is being written.
@@ -58,7 +66,8 @@ struct DeviceParts {
     first_ns: u64,
     last_group_len: u64,
     interfaces: BTreeMap<u32, CapturedInterface>,
-    sources: Vec<SourceFile>,
+    /// Numbers of the files that its packets are from.
+    sources: Vec<usize>,
 }
 
 /// A file could not be written.
@@ -70,8 +79,12 @@ pub(super) struct StoreError {
 }
 
 impl DataSet {
-    pub(super) fn new(store: Store, run: &str, host: &str, has_bytes: bool) -> Self {
-        Self {
+    /// A data set without packets.
+    ///
+    /// # Errors
+    /// When the kernel refuses a thread.
+    pub(super) fn new(store: Store, run: &str, host: &str, has_bytes: bool) -> io::Result<Self> {
+        Ok(Self {
             store,
             run: run.to_owned(),
             host: host.to_owned(),
@@ -82,15 +95,14 @@ impl DataSet {
             parts: 0,
             pushed: 0,
             stored: Stored::default(),
-            source: SourceFile::default(),
             sources: Vec::new(),
-        }
+            queue: encode_queue()?,
+        })
     }
 
     /// Packets that follow are from this file.
-    pub(super) fn begin_source(&mut self, source: SourceFile) {
-        self.sources.push(source.clone());
-        self.source = source;
+    pub(super) fn begin_source(&mut self, source: Source) {
+        self.sources.push(source);
     }
 
     /// The number of a device, for packets of one of its interfaces.
@@ -127,15 +139,17 @@ impl DataSet {
             self.open_parts += 1;
         }
         let parts = &mut self.devices[device];
-        let part = parts.part.get_or_insert_with(|| PartFile::new(self.has_bytes));
+        let part =
+            parts.part.get_or_insert_with(|| PartFile::with_queue(self.has_bytes, Some(self.queue.clone())));
         if parts.packets == 0 {
             // The parts of a device follow each other by their names.
             parts.first_ns = row.time_ns.unwrap_or(parts.first_ns);
             parts.name = format!("{}/{}", parts.folder, columns::part_name(parts.first_ns, self.parts));
             self.parts += 1;
         }
-        if parts.sources.last() != Some(&self.source) {
-            parts.sources.push(self.source.clone());
+        let source = self.sources.len() - 1;
+        if parts.sources.last() != Some(&source) {
+            parts.sources.push(source);
         }
         part.push(row);
         parts.packets += 1;
@@ -152,11 +166,12 @@ impl DataSet {
         losses.keys().for_each(|device| {
             self.number_of(device);
         });
+        let sources: Vec<SourceFile> = self.sources.iter_mut().map(Source::facts).collect();
         for number in 0..self.devices.len() {
             self.end_part(number)?;
             let parts = &self.devices[number];
             let interfaces: Vec<_> = parts.interfaces.values().cloned().collect();
-            let keys = [Key::source(&self.sources), Key::interfaces(&interfaces)];
+            let keys = [Key::source(&sources), Key::interfaces(&interfaces)];
             let rows = losses.get(&parts.device).map_or(&[][..], Vec::as_slice);
             let rows: Vec<LossRow> =
                 rows.iter().map(|row| LossRow { host: self.host.clone(), ..row.clone() }).collect();
@@ -205,7 +220,10 @@ impl DataSet {
         if self.devices[device].packets == 0 {
             return Ok(());
         }
-        let written = self.devices[device].finish(&self.store);
+        let numbers = std::mem::take(&mut self.devices[device].sources);
+        let sources: Vec<SourceFile> =
+            numbers.into_iter().map(|number| self.sources[number].facts()).collect();
+        let written = self.devices[device].finish(&self.store, &sources);
         let len = written.map_err(|source| self.failed(&self.devices[device].name, source))?;
         self.open_parts -= 1;
         self.stored.packets += std::mem::take(&mut self.devices[device].packets);
@@ -217,6 +235,14 @@ impl DataSet {
     fn failed(&self, name: &str, source: io::Error) -> StoreError {
         StoreError { place: self.store.place(name), source }
     }
+}
+
+/// Starts a thread that encodes; it ends with the last queue.
+fn encode_queue() -> io::Result<EncodeQueue> {
+    let (give, jobs) = sync_channel::<EncodeJob>(JOBS_MAX);
+    let work = move || jobs.into_iter().for_each(|job| job());
+    thread::Builder::new().name("encode".to_owned()).spawn(work)?;
+    Ok(EncodeQueue::new(move |job| give.send(job).expect("the thread ends with the queue")))
 }
 
 impl DeviceParts {
@@ -257,10 +283,10 @@ impl DeviceParts {
     }
 
     /// Completes the part; returns its length.
-    fn finish(&mut self, store: &Store) -> io::Result<u64> {
+    fn finish(&mut self, store: &Store, sources: &[SourceFile]) -> io::Result<u64> {
         self.write_group(store)?;
         let interfaces: Vec<_> = self.interfaces.values().cloned().collect();
-        let keys = [Key::source(&std::mem::take(&mut self.sources)), Key::interfaces(&interfaces)];
+        let keys = [Key::source(sources), Key::interfaces(&interfaces)];
         let mut part = self.part.take().expect("a part with packets");
         let len = part.len();
         let footer = part.footer(&keys);

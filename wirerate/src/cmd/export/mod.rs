@@ -4,6 +4,7 @@ mod args;
 mod bucket;
 mod data_set;
 mod report;
+mod source;
 mod store;
 mod to_parquet;
 mod to_pcapng;

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::data_set::{DataSet, StoreError};
 use super::report::Report;
+use super::source::Source;
 use super::store::Store;
 use crate::capture_files::damage::Damages;
 use crate::capture_files::input::is_stdin;
@@ -11,19 +12,13 @@ use crate::capture_files::playlist::{FileOrder, odd_notes, open_records, sort_by
 use crate::capture_files::records::{FileInterface, FileRecords, OddPackets};
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
-use columns::{CapturedInterface, PacketRow, SourceFile};
-use std::fs::File;
-use std::hash::Hasher;
-use std::io::{self, Read};
+use columns::{CapturedInterface, PacketRow};
 use std::path::Path;
-use twox_hash::XxHash64;
 
 /// Device of packets whose file names none.
 const DEVICE_UNKNOWN: &str = "unknown";
 /// What messages call this.
 const COMMAND: &str = "export -o DIR";
-/// Bytes that are read at once for a checksum.
-const READ_LEN: usize = 1 << 20;
 
 /// Reads all files, also after the output failed: the report says how many packets are not stored.
 pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
@@ -49,7 +44,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
             .try_this("another --run, or another -o"));
     }
     let mut export = Export {
-        data_set: DataSet::new(store, &run, &host, !args.no_bytes),
+        data_set: DataSet::new(store, &run, &host, !args.no_bytes).refused("start a thread")?,
         losses: Losses::default(),
         packets: 0,
         failure: None,
@@ -109,31 +104,8 @@ fn run_name(path: &Path) -> String {
 }
 
 /// Opens a file, of which the data set says length and checksum.
-fn open(path: &Path, stop: &Stop) -> anyhow::Result<(SourceFile, FileRecords)> {
-    Ok((source_of(path, stop)?, FileRecords::open(path)?))
-}
-
-/// Length and checksum of a file; only its name for a stream, or after a stop.
-fn source_of(path: &Path, stop: &Stop) -> io::Result<SourceFile> {
-    let name = SourceFile { file: path.display().to_string(), ..SourceFile::default() };
-    if is_stdin(path) || !std::fs::metadata(path)?.is_file() {
-        return Ok(name);
-    }
-    let (mut file, mut hash, mut len) = (File::open(path)?, XxHash64::with_seed(0), 0);
-    let mut buffer = vec![0; READ_LEN];
-    while !stop.is_set() {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            return Ok(SourceFile {
-                bytes: Some(len),
-                xxh64: Some(format!("{:016x}", hash.finish())),
-                ..name
-            });
-        }
-        hash.write(&buffer[..read]);
-        len += read as u64;
-    }
-    Ok(name)
+fn open(path: &Path, stop: &Stop) -> anyhow::Result<(Source, FileRecords)> {
+    Ok((Source::of(path, stop)?, FileRecords::open(path)?))
 }
 
 /// An export while files are read.
@@ -153,7 +125,8 @@ struct Export {
 /// What packets of one interface have in common.
 struct RecordRoute {
     device: usize,
-    name: String,
+    /// Its number among the losses.
+    losses: usize,
     is_hardware_time: Option<bool>,
 }
 
@@ -173,7 +146,7 @@ impl Export {
 
     fn packet(&mut self, records: &FileRecords) {
         self.packets += 1;
-        if let Some(time_ns) = records.record(self.packets).time_ns {
+        if let Some(time_ns) = records.time_ns() {
             self.order.see(records.path(), time_ns);
         }
         if self.failure.is_some() {
@@ -197,7 +170,7 @@ impl Export {
             self.routes[interface] = Some(route);
         }
         let route = self.routes[interface].as_ref().expect("it is there now");
-        self.losses.packet(&route.name, record.time_ns, extras.drop_count);
+        self.losses.packet(route.losses, record.time_ns, extras.drop_count);
         let row = PacketRow {
             time_ns: record.time_ns,
             is_hardware_time: route.is_hardware_time,
@@ -223,6 +196,7 @@ impl Export {
         };
         let device = self.data_set.device(&name, captured)?;
         let is_hardware_time = interface.and_then(|interface| interface.is_hardware_time());
-        Ok(RecordRoute { device, name, is_hardware_time })
+        let losses = self.losses.device(&name);
+        Ok(RecordRoute { device, losses, is_hardware_time })
     }
 }

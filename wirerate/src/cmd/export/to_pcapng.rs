@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
     let mut merge = Merge { streams: Vec::new(), damages: Damages::default() };
     for files in folders.into_values() {
         let stream = PartStream::open(files.into_values().collect(), &mut merge.damages)?;
-        merge.streams.extend(stream);
+        merge.streams.push(stream);
     }
     let act = || format!("write {}", args.output.display());
     let output: Box<dyn Write> = match is_stdin(&args.output) {
@@ -206,7 +206,7 @@ struct PartStream {
 }
 
 impl PartStream {
-    fn open(files: VecDeque<PathBuf>, damages: &mut Damages) -> Result<Option<Self>, Failure> {
+    fn open(files: VecDeque<PathBuf>, damages: &mut Damages) -> Result<Self, Failure> {
         let mut stream = Self {
             files,
             reader: None,
@@ -216,15 +216,18 @@ impl PartStream {
             opened: None,
             numbers: BTreeMap::new(),
         };
-        // Files without bytes are refused before anything is written.
-        let Some(first) = stream.files.front().cloned() else { return Ok(None) };
-        stream.open_next().map_err(|why| {
-            let lacks_bytes = matches!(why.downcast_ref(), Some(ColumnsError::NoBytes));
-            let failure = Failure::refused(format!("read {}", first.display()), why);
-            if lacks_bytes { failure.try_this("export the capture file without --no-bytes") } else { failure }
-        })?;
+        // Files without bytes, and those with damaged footers, are refused before anything is written.
+        for path in &stream.files {
+            open_part(path).map_err(|why| {
+                let advice = match why.downcast_ref() {
+                    Some(ColumnsError::NoBytes) => "export the capture file without --no-bytes",
+                    _ => "name the other files of the folder, to export those",
+                };
+                Failure::refused(format!("read {}", path.display()), why).try_this(advice)
+            })?;
+        }
         stream.advance(damages);
-        Ok(Some(stream))
+        Ok(stream)
     }
 
     /// The packet at hand; reads the one after it.
@@ -265,9 +268,14 @@ impl PartStream {
 
     fn open_next(&mut self) -> anyhow::Result<()> {
         let path = self.files.pop_front().context("there are no more files")?;
-        let reader = PacketReader::new(File::open(&path)?)?;
+        let reader = open_part(&path)?;
         self.opened = Some(reader.interfaces().to_vec());
         self.reader = Some((path, reader));
         Ok(())
     }
+}
+
+/// Opens a file of packets and reads its footer.
+fn open_part(path: &Path) -> anyhow::Result<PacketReader<File>> {
+    Ok(PacketReader::new(File::open(path)?)?)
 }

@@ -548,7 +548,7 @@ impl Player {
     /// The bytes of the last frame.
     pub fn frame(&self) -> &[u8] {
         match &self.bytes {
-            FrameBytes::Recorded => self.playlist.record().data,
+            FrameBytes::Recorded => self.playlist.frame(),
             FrameBytes::Made => self.maker.bytes(),
             FrameBytes::Kept(place) => self.cache.as_ref().expect("it is in the cache").bytes(place.clone()),
         }

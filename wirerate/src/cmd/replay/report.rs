@@ -4,6 +4,7 @@ use super::control::SpeedChange;
 use super::player::FileReport;
 use super::verify::VerifyReport;
 use crate::capture_files::damage::Damages;
+use crate::capture_files::flows::flows_remark;
 use crate::edit_args::report::EditReport;
 use crate::out;
 use crate::start_at::StartReport;
@@ -130,6 +131,10 @@ pub struct ReplayReport {
     pub sent_other: u64,
     /// Bytes sent, without FCS.
     pub frame_bytes: u64,
+    /// Flows of the frames of a dry run: both directions of the same addresses, ports and protocol.
+    pub flows: Option<u64>,
+    /// There are more flows than are told apart.
+    pub has_more_flows: bool,
     /// Time from the first frame to the last; of a dry run, the due time of the last.
     pub duration_ns: u64,
     /// The requested start, if there was one.
@@ -244,6 +249,9 @@ impl fmt::Display for ReplayReport {
         table.count("sent", self.fates.sent, &sent_remark);
         if let Some(other) = &self.other {
             table.count("  other", self.sent_other, &format!("by {other}"));
+        }
+        if let Some(flows) = self.flows {
+            table.count("flows", flows, flows_remark(self.has_more_flows));
         }
         for (name, count, meaning) in [
             ("not wanted", self.fates.not_wanted, "the options did not select them"),
