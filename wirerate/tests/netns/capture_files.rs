@@ -31,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     case("capture_files::a_closed_pipe_ends_it", &[], a_closed_pipe_ends_it),
     case("capture_files::each_second_everything_is_accounted_for", &[], each_second),
     case("capture_files::memory_does_not_grow_with_the_run", &[], memory_does_not_grow),
+    case("capture_files::every_command_reads_what_a_compressed_capture_wrote", &[], read_by_every_command),
     case("capture_files::names_say_format_and_compression", &["capinfos", "zstd"], names_say_format),
 ];
 
@@ -370,5 +371,48 @@ fn names_say_format() -> TestResult {
     run(&["zstd", "-dqf", packed, "-o", unpacked]);
     assert_eq!(packet_count(&plain), 100);
     assert!(run(&["capinfos", "-t", unpacked]).contains("nanosecond"), "pcap with nanoseconds");
+    Ok(())
+}
+
+/// Files of lz4 were read as empty: the first frame has only the header of the file.
+fn read_by_every_command() -> TestResult {
+    const COUNT: u32 = 20_000;
+    let lab = Lab::new(Peer::Gro);
+    for (index, compress) in ["", "--compress zstd", "--compress lz4"].into_iter().enumerate() {
+        for format in ["pcapng", "pcap"] {
+            let name = format!("{index}.{format}");
+            let file = lab.file(&name);
+            // Whole frames of 30 MB in all, which are several compressed frames.
+            let words = format!(
+                "--count {COUNT} --snaplen 262144 {compress} --format {format} --json -w {}",
+                file.display()
+            );
+            let running = capture(&lab, &words);
+            send(&lab, COUNT, "--size 1514");
+            let written = number(&report(&running.wait(TIME_LIMIT).expect_code(0)), "written");
+            assert_eq!(written, u64::from(COUNT), "{compress} {format}");
+            let read = |words: &str, field: &str| {
+                let outcome = wirerate_run(words).expect_code(0);
+                let report: serde_json::Value =
+                    serde_json::from_str(&outcome.stdout).expect("one line of JSON");
+                number(&report, field)
+            };
+            let path = file.display();
+            let folder = lab.file(&format!("set-{name}"));
+            let back = lab.file(&format!("back-{name}.pcapng"));
+            let found = [
+                read(&format!("info --json {path}"), "packets"),
+                read(&format!("analyze --json {path}"), "received"),
+                read(&format!("replay lo --dry-run --json {path}"), "sent"),
+                read(&format!("export --json {path} -o {}", folder.display()), "stored"),
+                read(
+                    &format!("export --to pcapng --json {} -o {}", folder.display(), back.display()),
+                    "packets",
+                ),
+                read(&format!("info --json {}", back.display()), "packets"),
+            ];
+            assert_eq!(found, [written; 6], "{compress} {format}");
+        }
+    }
     Ok(())
 }
