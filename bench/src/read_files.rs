@@ -28,6 +28,8 @@ const SHORTEST: u32 = 60;
 const LONGEST: u32 = 1514;
 const ROUNDS_MAX: usize = 7;
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// Exit code for bad usage.
+const CODE_USAGE: i32 = 2;
 /// Each: its name, its words before and behind the file, and its time as a ratio to that of tcpdump
 /// at most.
 const COMMANDS: [(&str, &[&str], &[&str], Option<f64>); 4] = [
@@ -42,6 +44,7 @@ struct FileRead<'a> {
     case: &'a str,
     tool: &'a str,
     against: &'a str,
+    time_s: u64,
     packets: u64,
     file_bytes: u64,
     wall_ns: f64,
@@ -90,20 +93,33 @@ pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
     report.say(&format!(
         "\n{CASE}: {packets} packets of 60 to 1,514 bytes, {file_bytes} bytes, warm cache; time of each"
     ))?;
+    let time_of = |Contender { name, program, words, .. }: &Contender| -> Result<Option<Duration>> {
+        let start = Instant::now();
+        let end = Tool::start_on(program, words, bed.tx().netns(), None)?.wait(TIMEOUT, &bed.stop)?;
+        let wall = start.elapsed();
+        if folder.exists() {
+            fs::remove_dir_all(&folder).context("cannot remove a folder of our own")?;
+        }
+        let is_unknown = end.status.code() == Some(CODE_USAGE);
+        ensure!(end.is_good() || is_unknown, "{name} ended with {}: {}", end.status, end.said.trim());
+        Ok((!is_unknown).then_some(wall))
+    };
+    // The first run of each does not count. Another build may lack a command.
+    let mut known = Vec::new();
+    for contender in contenders {
+        match time_of(&contender)? {
+            Some(_) => known.push(contender),
+            None => report.say(&format!("  {}: that build has no such command", contender.name))?,
+        }
+    }
+    let contenders = known;
     let mut walls = Rounds::new(contenders.len());
     let rounds = plan.times.rounds.clamp(1, ROUNDS_MAX);
     for turn in interleaved(contenders.len(), rounds) {
         if turn.contender == 0 && turn.round > 0 && deadline.is_over() {
             break;
         }
-        let Contender { name, program, words, .. } = &contenders[turn.contender];
-        let start = Instant::now();
-        let end = Tool::start_on(program, words, bed.tx().netns(), None)?.wait(TIMEOUT, &bed.stop)?;
-        let wall = start.elapsed();
-        ensure!(end.is_good(), "{name} ended with {}: {}", end.status, end.said.trim());
-        if folder.exists() {
-            fs::remove_dir_all(&folder).context("cannot remove a folder of our own")?;
-        }
+        let wall = time_of(&contenders[turn.contender])?.context("a command is gone")?;
         walls.push(turn, wall.as_secs_f64() * 1e9);
     }
     for (number, Contender { name, goal, .. }) in contenders.iter().enumerate() {
@@ -118,6 +134,7 @@ pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
             case: CASE,
             tool: name,
             against: PEER,
+            time_s: host::realtime_ns() / 1_000_000_000,
             packets,
             file_bytes,
             wall_ns: wall.median,

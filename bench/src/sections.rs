@@ -358,9 +358,13 @@ fn read_files(known: &Known, text: &mut String) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    *text += "## Capture files\n\nA pcap file of packets of 60 to 1,514 bytes in the cache of the kernel: time from start to end,\n\
-              as a ratio to `tcpdump -r FILE -w /dev/null`. Goal: at most.\n\n\
-              | command | of tcpdump's time | goal |\n|---|---|---|\n";
+    let when = rows.last().map_or(String::new(), |row| date(row.time_s));
+    writeln!(
+        text,
+        "## Capture files\n\nA pcap file of packets of 60 to 1,514 bytes in the cache of the kernel, {when} UTC: time from start\n\
+         to end, as a ratio to `tcpdump -r FILE -w /dev/null`. `against`: another build of\n\
+         wirerate. Goal: at most.\n\n| command | of tcpdump's time | goal |\n|---|---|---|"
+    )?;
     for row in rows {
         let goal = row.goal.map_or(String::new(), |goal| format!("{goal} x"));
         writeln!(text, "| {} | {} x | {goal} |", row.tool, row.estimate().text(1.0))?;
