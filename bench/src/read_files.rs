@@ -30,14 +30,28 @@ const ROUNDS_MAX: usize = 7;
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// Exit code for bad usage.
 const CODE_USAGE: i32 = 2;
-/// Each: its name, its words before and behind the file, and its time as a ratio to that of tcpdump
-/// at most.
-const COMMANDS: [(&str, &[&str], &[&str], Option<f64>); 4] = [
-    ("info", &["info"], &[], Some(1.0)),
-    ("analyze", &["analyze"], &[], Some(2.1)),
-    ("export", &["export"], &["-o"], Some(3.3)),
-    ("replay --dry-run", &["replay", "no-device", "--dry-run"], &[], None),
+const COMMANDS: [ReadCommand; 4] = [
+    ReadCommand { name: "info", words: &["info"], has_output: false, goal: Some(1.0) },
+    ReadCommand { name: "analyze", words: &["analyze"], has_output: false, goal: Some(2.1) },
+    ReadCommand { name: "export", words: &["export"], has_output: true, goal: Some(3.3) },
+    ReadCommand {
+        name: "replay --dry-run",
+        words: &["replay", "no-device", "--dry-run"],
+        has_output: false,
+        goal: None,
+    },
 ];
+
+/// A command of wirerate.
+struct ReadCommand {
+    name: &'static str,
+    /// Its words before the file.
+    words: &'static [&'static str],
+    /// It writes to a folder.
+    has_output: bool,
+    /// Its time as a ratio to that of tcpdump, at most.
+    goal: Option<f64>,
+}
 
 #[derive(Debug, Serialize)]
 struct FileRead<'a> {
@@ -83,9 +97,11 @@ pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
     }];
     for (program, prefix) in [(ToolProgram::Wirerate, ""), (ToolProgram::Against, "against ")] {
         let Some(program) = programs.find(program) else { continue };
-        for (name, before, behind, goal) in COMMANDS {
-            let mut words = [owned(before), vec![file_name.clone()], owned(behind)].concat();
-            words.extend((!behind.is_empty()).then(|| folder_name.clone()));
+        for ReadCommand { name, words, has_output, goal } in COMMANDS {
+            let mut words = [owned(words), vec![file_name.clone()]].concat();
+            if has_output {
+                words.extend(["-o".to_owned(), folder_name.clone()]);
+            }
             let (name, goal) = (format!("{prefix}{name}"), goal.filter(|_| prefix.is_empty()));
             contenders.push(Contender { name, program: program.clone(), words, goal });
         }

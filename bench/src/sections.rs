@@ -361,9 +361,9 @@ fn read_files(known: &Known, text: &mut String) -> Result<()> {
     let when = rows.last().map_or(String::new(), |row| date(row.time_s));
     writeln!(
         text,
-        "## Capture files\n\nA pcap file of packets of 60 to 1,514 bytes in the cache of the kernel, {when} UTC: time from start\n\
-         to end, as a ratio to `tcpdump -r FILE -w /dev/null`. `against`: another build of\n\
-         wirerate. Goal: at most.\n\n| command | of tcpdump's time | goal |\n|---|---|---|"
+        "## Capture files\n\nTime from start to end, as a ratio to `tcpdump -r FILE -w /dev/null`, {when} UTC. The\n\
+         pcap file has packets of 60 to 1,514 bytes and is in the cache of the kernel. `against`: another\n\
+         build of wirerate. Goal: at most.\n\n| command | of tcpdump's time | goal |\n|---|---|---|"
     )?;
     for row in rows {
         let goal = row.goal.map_or(String::new(), |goal| format!("{goal} x"));

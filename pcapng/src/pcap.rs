@@ -598,8 +598,8 @@ mod tests {
         assert!(matches!(Reader::new(&old[..]), Err(ReadError::Version { major: 1, .. })));
     }
 
-    /// Wherever a plain file ends or is damaged, its first packet is not taken for one with a longer
-    /// header.
+    /// Wherever a plain file ends or is damaged, its first packet has a header of the usual
+    /// length.
     #[test]
     fn a_cut_plain_file_has_plain_record_headers() {
         let whole = variant(0xa1b2_c3d4, (2, 4), ByteOrder::Little, false, 0);

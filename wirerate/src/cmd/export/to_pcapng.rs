@@ -216,7 +216,7 @@ impl PartStream {
             opened: None,
             numbers: BTreeMap::new(),
         };
-        // Files without bytes, and those with damaged footers, are refused before anything is written.
+        // Files without bytes or with a damaged footer are refused before anything is written.
         for path in &stream.files {
             open_part(path).map_err(|why| {
                 let advice = match why.downcast_ref() {
