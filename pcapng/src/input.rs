@@ -44,6 +44,19 @@ impl<R: Read> Input<R> {
         &self.buffer[self.start..self.end]
     }
 
+    /// The bytes behind the item at hand that were read already.
+    #[inline]
+    pub(crate) fn behind(&self) -> &[u8] {
+        &self.buffer[self.start + self.item_len..self.end]
+    }
+
+    /// Begins the next item, of `len` bytes that were read already.
+    #[inline]
+    pub(crate) fn next_item_of(&mut self, len: usize) {
+        self.next_item();
+        self.item_len = len;
+    }
+
     /// Drops the item at hand, which is whole: the next one begins behind it.
     #[inline]
     pub(crate) fn next_item(&mut self) {

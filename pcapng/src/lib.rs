@@ -43,7 +43,7 @@ pub use interface::{Interface, LINK_TYPE_ETHERNET};
 pub use names::{Name, Names};
 pub use options::RawOption;
 pub use order::ByteOrder;
-pub use packet::{NoTime, Packet, PacketBuf, PacketFlags};
+pub use packet::{NoTime, Packet, PacketBuf, PacketFlags, PlainPacket};
 pub use reader::Reader;
 pub use section::Section;
 pub use statistics::Statistics;

@@ -88,6 +88,71 @@ pub struct Packet<'a> {
     pub has_broken_options: bool,
 }
 
+/// What readers of packets need beside the bytes of one, which [`crate::Reader::data`] gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlainPacket {
+    /// See [`Packet::interface`].
+    pub interface: u32,
+    /// See [`Packet::time_ns`].
+    pub time_ns: u64,
+    /// See [`Packet::frame_len`].
+    pub frame_len: u32,
+    /// See [`Packet::flags`].
+    pub flags: Option<PacketFlags>,
+    /// See [`Packet::queue`].
+    pub queue: Option<u32>,
+    /// See [`Packet::drop_count`].
+    pub drop_count: Option<u64>,
+}
+
+impl PlainPacket {
+    /// The packet of the enhanced packet block that `bytes` begin with, its captured length and the
+    /// length of the block; nothing for every other block, or if anything about it is unusual.
+    #[inline]
+    pub(crate) fn parse(order: ByteOrder, bytes: &[u8], sources: &Sources) -> Option<(Self, usize, usize)> {
+        let head: &[u8; HEAD_LEN] = bytes.first_chunk()?;
+        let word = |at: usize| order.parse_u32([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (total_len, captured_len) = (word(4) as usize, word(20) as usize);
+        if word(0) != frame::PACKET || total_len > bytes.len() || captured_len > total_len {
+            return None;
+        }
+        let options_at = HEAD_LEN + captured_len.next_multiple_of(4);
+        let (options, closing) = bytes[..total_len].get(options_at..)?.split_last_chunk()?;
+        if order.parse_u32(*closing) as usize != total_len {
+            return None;
+        }
+        let interface = word(8);
+        let source = sources.find(0, interface).ok()?;
+        let time_ns = source.scale.to_ns(u64::from(word(12)) << 32 | u64::from(word(16)))?;
+        let mut packet = Self { interface, time_ns, frame_len: word(24), ..Self::default() };
+        packet.parse_options(order, options)?;
+        Some((packet, captured_len, total_len))
+    }
+
+    /// Reads options that are there once, with their usual lengths; nothing if there are others.
+    #[inline]
+    fn parse_options(&mut self, order: ByteOrder, mut options: &[u8]) -> Option<()> {
+        while let Some((head, rest)) = options.split_first_chunk::<4>() {
+            let code = order.parse_u16([head[0], head[1]]);
+            let is_first = match (code, order.parse_u16([head[2], head[3]])) {
+                (options::END, 0) if rest.is_empty() => return Some(()),
+                (FLAGS, 4) => {
+                    let flags = PacketFlags(order.parse_u32(*rest.first_chunk()?));
+                    self.flags.replace(flags).is_none()
+                }
+                (QUEUE, 4) => self.queue.replace(order.parse_u32(*rest.first_chunk()?)).is_none(),
+                (DROP_COUNT, 8) => self.drop_count.replace(order.parse_u64(*rest.first_chunk()?)).is_none(),
+                _ => false,
+            };
+            if !is_first {
+                return None;
+            }
+            options = &rest[if code == DROP_COUNT { 8 } else { 4 }..];
+        }
+        options.is_empty().then_some(())
+    }
+}
+
 /// One packet that owns its bytes; the fields are those of [`Packet`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketBuf {

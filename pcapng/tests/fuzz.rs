@@ -4,7 +4,7 @@
 //! more memory than the file has bytes. Blocks that it returns can be written and read again.
 
 use packet::Rng;
-use pcapng::{Block, Interface, Packet, PacketFlags, Reader, Section, Statistics, Writer, pcap};
+use pcapng::{Block, Interface, Packet, PacketFlags, PlainPacket, Reader, Section, Statistics, Writer, pcap};
 
 /// A number below `end`.
 fn below(rng: &mut Rng, end: usize) -> usize {
@@ -61,6 +61,44 @@ fn read_all(file: &[u8]) {
         }
     }
     assert!(reader.offset() <= file.len() as u64);
+}
+
+/// Reads all packets, and how each error of the file is called. Of a plain packet, the fields that
+/// it has.
+fn packets(file: &[u8], takes_plain: bool) -> (Vec<(PlainPacket, Vec<u8>, u64)>, Vec<String>) {
+    let mut reader = Reader::new(file);
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    loop {
+        let plain = if takes_plain { reader.next_plain_packet() } else { None };
+        let packet = match plain {
+            Some(plain) => plain,
+            None => match reader.next_block() {
+                Ok(None) => return (found, errors),
+                Ok(Some(Block::Packet(packet))) => {
+                    let Packet { interface, time_ns, frame_len, flags, queue, drop_count, .. } = packet;
+                    PlainPacket { interface, time_ns, frame_len, flags, queue, drop_count }
+                }
+                Ok(Some(_)) => continue,
+                Err(error) => {
+                    errors.push(error.to_string());
+                    continue;
+                }
+            },
+        };
+        assert_eq!(reader.block_kind(), "packet");
+        found.push((packet, reader.data().to_vec(), reader.offset()));
+    }
+}
+
+#[test]
+fn plain_packets_are_those_of_their_blocks() {
+    testkit::fuzz!("plain_packets_are_those_of_their_blocks", 75_000, |seed| {
+        let rng = &mut Rng(seed);
+        let mut file = good_file(rng);
+        assert_eq!(packets(&file, true), packets(&file, false));
+        testkit::spoil(&mut file, |end| below(rng, end));
+        assert_eq!(packets(&file, true), packets(&file, false));
+    });
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use super::ahead::ByteStream;
 use super::damage::Damages;
 use super::input::{self, OpenedFile, OtherFormat};
-use pcapng::{Block, Interface, NoTime, PacketBuf, PacketFlags, RawOption, ReadError, Statistics, pcap};
+use pcapng::{
+    Block, Interface, NoTime, Packet, PacketBuf, PacketFlags, PlainPacket, RawOption, ReadError, Statistics,
+    pcap,
+};
 use replay::{Direction, Record};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -137,6 +140,37 @@ struct RecordHead {
     extras: PacketExtras,
 }
 
+impl RecordHead {
+    /// Of a packet with a time.
+    #[inline]
+    fn of(packet: PlainPacket, facts: &FileFacts) -> Self {
+        let PlainPacket { interface, time_ns, frame_len, flags, queue, drop_count } = packet;
+        let given = flags;
+        let flags = flags.unwrap_or_default();
+        let direction = match (flags.is_inbound(), flags.is_outbound()) {
+            (true, _) => Some(Direction::Inbound),
+            (_, true) => Some(Direction::Outbound),
+            _ => None,
+        };
+        // The reader has checked the number of the interface.
+        let described = facts.interfaces.get(interface as usize);
+        // Bits 5 to 8 of the flags are the length, 0 if it is not known.
+        let fcs_len = match (flags.0 >> 5 & 0xf) as u8 {
+            0 => described.map_or(0, |found| found.fcs_len),
+            fcs_len => fcs_len,
+        };
+        Self {
+            time_ns: Some(time_ns),
+            frame_len,
+            link_type: described.map_or(0, |found| found.link_type),
+            interface,
+            direction,
+            extras: PacketExtras { queue, drop_count, fcs_len, flags: given, packet_id: None },
+            ..Self::default()
+        }
+    }
+}
+
 /// A file and its packet at hand.
 pub struct FileRecords {
     path: PathBuf,
@@ -261,6 +295,16 @@ impl FileRecords {
                     Err(why) => self.damage(why),
                 }
                 continue;
+            }
+            if let FileReader::Pcapng(reader, facts) = &mut self.reader
+                && facts.kept.is_none()
+                && let Some(packet) = reader.next_plain_packet()
+            {
+                self.head = RecordHead::of(packet, facts);
+                self.count += 1;
+                self.order_ns = packet.time_ns;
+                self.odd.with_fcs += u64::from(self.head.extras.fcs_len > 0);
+                return true;
             }
             match self.read_any() {
                 Ok(Some(head)) => {
@@ -530,35 +574,15 @@ fn next_packet(
                 }
             }
             Block::Packet(packet) => {
-                let flags = packet.flags.unwrap_or_default();
-                let direction = match (flags.is_inbound(), flags.is_outbound()) {
-                    (true, _) => Some(Direction::Inbound),
-                    (_, true) => Some(Direction::Outbound),
-                    _ => None,
-                };
-                // The reader has checked the number of the interface.
-                let interface = facts.interfaces.get(packet.interface as usize);
-                let link_type = interface.map_or(0, |found| found.link_type);
-                // Bits 5 to 8 of the flags are the length, 0 if it is not known.
-                let fcs_len = match (flags.0 >> 5 & 0xf) as u8 {
-                    0 => interface.map_or(0, |found| found.fcs_len),
-                    fcs_len => fcs_len,
-                };
+                let Packet { interface, time_ns, frame_len, flags, queue, drop_count, .. } = packet;
+                let plain = PlainPacket { interface, time_ns, frame_len, flags, queue, drop_count };
+                let plain = RecordHead::of(plain, facts);
                 return Ok(Some(RecordHead {
-                    time_ns: packet.no_time.is_none().then_some(packet.time_ns),
+                    time_ns: packet.no_time.is_none().then_some(time_ns),
                     no_time: packet.no_time,
                     has_broken_options: packet.has_broken_options,
-                    frame_len: packet.frame_len,
-                    link_type,
-                    interface: packet.interface,
-                    direction,
-                    extras: PacketExtras {
-                        queue: packet.queue,
-                        drop_count: packet.drop_count,
-                        fcs_len,
-                        flags: packet.flags,
-                        packet_id: packet.packet_id,
-                    },
+                    extras: PacketExtras { packet_id: packet.packet_id, ..plain.extras },
+                    ..plain
                 }));
             }
             _ => {}
