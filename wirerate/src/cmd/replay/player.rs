@@ -54,8 +54,10 @@ pub enum PlayerStep {
 }
 
 /// What comes next.
+#[derive(Clone, Copy)]
 enum NextPacket {
-    Packet(PacketOutcome),
+    /// A packet, whose outcome the player has.
+    Packet,
     NextLoop,
     End,
 }
@@ -114,6 +116,9 @@ pub struct Player {
     /// The next packet of the cache, once the first loop is over.
     cache_place: Option<CachePlace>,
     bytes: FrameBytes,
+    /// Of the packet at hand. It stays here, since small fields that were just written are slow to
+    /// copy as one.
+    outcome: PacketOutcome,
     /// Link types without a form on the device, and packets of each.
     refused_links: BTreeMap<u16, u64>,
     stopped_by: Option<String>,
@@ -271,6 +276,7 @@ impl Player {
             cache: is_alike.then(LoopCache::default),
             cache_place: None,
             bytes: FrameBytes::default(),
+            outcome: PacketOutcome::Missing { fate: Fate::NotWanted, link_type: 0 },
             refused_links: BTreeMap::new(),
             stopped_by: None,
         })
@@ -306,7 +312,7 @@ impl Player {
                 Some(place) => self.kept(place),
                 None => self.read()?,
             };
-            let facts = match next {
+            match next {
                 // Without an end to the loops this would never return.
                 NextPacket::NextLoop if self.loop_frames == 0 => return Ok(PlayerStep::End),
                 NextPacket::End => return Ok(PlayerStep::End),
@@ -317,7 +323,12 @@ impl Player {
                         None => continue,
                     }
                 }
-                NextPacket::Packet(PacketOutcome::Missing { fate, link_type }) => {
+                NextPacket::Packet => {}
+            }
+            let facts = match &self.outcome {
+                PacketOutcome::Frame(facts) => facts,
+                PacketOutcome::Missing { fate, link_type } => {
+                    let (fate, link_type) = (*fate, *link_type);
                     if fate == Fate::LinkType {
                         *self.refused_links.entry(link_type).or_default() += 1;
                     }
@@ -327,22 +338,25 @@ impl Player {
                     }
                     continue;
                 }
-                NextPacket::Packet(PacketOutcome::Frame(facts)) => facts,
             };
+            let (time_ns, port) = (facts.time_ns, facts.port);
             if facts.begins_file {
                 self.timing.next_file(self.keeps_gaps);
             }
-            let due = self.timing.next(facts.time_ns, facts.frame_len);
+            let due = self.timing.next(time_ns, facts.frame_len);
+            let is_after_end = self.due_ns_max > 0 && due.ns >= self.due_ns_max;
+            if !is_after_end {
+                self.backwards += u64::from(due.is_backwards);
+                self.padded_cut += u64::from(facts.is_padded_cut);
+                self.padded_short += u64::from(facts.is_padded_short);
+                self.next_segments += u64::from(facts.is_next_segment);
+                self.first_time_ns = self.first_time_ns.or(time_ns);
+            }
             self.note_gap(&due);
-            if self.due_ns_max > 0 && due.ns >= self.due_ns_max {
+            if is_after_end {
                 self.count(Fate::AfterEnd);
                 return Ok(PlayerStep::End);
             }
-            self.backwards += u64::from(due.is_backwards);
-            self.padded_cut += u64::from(facts.is_padded_cut);
-            self.padded_short += u64::from(facts.is_padded_short);
-            self.next_segments += u64::from(facts.is_next_segment);
-            self.first_time_ns = self.first_time_ns.or(facts.time_ns);
             if self.frames.is_multiple_of(POSITION_EVERY)
                 && let Some(position) = self.position()
             {
@@ -350,7 +364,7 @@ impl Player {
             }
             self.frames += 1;
             self.loop_frames += 1;
-            return Ok(PlayerStep::Frame(NextFrame { due_ns: due.ns, port: facts.port }));
+            return Ok(PlayerStep::Frame(NextFrame { due_ns: due.ns, port }));
         }
     }
 
@@ -461,7 +475,8 @@ impl Player {
         match next {
             Some((packet, bytes)) => {
                 self.bytes = FrameBytes::Kept(bytes);
-                NextPacket::Packet(packet)
+                self.outcome = packet;
+                NextPacket::Packet
             }
             None if self.playlist.repeat() == Played::NextLoop => NextPacket::NextLoop,
             None => NextPacket::End,
@@ -470,21 +485,21 @@ impl Player {
 
     /// The next packet of the files, which is kept for further loops.
     fn read(&mut self) -> Result<NextPacket, Failure> {
-        let packet = match self.next_segment() {
-            Some(segment) => segment,
+        match self.next_segment() {
+            Some(segment) => self.outcome = segment,
             None => match self.playlist.advance()? {
                 Played::End => return Ok(NextPacket::End),
                 Played::NextLoop => return Ok(NextPacket::NextLoop),
-                Played::Packet => self.make()?,
+                Played::Packet => self.outcome = self.make()?,
             },
-        };
+        }
         if let Some(mut cache) = self.cache.take() {
-            let frame = if matches!(packet, PacketOutcome::Frame(_)) { self.frame() } else { &[] };
-            if cache.add(packet, frame) {
+            let frame = if matches!(self.outcome, PacketOutcome::Frame(_)) { self.frame() } else { &[] };
+            if cache.add(self.outcome, frame) {
                 self.cache = Some(cache);
             }
         }
-        Ok(NextPacket::Packet(packet))
+        Ok(NextPacket::Packet)
     }
 
     /// The next segment of the packet at hand.
