@@ -63,9 +63,12 @@ fn read_all(file: &[u8]) {
     assert!(reader.offset() <= file.len() as u64);
 }
 
+/// A packet, its bytes, and where the next block begins.
+type FoundPacket = (PlainPacket, Vec<u8>, u64);
+
 /// Reads all packets, and how each error of the file is called. Of a plain packet, the fields that
 /// it has.
-fn packets(file: &[u8], takes_plain: bool) -> (Vec<(PlainPacket, Vec<u8>, u64)>, Vec<String>) {
+fn packets(file: &[u8], takes_plain: bool) -> (Vec<FoundPacket>, Vec<String>) {
     let mut reader = Reader::new(file);
     let (mut found, mut errors) = (Vec::new(), Vec::new());
     loop {
