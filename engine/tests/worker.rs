@@ -201,7 +201,7 @@ fn sixty_four_unpaced_runs_on_one_thread_send_their_count() {
 fn runs_whose_pace_is_out_of_reach_share_their_thread() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
-    let fast = vec![request(lab.tx.ifname, 0, Pace::Delay { delay_ns: 1 }); 3];
+    let fast = vec![request(lab.tx.ifname, 0, Pace::from_delay_ns(1)); 3];
     let slow = request(lab.tx.ifname, 50, Pace::from_delay_ns(10_000_000));
     let runs = worker.start_all(fast.into_iter().chain([slow]).collect(), None);
     assert_eq!(runs[3].wait(TIMEOUT).expect("it ends").total.sent, 50);
