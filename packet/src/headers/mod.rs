@@ -42,5 +42,5 @@ mod walk;
 pub use addresses::{AddressKind, AddressPlace, AddressRole, for_each_address, port_places};
 pub use fields::HeaderFields;
 pub use header::{EndCause, FirstHeader, Header, Protocol, WalkEnd};
-pub use sums::{NoSum, PseudoPlaces, SumFinder, SumPlace, SumProtocol};
+pub use sums::{NoSum, PseudoPlaces, SumFinder, SumPlace, SumProtocol, is_plain_and_right};
 pub use walk::Walk;

@@ -164,6 +164,48 @@ impl SumPlace {
     }
 }
 
+/// True for the commonest frames if all of their checksums are right: an Ethernet header, IPv4
+/// without options and fragments or IPv6 without extension headers, and TCP or UDP that carries no
+/// further headers, all of it in the frame. `false` says nothing: [`SumFinder`] has to look at the
+/// frame. It takes a fraction of the time of a walk.
+#[inline]
+pub fn is_plain_and_right(frame: &[u8]) -> bool {
+    const V4_AT: usize = 14;
+    let half = |at: usize| frame.get(at..at + 2).map_or(0, |word| u16::from_be_bytes([word[0], word[1]]));
+    let (protocol, addresses, from, to) = match frame.get(12..15) {
+        Some([8, 0, 0x45]) => {
+            let is_fragment = half(20) & 0x3fff != 0;
+            let header = frame.get(V4_AT..V4_AT + 20);
+            if is_fragment || header.is_none_or(|header| checksum::finish(checksum::add(0, header)) != 0) {
+                return false;
+            }
+            (frame[23], 26..34, 34, V4_AT + usize::from(half(16)))
+        }
+        Some([0x86, 0xdd, version]) if version >> 4 == 6 && frame.len() >= 54 => {
+            (frame[20], 22..54, 54, 54 + usize::from(half(18)))
+        }
+        _ => return false,
+    };
+    let Some(segment) = frame.get(from..to) else { return false };
+    let is_v4 = from == 34;
+    match protocol {
+        6 if segment.len() >= 20 => {}
+        17 if segment.len() >= udp::LEN && usize::from(half(from + 4)) == segment.len() => {
+            if [half(from), half(from + 2)].into_iter().any(udp::is_tunnel_port) {
+                return false;
+            }
+            match half(from + udp::CHECKSUM_AT) {
+                0 if is_v4 => return true,
+                0 => return false,
+                _ => {}
+            }
+        }
+        _ => return false,
+    }
+    let pseudo = checksum::add(u64::from(protocol) + segment.len() as u64, &frame[addresses]);
+    checksum::finish(checksum::add(pseudo, segment)) == 0
+}
+
 /// The IP header of the headers at hand.
 #[derive(Clone, Copy, Debug)]
 struct IpContext {

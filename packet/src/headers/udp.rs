@@ -19,6 +19,13 @@ pub const GENEVE_PORT: u16 = 6081;
 /// Port of MPLS in UDP (RFC 7510).
 pub const MPLS_PORT: u16 = 6635;
 
+/// True for ports whose datagrams may have further headers.
+#[inline]
+pub fn is_tunnel_port(port: u16) -> bool {
+    VXLAN_PORTS.contains(&port)
+        || [GTP_U_PORT, ESP_PORT, VXLAN_GPE_PORT, GENEVE_PORT, MPLS_PORT].contains(&port)
+}
+
 view!("a UDP header", 8);
 
 impl View<'_> {

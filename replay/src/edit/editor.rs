@@ -14,7 +14,7 @@ use crate::outer::{tag_count, word};
 use crate::per_loop::{PerLoop, step_address, step_mac};
 use packet::headers::{
     AddressKind, AddressPlace, AddressRole, EndCause, FirstHeader, Header, NoSum, Protocol, SumFinder, Walk,
-    for_each_address, ipv4, ipv6, port_places,
+    for_each_address, ipv4, ipv6, is_plain_and_right, port_places,
 };
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -175,7 +175,15 @@ impl Editor {
     }
 
     /// Counts the wrong checksums of a frame that is not edited.
+    #[inline]
     pub(crate) fn inspect(&mut self, frame: &[u8], first: FirstHeader) {
+        if first == FirstHeader::Ethernet && is_plain_and_right(frame) {
+            return;
+        }
+        self.inspect_headers(frame, first);
+    }
+
+    fn inspect_headers(&mut self, frame: &[u8], first: FirstHeader) {
         let mut finder = SumFinder::default();
         for header in Walk::new(frame, first) {
             let sum = finder.see(frame, &header);
