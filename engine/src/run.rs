@@ -486,8 +486,8 @@ impl Run {
 }
 
 /// True if frames at this pace can wait inside calls of this engine: not those of bursts, which
-/// belong together, nor those whose times depend on lengths that vary, nor those of a ramp, nor random
-/// gaps, which may be longer than a call waits.
+/// belong together, nor those whose times depend on lengths that vary, nor those of a ramp, nor
+/// those with random gaps, which may be longer than a call waits.
 fn can_be_timed(engine: &mut dyn Engine, pace: Pace) -> bool {
     let Some(timed) = engine.timed() else { return false };
     let gap_ns = match pace {

@@ -119,8 +119,8 @@ pub struct Args {
     /// Speed of the file's times: a factor, or top for as fast as possible
     #[arg(long, value_name = "X|top", group = "pace", help_heading = "Run")]
     pub speed: Option<Speed>,
-    /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12); or
-    /// a share of the speed of the device, such as 40%
+    /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12);
+    /// or a share of the speed of the device, such as 40%
     #[arg(long, value_name = "RATE", group = "pace", help_heading = "Run")]
     pub rate: Option<WireRate>,
     /// Frames per second, such as 14.88M or 0.5
@@ -129,9 +129,9 @@ pub struct Args {
     /// Time from the start of one frame to the start of the next, such as 10us
     #[arg(long, value_name = "TIME", group = "pace", help_heading = "Run")]
     pub delay: Option<Nanos>,
-    /// Arrival process with --rate, --pps or --delay: constant, poisson[:SEED] (gaps with an
-    /// exponential distribution around the rate), or burst:N[,GAP] (N frames at once with the mean
-    /// of the rate; with GAP, N frames at the rate and GAP to the next burst)
+    /// Arrival process with --rate, --pps or --delay: constant, poisson or poisson:SEED (gaps with
+    /// an exponential distribution around the rate), burst:N (N frames at once with the mean of the
+    /// rate) or burst:N,GAP (N frames at the rate, then GAP)
     #[arg(long, value_name = "PROCESS", help_heading = "Run", value_parser = crate::units::arrivals)]
     pub arrivals: Option<Arrivals>,
     /// Shorten longer gaps of the file to this time

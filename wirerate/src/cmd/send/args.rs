@@ -366,8 +366,8 @@ pub struct Args {
     /// @SECONDS since 1970 (docs/start-at.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time, conflicts_with = "dry_run", help_heading = "Run")]
     pub start_at: Option<StartTime>,
-    /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12); or
-    /// a share of the speed of the device, such as 40%
+    /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12);
+    /// or a share of the speed of the device, such as 40%
     #[arg(long, short = 'b', aliases = ["bitrate", "bandwidth"], value_name = "RATE", group = "pace", help_heading = "Run")]
     pub rate: Option<WireRate>,
     /// Frames per second, such as 14.88M or 0.5
@@ -380,9 +380,9 @@ pub struct Args {
     /// ends with the ramp, unless --count or --duration is given
     #[arg(long, value_name = "PPS..PPS/TIME", group = "pace", help_heading = "Run", value_parser = crate::units::ramp)]
     pub ramp: Option<Ramp>,
-    /// Arrival process: constant, poisson[:SEED] (gaps with an exponential distribution around the
-    /// rate), or burst:N[,GAP] (N frames at once with the mean of the rate; with GAP, N frames at
-    /// the rate and GAP to the next burst)
+    /// Arrival process: constant, poisson or poisson:SEED (gaps with an exponential distribution
+    /// around the rate), burst:N (N frames at once with the mean of the rate) or burst:N,GAP (N
+    /// frames at the rate, then GAP)
     #[arg(long, value_name = "PROCESS", help_heading = "Run", value_parser = crate::units::arrivals)]
     pub arrivals: Option<Arrivals>,
     /// Limit for catching up after more than 10 ms of delay: N times the rate, or `max` for no

@@ -236,10 +236,13 @@ fn mean_wire_len(config: &Config) -> (u64, u64) {
     if config.imix.is_empty() {
         return (u64::from(wire_len(min)), 1);
     }
-    let weights = |of: fn(u32) -> u32| {
-        config.imix.iter().map(|entry| u64::from(of(entry.size)) * u64::from(entry.weight)).sum()
+    let weights = |of: fn(u32) -> u32| -> u128 {
+        config.imix.iter().map(|entry| u128::from(of(entry.size)) * u128::from(entry.weight)).sum()
     };
-    (weights(wire_len), weights(|_| 1))
+    let (bytes, frames) = (weights(wire_len), weights(|_| 1));
+    // Both in 64 bits: weights that large need no more digits.
+    let shift = (u128::BITS - bytes.leading_zeros()).saturating_sub(u64::BITS);
+    ((bytes >> shift) as u64, ((frames >> shift) as u64).max(1))
 }
 
 #[cfg(test)]
