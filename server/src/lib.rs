@@ -12,6 +12,7 @@ mod grpc;
 mod http_thread;
 mod listen;
 mod metrics_server;
+mod origin;
 mod page_server;
 mod reply;
 mod rest;

@@ -1,5 +1,6 @@
 //! Connections: TLS or plain text, HTTP or gRPC, and who may call.
 
+use crate::origin::foreign;
 use crate::token::has_token;
 use crate::{ApiBackend, grpc, rest};
 use http::{Request, Response, StatusCode, header};
@@ -147,6 +148,13 @@ impl Connections {
     ) -> Response<tonic::body::Body> {
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let is_grpc = content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
+        // With a token, a page cannot call by a name that resolves to this host.
+        if let Some(why) = foreign(&request, self.token.is_some()) {
+            return match is_grpc {
+                true => tonic::Status::permission_denied(why).into_http(),
+                false => rest::refuse(StatusCode::FORBIDDEN, why.to_owned()).map(tonic::body::Body::new),
+            };
+        }
         if let Err(why) = self.check_caller(&request, peer, is_tls) {
             return match is_grpc {
                 true => tonic::Status::unauthenticated(why).into_http(),

@@ -1,6 +1,7 @@
 //! The page of metrics: `GET /metrics` over HTTP/1.1, in the format that the scraper accepts.
 
 use crate::http_thread::HttpThread;
+use crate::origin::foreign;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -25,7 +26,9 @@ impl MetricsServer {
     /// # Errors
     /// The address is in use or not of this host; no thread.
     pub fn start(address: SocketAddr, read: Arc<ReadMetrics>) -> io::Result<Self> {
-        let answer = move |request: Request<Incoming>| ready(answer(&request, &*read));
+        // Scrapers of other hosts call this one by its name.
+        let allows_names = !address.ip().is_loopback();
+        let answer = move |request: Request<Incoming>| ready(answer(&request, allows_names, &*read));
         HttpThread::start(address, "metrics", ready(()), answer).map(Self)
     }
 
@@ -35,9 +38,11 @@ impl MetricsServer {
     }
 }
 
-fn answer(request: &Request<Incoming>, read: &ReadMetrics) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, allows_names: bool, read: &ReadMetrics) -> Response<Full<Bytes>> {
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
+    let why = foreign(request, allows_names);
     let (status, content_type, body) = match (request.uri().path(), is_read) {
+        _ if why.is_some() => (StatusCode::FORBIDDEN, PLAIN, format!("{}\n", why.unwrap_or_default())),
         ("/metrics", true) => {
             let (content_type, text) = metrics_text(request, &read());
             (StatusCode::OK, content_type, text)
@@ -69,8 +74,12 @@ mod tests {
 
     /// The head and the body of an answer.
     fn ask(server: &MetricsServer, request: &str) -> (String, String) {
+        ask_host(server, request, "localhost")
+    }
+
+    fn ask_host(server: &MetricsServer, request: &str, host: &str) -> (String, String) {
         let mut stream = TcpStream::connect(server.address()).unwrap();
-        write!(stream, "{request}\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        write!(stream, "{request}\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -101,6 +110,10 @@ mod tests {
         assert_eq!(ask(&server, "HEAD /metrics HTTP/1.1").1, "");
         assert!(ask(&server, "POST /metrics HTTP/1.1\r\nContent-Length: 0").0.starts_with("HTTP/1.1 405 "));
         assert!(ask(&server, "GET / HTTP/1.1").0.starts_with("HTTP/1.1 404 "));
+        let (head, _) = ask_host(&server, "GET /metrics HTTP/1.1", "evil.example");
+        assert!(head.starts_with("HTTP/1.1 403 "), "{head}");
+        let of_page = "GET /metrics HTTP/1.1\r\nOrigin: http://evil.example";
+        assert!(ask(&server, of_page).0.starts_with("HTTP/1.1 403 "));
     }
 
     #[test]

@@ -7,16 +7,17 @@
 use crate::event_log::{EventLog, NextLines};
 use crate::http_thread::HttpThread;
 use crate::metrics_server::{PLAIN, metrics_text};
+use crate::origin::foreign;
 use crate::token::has_token;
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
 use metrics::MetricSet;
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -153,9 +154,8 @@ impl Site {
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
-        if !is_host_of_server(request.headers()) {
-            let why = "use an IP address or localhost in the address of this page\n";
-            return text(StatusCode::FORBIDDEN, why);
+        if let Some(why) = foreign(&request, false) {
+            return text(StatusCode::FORBIDDEN, format!("{why}\n"));
         }
         let path = request.uri().path().to_owned();
         match *request.method() {
@@ -293,17 +293,6 @@ fn line_id(number: u64) -> String {
 fn line_number(id: &str) -> Option<u64> {
     let (run, number) = id.split_once('-')?;
     number.parse().ok().filter(|_| run == std::process::id().to_string())
-}
-
-/// True for an IP address or `localhost`, with any port.
-fn is_host_of_server(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.parse::<u16>().is_ok() => name,
-        _ => host,
-    };
-    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }
 
 fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {

@@ -2,6 +2,7 @@
 
 use crate::ApiBackend;
 use crate::call::{ApiCall, BODY_MAX, CALLS};
+use crate::origin::is_odd_body;
 use crate::reply::{ApiError, ApiReply, metrics_text, to_text};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
@@ -20,6 +21,10 @@ pub(crate) async fn answer(
         Ok(call) => call,
         Err((status, error)) => return refuse(status, error),
     };
+    if is_odd_body(request.headers()) {
+        let text = "a page sends bodies of the type application/json only";
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, text.to_owned());
+    }
     let Ok(body) = Limited::new(request.into_body(), BODY_MAX).collect().await else {
         let text = format!("the body is cut, or longer than {BODY_MAX} bytes");
         return refuse(StatusCode::PAYLOAD_TOO_LARGE, text);

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use server::{ApiBackend, ApiError, ApiReply, Operation, Server, ServerConfig};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::{Builder, Runtime};
@@ -56,6 +57,35 @@ fn addresses_beyond_loopback_need_a_token_and_a_certificate() {
         let bound = runtime.block_on(Server::bind(&config, Arc::new(KeptConfig::default())));
         let error = bound.err().expect("it is refused");
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
+    }
+}
+
+/// The status of the answer to a request with these headers.
+fn status(address: SocketAddr, headers: &str) -> String {
+    let body = r#"{"ports": [{"name": "p1"}]}"#;
+    let mut stream = TcpStream::connect(address).unwrap();
+    let len = body.len();
+    let head = format!("POST /config HTTP/1.1\r\n{headers}Content-Length: {len}\r\nConnection: close\r\n");
+    write!(stream, "{head}\r\n{body}").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn pages_of_other_sites_are_refused() {
+    let (_runtime, address) = serve();
+    let host = format!("Host: {address}\r\n");
+    for (headers, expected) in [
+        (host.clone(), "200"),
+        ("Host: evil.example\r\n".to_owned(), "403"),
+        (format!("{host}Origin: http://evil.example\r\nContent-Type: text/plain\r\n"), "403"),
+        (format!("{host}Origin: null\r\n"), "403"),
+        (format!("{host}Origin: http://{address}\r\nContent-Type: text/plain\r\n"), "415"),
+        (format!("{host}Origin: http://{address}\r\nContent-Type: application/json\r\n"), "200"),
+        (format!("{host}Content-Type: text/plain\r\n"), "200"),
+    ] {
+        assert_eq!(status(address, &headers), expected, "{headers}");
     }
 }
 
