@@ -21,10 +21,10 @@ struct ErrorLine<'a> {
     exit_code: u8,
 }
 
-/// Prints `failure` as a line of JSON, if `args` ask for JSON. The line goes to standard error if
+/// Prints `failure` as a line of JSON, if `args` ask for JSON and the command has printed no report. The line goes to standard error if
 /// standard output is that of the packets.
 pub fn print(failure: &Failure, exit_code: u8, args: &[OsString]) {
-    if !asks_for_json(args) {
+    if failure.has_report() || !asks_for_json(args) {
         return;
     }
     let line = ErrorLine { what: failure.what(), why: failure.why(), tries: failure.tries(), exit_code };

@@ -49,6 +49,8 @@ pub struct Failure {
     what: Option<String>,
     text: String,
     tries: Vec<String>,
+    /// The command has printed its report.
+    has_report: bool,
 }
 
 impl Failure {
@@ -60,7 +62,7 @@ impl Failure {
 
     /// Bad usage with clap's own message.
     pub fn usage_text(text: String) -> Self {
-        Self { cause: FailureCause::Usage, what: None, text, tries: Vec::new() }
+        Self { cause: FailureCause::Usage, what: None, text, tries: Vec::new(), has_report: false }
     }
 
     /// The host or device refused: `act` is what cannot be done ("send on eth0"), `why` its chain
@@ -71,6 +73,7 @@ impl Failure {
             text: format!("wirerate: cannot {act}: {:#}\n", why.into()),
             what: Some(act.to_string()),
             tries: Vec::new(),
+            has_report: false,
         }
     }
 
@@ -102,8 +105,14 @@ impl Failure {
     pub fn too_late(act: impl fmt::Display, late_ns: u64) -> Self {
         let late = human_duration(late_ns);
         let text = format!("wirerate: cannot {act}: the time to start was {late} ago, nothing was sent\n");
-        Self { cause: FailureCause::TooLate, what: Some(act.to_string()), text, tries: Vec::new() }
-            .try_this("--start-at +2s, or another time that leaves time to get ready")
+        Self {
+            cause: FailureCause::TooLate,
+            what: Some(act.to_string()),
+            text,
+            tries: Vec::new(),
+            has_report: false,
+        }
+        .try_this("--start-at +2s, or another time that leaves time to get ready")
     }
 
     /// The host refused, and says what to try where it can.
@@ -139,6 +148,17 @@ impl Failure {
         let refused = Self::refused(act, why);
         let cause = if is_bad_usage { FailureCause::Usage } else { refused.cause };
         cure.into_iter().fold(Self { cause, ..refused }, Self::try_this)
+    }
+
+    /// The command has printed its report before.
+    #[must_use]
+    pub fn after_report(self) -> Self {
+        Self { has_report: true, ..self }
+    }
+
+    /// True if the command has printed its report.
+    pub fn has_report(&self) -> bool {
+        self.has_report
     }
 
     /// Adds an indented line that says what to try.
@@ -223,6 +243,7 @@ impl From<crate::out::OutError> for Failure {
                 what: None,
                 text: String::new(),
                 tries: Vec::new(),
+                has_report: false,
             };
         }
         Self::refused("print the answer", error)

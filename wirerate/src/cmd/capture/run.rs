@@ -368,7 +368,7 @@ fn conclude(
             eprintln!("wirerate: {:#}", anyhow::Error::from(error));
             Ok(Outcome::No)
         }
-        Some(error) => Err(failure(job, error)),
+        Some(error) => Err(failure(job, error).after_report()),
         None if report.lost > 0 || report.lost_nic.is_some_and(|lost| lost > 0) => Ok(Outcome::No),
         None if report.commands_failed > 0 || ended.devices.iter().any(|device| device.is_gone) => {
             Ok(Outcome::No)
