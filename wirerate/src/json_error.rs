@@ -21,8 +21,8 @@ struct ErrorLine<'a> {
     exit_code: u8,
 }
 
-/// Prints `failure` as a line of JSON, if `args` ask for JSON and the command has printed no report. The line goes to standard error if
-/// standard output is that of the packets.
+/// Prints `failure` as a line of JSON, if `args` ask for JSON and the command has printed no
+/// report. The line goes to standard error if standard output is that of the packets.
 pub fn print(failure: &Failure, exit_code: u8, args: &[OsString]) {
     if failure.has_report() || !asks_for_json(args) {
         return;
