@@ -32,7 +32,7 @@ pub use flow_sa::FlowAssociations;
 pub use headers::HeaderFields;
 pub use mac::{BadMac, MacAddr};
 pub use plan::{FLOWS_MAX, IMIX_ENTRIES_MAX, Imix, Layout, MPLS_LABELS_MAX, MPLS_RANDOM, Plan, Range, Walk};
-pub use rate::{Arrivals, PoissonProcess, Rate, RateUnit};
+pub use rate::{Arrivals, PoissonProcess, Rate};
 pub use rng::Rng;
 pub use signature::{SignatureLevel, SignatureSetting};
 pub use wire::{

@@ -14,7 +14,7 @@ const PS_PER_NS: u64 = 1000;
 
 /// The quantity that a [`Rate`] limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RateUnit {
+enum RateUnit {
     /// Frames.
     Frame,
     /// Bits on the wire, with FCS, preamble and gap.
@@ -105,9 +105,21 @@ impl Rate {
 
     /// Nanoseconds from the first frame until the one behind `frames` frames is due, which have
     /// `wire_bits` bits on the wire. Rounded up, so that no frame is early.
+    #[inline]
     pub fn time_of(self, frames: u64, wire_bits: u64) -> u128 {
-        let units_ps = u128::from(self.units(frames, wire_bits)) * u128::from(self.per_ps.get());
-        units_ps.div_ceil(u128::from(self.amount.get()) * u128::from(PS_PER_NS))
+        let (time, per_ns) = self.per();
+        let units = u128::from(self.units(frames, wire_bits));
+        (units * u128::from(time)).div_ceil(u128::from(self.amount.get()) * u128::from(per_ns))
+    }
+
+    /// The time of the amount, and its units in a nanosecond: nanoseconds where they are whole, so
+    /// that products stay small, which divides faster.
+    #[inline]
+    fn per(self) -> (u64, u64) {
+        match self.per_ps.get() {
+            ps if ps.is_multiple_of(PS_PER_NS) => (ps / PS_PER_NS, 1),
+            ps => (ps, PS_PER_NS),
+        }
     }
 
     /// Frames that are due in the first `elapsed_ns` nanoseconds beyond the `frames` that were
@@ -125,12 +137,13 @@ impl Rate {
     }
 
     fn units_until(self, elapsed_ns: u64) -> u64 {
-        let elapsed_ps = u128::from(elapsed_ns) * u128::from(PS_PER_NS);
-        let (amount, per_ps) = (u128::from(self.amount.get()), u128::from(self.per_ps.get()));
-        let units = match elapsed_ps.checked_mul(amount) {
-            Some(product) => product / per_ps,
+        let (time, per_ns) = self.per();
+        let elapsed = u128::from(elapsed_ns) * u128::from(per_ns);
+        let (amount, time) = (u128::from(self.amount.get()), u128::from(time));
+        let units = match elapsed.checked_mul(amount) {
+            Some(product) => product / time,
             // In two parts: neither product has more than 128 bits.
-            None => elapsed_ps / per_ps * amount + elapsed_ps % per_ps * amount / per_ps,
+            None => elapsed / time * amount + elapsed % time * amount / time,
         };
         u64::try_from(units).unwrap_or(u64::MAX - 1)
     }

@@ -86,7 +86,7 @@ impl Failure {
     /// shows why.
     pub fn read(path: &Path, why: impl Into<anyhow::Error>) -> Self {
         let why = why.into();
-        let kind = why.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+        let kind = kind_of(&why);
         let failure = Self::refused(format!("read {}", path.display()), why);
         match kind {
             Some(io::ErrorKind::NotFound) => {
@@ -216,6 +216,11 @@ impl fmt::Display for Failure {
     }
 }
 
+/// The kind of the I/O error in a chain of causes.
+fn kind_of(why: &anyhow::Error) -> Option<io::ErrorKind> {
+    why.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind)
+}
+
 /// `text` without the numbers that Rust puts behind errors of the kernel: ` (os error 2)`.
 fn without_os_errors(text: &str) -> String {
     let mut parts = text.split(" (os error ");
@@ -267,7 +272,12 @@ pub trait Refused<T> {
 
 impl<T, E: Into<anyhow::Error>> Refused<T> for Result<T, E> {
     fn refused(self, act: impl fmt::Display) -> Result<T, Failure> {
-        self.map_err(|why| Failure::refused(act, why))
+        self.map_err(|why| {
+            let why = why.into();
+            let is_full = kind_of(&why) == Some(io::ErrorKind::StorageFull);
+            let failure = Failure::refused(act, why);
+            if is_full { failure.try_this("`df -h` for the space of each file system") } else { failure }
+        })
     }
 }
 
@@ -333,6 +343,15 @@ mod tests {
         let denied = text("a/b.pcap", io::ErrorKind::PermissionDenied);
         assert!(denied.ends_with("\n  try: `ls -l a/b.pcap` to see who may read it\n"), "{denied}");
         assert_eq!(text("b", io::ErrorKind::InvalidData).lines().count(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_has_its_advice() {
+        let write = |kind: io::ErrorKind| -> String {
+            Err::<(), _>(io::Error::from(kind)).refused("write x.pcap").unwrap_err().to_string()
+        };
+        assert!(write(io::ErrorKind::StorageFull).contains("  try: `df -h` for the space"));
+        assert!(!write(io::ErrorKind::PermissionDenied).contains("df -h"));
     }
 
     #[test]

@@ -528,8 +528,10 @@ fn spelling(option: &Arg) -> String {
     let takes_value = option.get_action().takes_values();
     let values = option.get_value_names().unwrap_or_default();
     let value = values.first().filter(|_| takes_value).map_or(String::new(), |value| {
-        let first = value.split(['[', ',']).next().filter(|first| !first.is_empty());
-        let first = first.unwrap_or("ADDR");
+        // Of `[ADDR:]PORT` the port, of `IP[-IP]` the first address.
+        let needed =
+            value.strip_prefix('[').and_then(|value| value.split_once(']')).map_or(&**value, |it| it.1);
+        let first = needed.split(['[', ',']).next().unwrap_or(needed);
         let is_optional = option.get_num_args().is_some_and(|range| range.min_values() == 0);
         if is_optional { format!("[={first}]") } else { format!(" {first}") }
     });

@@ -430,6 +430,7 @@ fn refuse_own(send: &send::Args) -> Result<(), Failure> {
         (send.pps.is_some(), "--pps", loads),
         (send.delay.is_some(), "--delay", loads),
         (send.ramp.is_some(), "--ramp", loads),
+        (send.arrivals.is_some(), "--arrivals", "the frames of a trial have equal gaps"),
         (send.dry_run.is_some(), "--dry-run", "a search sends"),
         (send.streams.is_some(), "--streams", "the frames of a search are one stream"),
     ];

@@ -44,12 +44,16 @@ pub struct Asked {
     pub ramp: Option<Ramp>,
     /// Frames that are due at one instant.
     pub group: u32,
+    /// The gaps are random, so the number of frames in a time is random, too.
+    pub is_random: bool,
 }
 
 /// A rate is missed if more than this share of the frames is missing,
 const MISSED_SHARE: f64 = 0.01;
 /// and if they would take more than this time: less is a matter of when the run was stopped.
 const MISSED_S: f64 = 0.010;
+/// Standard deviations by which a random number of frames may be below its mean.
+const CHANCE_SIGMAS: f64 = 4.0;
 
 impl Asked {
     /// The share of the rate that `sent` frames in `duration_ns` reached. The first frame or burst
@@ -66,7 +70,9 @@ impl Asked {
     pub fn is_missed(&self, sent: u64, duration_ns: u64) -> bool {
         let due = self.due(duration_ns);
         let missing = due - sent as f64;
-        missing > due * MISSED_SHARE && missing / self.pps > MISSED_S
+        // The variance of a Poisson process is its mean.
+        let by_chance = if self.is_random { CHANCE_SIGMAS * due.sqrt() } else { 0.0 };
+        missing > due * MISSED_SHARE + by_chance && missing / self.pps > MISSED_S
     }
 
     fn due(&self, duration_ns: u64) -> f64 {
@@ -128,8 +134,9 @@ impl RequestedRate {
 
     /// The rate to compare the reached one with; `None` for as fast as possible.
     pub fn asked(&self, config: &Config) -> Option<Asked> {
-        let group = self.group();
-        let pps = |pps: f64| Some(Asked { pps, wire_bps: None, ramp: None, group });
+        let is_random = matches!(self, Self::Constant { arrivals: Arrivals::Poisson { .. }, .. });
+        let base = Asked { pps: 0.0, wire_bps: None, ramp: None, group: self.group(), is_random };
+        let pps = |pps: f64| Some(Asked { pps, ..base });
         match *self {
             Self::LineRate => None,
             Self::Constant { rate, arrivals: Arrivals::Bursts { frames, gap_ns: Some(gap_ns) } } => {
@@ -137,10 +144,10 @@ impl RequestedRate {
                 pps(f64::from(frames.get()) / (burst_s + gap_ns as f64 / 1e9))
             }
             Self::Constant { rate, .. } => {
-                Some(Asked { pps: mean_pps_of(rate, config), wire_bps: rate.wire_bps(), ramp: None, group })
+                Some(Asked { pps: mean_pps_of(rate, config), wire_bps: rate.wire_bps(), ..base })
             }
             Self::Groups { frames, interval_ns } => pps(f64::from(frames.get()) * 1e9 / interval_ns as f64),
-            Self::Ramp(ramp) => Some(Asked { pps: mean_pps(&ramp), wire_bps: None, ramp: Some(ramp), group }),
+            Self::Ramp(ramp) => Some(Asked { pps: mean_pps(&ramp), ramp: Some(ramp), ..base }),
         }
     }
 
@@ -293,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_missed_by_more_than_a_hundredth_and_ten_milliseconds() {
-        let asked = Asked { pps: 1000.0, wire_bps: None, ramp: None, group: 1 };
+        let asked = constant(Rate::from_pps(1000)).asked(&sizes(60, 60)).unwrap();
         for (sent, duration_ns, is_missed) in [
             (1000, 1_000_000_000, false),
             (1001, 1_000_000_000, false),
@@ -307,8 +314,19 @@ mod tests {
         }
         assert_eq!(asked.reached(250, 1_000_000_000), 0.25);
         let gigabit = constant(Rate::from_wire_bps(672_000)).asked(&sizes(60, 60));
-        assert_eq!(gigabit, Some(Asked { pps: 1000.0, wire_bps: Some(672_000.0), ramp: None, group: 1 }));
+        let gigabit = gigabit.unwrap();
+        assert_eq!((gigabit.pps, gigabit.wire_bps), (1000.0, Some(672_000.0)));
         assert_eq!(RequestedRate::LineRate.asked(&sizes(60, 60)), None);
+    }
+
+    #[test]
+    fn a_random_number_of_frames_is_missed_beyond_chance() {
+        let poisson = RequestedRate::with_arrivals(Rate::from_pps(10_000), Arrivals::Poisson { seed: None });
+        let asked = poisson.unwrap().asked(&sizes(60, 60)).unwrap();
+        // 10,000 frames have a standard deviation of 100.
+        for (sent, is_missed) in [(9_899, false), (9_510, false), (9_490, true), (10_300, false)] {
+            assert_eq!(asked.is_missed(sent, 1_000_000_000), is_missed, "{sent}");
+        }
     }
 
     #[test]

@@ -806,7 +806,7 @@ mod tests {
     /// Without a note and exit code 0, a script took such a run for one of 400 Gbit/s.
     #[test]
     fn a_rate_that_was_not_reached_is_said() {
-        let asked = Asked { pps: 1000.0, wire_bps: Some(400e9), ramp: None, group: 1 };
+        let asked = Asked { pps: 1000.0, wire_bps: Some(400e9), ramp: None, group: 1, is_random: false };
         let done = [done(0, run(engine::End::Duration, 70, Errors::default(), 2_000_000_000))];
         let report = sum_up(info(Some(asked)), &done, 1.0, Vec::new());
         assert!(report.rate_missed && report.notes == [MISSED], "{report:?}");
@@ -819,7 +819,7 @@ mod tests {
     /// A pause is no missed rate, and the gap of a pause is no gap between frames.
     #[test]
     fn a_run_whose_rate_was_changed_lists_the_changes_only() {
-        let asked = Asked { pps: 1000.0, wire_bps: None, ramp: None, group: 1 };
+        let asked = Asked { pps: 1000.0, wire_bps: None, ramp: None, group: 1, is_random: false };
         let done = [done(0, run(engine::End::Duration, 70, Errors::default(), 2_000_000_000))];
         let change = |elapsed_ns, paused, asked_pps| RateChange {
             elapsed_ns,
