@@ -23,6 +23,8 @@ pub struct TxStats {
     claim: OwnedFd,
     claimed: SharedArray<u32>,
     free: Mutex<Vec<u32>>,
+    /// Of page pools that are left; `None` where the kernel does not have the tracepoint.
+    page_pools: Option<(SharedArray<u64>, Link)>,
     _link: Link,
 }
 
@@ -64,8 +66,20 @@ impl TxStats {
             claim: loaded.claim,
             claimed: SharedArray::new(loaded.claimed.as_fd(), "wr_claimed_slot", 1)?,
             free: Mutex::new((0..TX_SLOTS_MAX).rev().collect()),
+            page_pools: match loaded.page_pools {
+                (count, Some(link)) => {
+                    Some((SharedArray::new(count.as_fd(), "wr_page_pool_count", 1)?, link))
+                }
+                (_, None) => None,
+            },
             _link: loaded.link,
         }))
+    }
+
+    /// Page pools of threads that have or had a slot which the kernel cannot free yet, because
+    /// frames are under way; `None` if this kernel does not tell.
+    pub fn page_pools_left(&self) -> Option<u64> {
+        self.page_pools.as_ref().map(|(count, _)| count.counter(0, 0))
     }
 
     /// Assigns a slot to the calling thread, whose frames are counted there until the slot is
@@ -121,6 +135,7 @@ impl Drop for TxSlot {
 }
 
 struct LoadedTxStats {
+    page_pools: (OwnedFd, Option<Link>),
     link: Link,
     claim: OwnedFd,
     slots: OwnedFd,
@@ -132,6 +147,11 @@ fn load_and_attach() -> libbpf_rs::Result<LoadedTxStats> {
     let mut storage = MaybeUninit::uninit();
     let skel = skel::tx_stats::TxStatsSkelBuilder::default().open(&mut storage)?.load()?;
     Ok(LoadedTxStats {
+        // Since Linux 5.4. Nothing else depends on it.
+        page_pools: (
+            skel.maps.wr_page_pool_count.as_fd().try_clone_to_owned()?,
+            skel.progs.wr_page_pool_release.attach().ok(),
+        ),
         link: skel.progs.wr_tx_stats.attach()?,
         claim: skel.progs.wr_claim_slot.as_fd().try_clone_to_owned()?,
         slots: skel.maps.wr_tx_slots.as_fd().try_clone_to_owned()?,

@@ -419,11 +419,15 @@ impl ReceiveObserver {
 
     /// Numbers below the highest ones of `lines` that have not arrived.
     pub fn missing(&self, lines: &[FlowLine]) -> u64 {
-        let totals = match &self.observed {
+        measure::missing(&self.options, lines, &self.totals())
+    }
+
+    /// Counts of all flows together.
+    pub fn totals(&self) -> Totals {
+        match &self.observed {
             Observed::Xdp(receiver) => receiver.totals(),
             Observed::Socket(meter) => meter.lock().totals().clone(),
-        };
-        measure::missing(&self.options, lines, &totals)
+        }
     }
 
     /// First copies of a flow that have a latency.

@@ -136,6 +136,16 @@ pub trait Engine {
     /// Number of frames that share one clock reading. Engines that read the clock per frame ignore
     /// it.
     fn set_clock_sharing(&mut self, _frames: u32) {}
+
+    /// Sets the mean time from one due frame to the next in nanoseconds; 0 for as fast as possible.
+    /// Engines whose calls cost the same at any rate ignore it.
+    fn set_gap_ns(&mut self, _gap_ns: u64) {}
+
+    /// `CLOCK_MONOTONIC` before which a paced run makes no call, for engines whose calls are
+    /// expensive for the kernel; 0 for none.
+    fn next_call_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// An engine whose calls wait until their frames are due.

@@ -1,6 +1,6 @@
 //! What a run requires of an engine.
 
-use crate::EngineKind;
+use crate::{EngineKind, Pace};
 use packet::{Config, Cursor, Flags, Plan, Range, Walk, XmitMode};
 
 /// Settings of a transmission that do not change the bytes of its frames.
@@ -40,6 +40,7 @@ pub(crate) struct Requirements<'a> {
     pub(crate) mode: XmitMode,
     pub(crate) options: TxOptions,
     pub(crate) engine: Option<EngineKind>,
+    pub(crate) pace: Pace,
     /// Engines that were tried and sent nothing, and why.
     pub(crate) ruled_out: &'a [(EngineKind, String)],
     pub(crate) batch: Option<u32>,

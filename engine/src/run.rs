@@ -9,8 +9,9 @@ use crate::engine::{Burst, Engine, Errors};
 use crate::inter_packet_gaps::InterPacketGaps;
 use crate::pacer::{CatchUp, Lateness, Pace, Pacer};
 use crate::progress::Progress;
-use crate::timed_calls::{CALL_NS_MAX, LEAD_FIRST_NS, LEAD_NS};
+use crate::timed_calls::{CALL_NS_MAX, LEAD_FIRST_NS, LEAD_NS, WAIT_NS_MAX};
 use crate::{EngineError, EngineKind};
+use host::CpuUse;
 use packet::Cursor;
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
@@ -31,9 +32,9 @@ const CLOCK_SHARED_NS: u64 = 500;
 /// With this many frames overdue, they go in batches; a call of single frames catches up with less.
 const OVERDUE_BATCH_MIN: u64 = 64;
 /// Frames with these gaps wait inside a call. With shorter ones they go in batches: single frames
-/// take about half of this time. With longer ones, a thread that spins between calls is no worse,
-/// and beside other programs on its CPU it is better.
-const TIMED_GAPS_NS: RangeInclusive<u64> = 300..=10_000;
+/// take about half of this time. With longer ones, a frame would wait longer than a call may
+/// ([`WAIT_NS_MAX`]).
+const TIMED_GAPS_NS: RangeInclusive<u64> = 300..=WAIT_NS_MAX;
 /// A device that accepts nothing for this time ends the run.
 const STALL_NS: u64 = 2_000_000_000;
 
@@ -53,6 +54,8 @@ pub struct Limits {
     /// Schedule and duration start when the first frame has left, so that a late one does not make
     /// the others follow in a burst.
     pub starts_with_first_frame: bool,
+    /// The thread spins while it waits, instead of sleeping first. So do all runs of that thread.
+    pub spins: bool,
 }
 
 /// Why a run ended.
@@ -92,6 +95,8 @@ pub struct RunReport {
     pub note: Option<String>,
     /// How late it was.
     pub lateness: Lateness,
+    /// What kept its thread from the CPU. A thread with several runs has it from the first one on.
+    pub cpu: CpuUse,
     /// State of the next frame.
     pub cursor: Cursor,
     /// When the next frame was due; `None` if it never started.
@@ -112,6 +117,7 @@ impl RunReport {
             gaps: None,
             note: None,
             lateness: Lateness::default(),
+            cpu: CpuUse::default(),
             cursor,
             next_ns: None,
         }
@@ -177,6 +183,8 @@ pub struct Run {
     backoff: RingBackoff,
     /// Time since which the device accepts nothing; `None` while it accepts.
     stuck_ns: Option<u64>,
+    /// Something that the report should mention beside what the engine says.
+    note: Option<&'static str>,
 }
 
 impl Run {
@@ -185,6 +193,7 @@ impl Run {
         let start_ns = now_ns.saturating_add(limits.start_delay_ns);
         let is_paced = limits.pace != Pace::Unpaced;
         engine.set_clock_sharing(clock_sharing(limits.pace));
+        engine.set_gap_ns(limits.pace.mean_gap_ns(0));
         let is_timed = can_be_timed(engine.as_mut(), limits.pace);
         Self {
             engine,
@@ -204,6 +213,7 @@ impl Run {
             call_sent_ns: Vec::new(),
             backoff: RingBackoff::default(),
             stuck_ns: None,
+            note: None,
         }
     }
 
@@ -225,7 +235,8 @@ impl Run {
         if is_complete || self.limits.pace == Pace::Unpaced && has_begun {
             return Wake { due_ns: 0, catches_up: false };
         }
-        Wake { due_ns: self.next_ns().min(self.end_ns()), catches_up: self.pacer.catches_up() }
+        let due_ns = self.next_ns().max(self.engine.next_call_ns()).min(self.end_ns());
+        Wake { due_ns, catches_up: self.pacer.catches_up() }
     }
 
     /// Sets the target duration of bursts.
@@ -284,6 +295,7 @@ impl Run {
         if limits.pace != self.limits.pace {
             let is_paced = limits.pace != Pace::Unpaced;
             self.engine.set_clock_sharing(clock_sharing(limits.pace));
+            self.engine.set_gap_ns(limits.pace.mean_gap_ns(0));
             self.is_timed = can_be_timed(self.engine.as_mut(), limits.pace);
             self.pacer.change(limits.pace, now_ns);
             self.gaps = self.gaps.take().or_else(|| is_paced.then(InterPacketGaps::new));
@@ -291,6 +303,11 @@ impl Run {
             self.gaps.iter_mut().for_each(InterPacketGaps::skip_next);
         }
         self.limits = limits;
+    }
+
+    /// The report of the run mentions this.
+    pub(crate) fn set_note(&mut self, note: &'static str) {
+        self.note = Some(note);
     }
 
     /// Sends what is due, if anything, and returns what to do next.
@@ -306,7 +323,9 @@ impl Run {
         let budget = self.budget(due);
         let is_overdue = due >= OVERDUE_BATCH_MIN;
         let is_timed = self.is_timed && self.is_alone && !is_overdue && !self.pacer.catches_up();
+        let next_call_ns = self.engine.next_call_ns();
         let called = match budget {
+            _ if next_call_ns > now_ns => Err(next_call_ns.min(self.end_ns())),
             _ if is_timed => self.timed_call(now_ns),
             Some(budget) => Ok(self.engine.send_burst(budget)),
             None => Err(self.next_ns().min(self.end_ns())),
@@ -358,12 +377,18 @@ impl Run {
             next_ns: Some(self.next_ns()).filter(|next_ns| *next_ns != u64::MAX),
             engine: Some(self.engine.kind()),
             total: self.total,
+            cpu: CpuUse::default(),
             started_ns: self.started_ns,
             stopped_ns: now_ns,
             first_late_ns: self.first_late_ns,
             idle_ns: self.idle_ns,
             gaps: self.gaps,
-            note: self.engine.note(),
+            note: self
+                .engine
+                .note()
+                .into_iter()
+                .chain(self.note.map(str::to_owned))
+                .reduce(|notes, note| notes + "; " + &note),
             cursor: self.engine.cursor(),
         }
     }
@@ -831,7 +856,8 @@ mod tests {
         let rate = Pace::from_wire_bps;
         assert!(timed(Pace::from_pps(3_000_000), None));
         assert!(!timed(Pace::from_pps(5_000_000), None));
-        assert!(!timed(Pace::from_pps(99_000), None), "longer gaps");
+        assert!(timed(Pace::from_pps(10_000), None));
+        assert!(!timed(Pace::from_pps(9_999), None), "longer gaps");
         assert!(!timed(Pace::from_call_delay_ns(100_000, 8), Some(60)), "a burst stays together");
         assert!(timed(rate(10_000_000_000), Some(1514)) && !timed(rate(10_000_000_000), Some(60)));
         assert!(!timed(rate(1_000_000), None), "lengths vary");

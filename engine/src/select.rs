@@ -11,7 +11,7 @@ use crate::mem::MemEngine;
 use crate::requirements::{BuildOptions, QueueMap, Requirements, TxOptions};
 use crate::skb::{self, SkbEngine};
 use crate::xdp::{SharedProgram, XdpEngine};
-use crate::{EngineError, EngineKind};
+use crate::{EngineError, EngineKind, Pace};
 use bpf::{BpfError, TxSlot, TxStats};
 use host::Stack;
 use packet::{Plan, XmitMode};
@@ -97,13 +97,19 @@ pub(crate) fn build(need: &Requirements<'_>, shared: &mut ThreadShared) -> Resul
 
 fn first_usable(need: &Requirements<'_>, shared: &mut ThreadShared) -> Result<Chosen, EngineError> {
     let (mut refusals, mut is_denied) = (Vec::new(), false);
-    for candidate in PREFERENCE {
+    let is_slow = is_slow(need.plan, need.pace);
+    if is_slow {
+        refusals.push(format!("not {}: {SLOW_REASON}", EngineKind::Xdp));
+    }
+    for candidate in in_order(is_slow) {
         if let Some((_, why)) = need.ruled_out.iter().find(|(kind, _)| *kind == candidate.kind) {
             refusals.push(format!("not {}: {why}", candidate.kind));
             continue;
         }
         match candidate.try_build(need, shared) {
             Ok((engine, reason)) => {
+                // The last choice of a slow run, if nothing else works.
+                refusals.retain(|why| candidate.kind != EngineKind::Xdp || !why.ends_with(SLOW_REASON));
                 refusals.insert(0, reason.to_owned());
                 return Ok(Chosen { engine, reason: refusals.join("; ") });
             }
@@ -115,6 +121,34 @@ fn first_usable(need: &Requirements<'_>, shared: &mut ThreadShared) -> Result<Ch
         }
     }
     Err(EngineError::NoEngine { ifname: need.ifname.to_owned(), reasons: refusals.join("; "), is_denied })
+}
+
+/// From this mean time between frames on, `xdp` is tried after the engines whose calls are cheap.
+const SLOW_GAP_NS: u64 = 10_000;
+const SLOW_REASON: &str = "below 100,000 frames per second each frame needs a call, which makes a page pool";
+
+/// True if frames are due so seldom that calls of the xdp engine cost more than frames of others:
+/// each call makes a page pool, and the kernel takes a second to remove one whose pages are still
+/// in a queue.
+fn is_slow(plan: &Plan, pace: Pace) -> bool {
+    pace.mean_gap_ns(plan.frame_len_max()) > SLOW_GAP_NS
+}
+
+/// For a run whose engine was chosen for a slow rate, which then became a fast one.
+pub(crate) const NOTE_RAISED: &str = "the rate was raised above 100,000 frames per second after the start; the run kept the engine \
+                                      that was chosen for the slower one (--engine xdp is faster)";
+
+/// True if the choice for `present` was one for slow rates, and `new` is not slow.
+pub(crate) fn is_raised(plan: &Plan, present: Pace, new: Pace) -> bool {
+    present != Pace::Never && is_slow(plan, present) && !is_slow(plan, new)
+}
+
+/// The candidates, first choice first.
+fn in_order(is_slow: bool) -> impl Iterator<Item = &'static Candidate> {
+    let is_xdp = |candidate: &&Candidate| candidate.kind == EngineKind::Xdp;
+    let (xdp, others) = (PREFERENCE.iter().filter(is_xdp), PREFERENCE.iter().filter(move |c| !is_xdp(c)));
+    let (first, last) = if is_slow { (None, Some(xdp)) } else { (Some(xdp), None) };
+    first.into_iter().flatten().chain(others).chain(last.into_iter().flatten())
 }
 
 /// The result of each engine, in order of preference. Each engine is dropped before the next is
@@ -239,7 +273,7 @@ fn build_af_xdp(
 }
 
 /// The transmit statistics of this process, shared by all workers and dropped with the last one.
-fn tx_stats() -> Result<Arc<TxStats>, BpfError> {
+pub(crate) fn tx_stats() -> Result<Arc<TxStats>, BpfError> {
     static TX_STATS: Mutex<Weak<TxStats>> = Mutex::new(Weak::new());
     let mut shared = TX_STATS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(tx_stats) = shared.upgrade() {

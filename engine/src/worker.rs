@@ -11,11 +11,11 @@ use crate::pacer::Pace;
 use crate::progress::Progress;
 use crate::requirements::Requirements;
 use crate::run::{BURST_NS, End, Limits, Run, RunReport, Step, Wake};
-use crate::select::{Chosen, ThreadShared, build};
+use crate::select::{Chosen, NOTE_RAISED, ThreadShared, build, is_raised};
 use crate::start_barrier::{GroupStart, StartBarrier, StartGate, Ticket};
 use crate::xdp::AttachPause;
 use crate::{EngineError, EngineKind, TxOptions};
-use host::{Netns, Stack, StartTime};
+use host::{CpuUse, Netns, Stack, StartTime};
 use packet::{Cursor, Plan, XmitMode};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
@@ -36,7 +36,7 @@ pub(crate) const TURN_MIN_NS: u64 = 100_000;
 const TURN_MIN_UNPACED_NS: u64 = 500_000;
 /// How long a thread without runs waits for engines before it checks its orders.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
-/// Runs with shorter gaps than this start when their engines are at full speed.
+/// Runs with gaps up to this start when their engines are at full speed.
 const FAST_GAP_NS: u64 = 100_000;
 /// A thread with more runs than this looks for stops and changes at intervals: the look at each run
 /// takes time from frames that are due.
@@ -296,6 +296,7 @@ impl Worker {
                 let (next_turn, next_look_ns, turn_ns) = (0, 0, BURST_NS);
                 Scheduler {
                     cpu,
+                    cpu_use: CpuUse::default(),
                     inbox,
                     quit,
                     clock,
@@ -449,6 +450,8 @@ fn store_sequences(plan: &Plan) {
 /// State of a worker thread.
 struct Scheduler {
     cpu: u32,
+    /// Before the first of the present runs.
+    cpu_use: CpuUse,
     inbox: Receiver<Ordered>,
     quit: Arc<AtomicBool>,
     clock: HybridClock,
@@ -538,7 +541,11 @@ impl Scheduler {
         if let Some(waiting) = order.waiting.pop_front() {
             let is_one_of_several = order.len() > 0 || !self.active.is_empty();
             let need = need(&waiting.request, &[], self.cpu, is_one_of_several);
-            match build(&need, &mut self.shared) {
+            let built = build(&need, &mut self.shared);
+            if self.active.is_empty() {
+                self.cpu_use = CpuUse::of_this_thread(self.cpu);
+            }
+            match built {
                 // The start may be far away: the one who requested it should know now.
                 Err(error) if order.ticket.has_start_time() => {
                     let WaitingRun { request, handle, .. } = waiting;
@@ -615,6 +622,7 @@ impl Scheduler {
             self.turn_ns = turn_ns;
             self.active.iter_mut().for_each(|active| active.run.set_turn_ns(turn_ns));
         }
+        self.clock.set_spinning(self.active.iter().any(|active| active.request.limits.spins));
         let is_alone = self.active.len() == 1;
         self.active.iter_mut().take(2).for_each(|active| active.run.set_alone(is_alone));
     }
@@ -692,7 +700,8 @@ impl Scheduler {
         self.divide_time();
         let now_ns = self.clock.now_ns();
         store_sequences(&request.plan);
-        handle.finish(run.into_report(end, now_ns));
+        let cpu = CpuUse::of_this_thread(self.cpu).since(&self.cpu_use);
+        handle.finish(RunReport { cpu, ..run.into_report(end, now_ns) });
     }
 
     /// Handles stops and changes since the last turn.
@@ -711,6 +720,10 @@ impl Scheduler {
                 let end = active.last_step(&self.clock);
                 self.end(index, end);
             } else if let Some(limits) = active.handle.take_terms() {
+                let (present, new) = (active.request.limits.pace, limits.pace);
+                if active.request.engine.is_none() && is_raised(&active.request.plan, present, new) {
+                    active.run.set_note(NOTE_RAISED);
+                }
                 active.request.limits = limits;
                 active.run.set_limits(limits, self.clock.now_ns());
                 active.wake = active.run.wake();
@@ -773,7 +786,7 @@ impl RunGroup {
         self.quiet = None;
         let has_start_time = self.ticket.has_start_time();
         self.built.iter_mut().any(|(run, built)| {
-            let is_fast = has_start_time || run.request.limits.pace.gap_ns() < FAST_GAP_NS;
+            let is_fast = has_start_time || run.request.limits.pace.gap_ns() <= FAST_GAP_NS;
             is_fast && built.as_mut().is_ok_and(|chosen| !chosen.engine.is_ready())
         })
     }
@@ -858,6 +871,7 @@ pub(crate) fn need<'a>(
         mode: request.mode,
         options: request.options,
         engine: request.engine,
+        pace: request.limits.pace,
         ruled_out,
         batch: request.batch,
         cpu,

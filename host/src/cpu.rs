@@ -150,6 +150,51 @@ pub fn process_cpu_time() -> Duration {
     cpu_time(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// What kept a thread from its CPU, so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuUse {
+    /// Nanoseconds that the thread was ready to run and waited for a CPU.
+    pub waited_ns: u64,
+    /// Nanoseconds that softirqs (received frames, mostly) took on the CPU, in steps of 10 ms.
+    pub softirq_ns: u64,
+    /// Nanoseconds that the hypervisor gave the CPU to others, in steps of 10 ms.
+    pub steal_ns: u64,
+}
+
+/// Nanoseconds of a clock tick of `/proc/stat` (USER_HZ is 100 on every architecture of Linux that
+/// wirerate runs on).
+const TICK_NS: u64 = 10_000_000;
+
+impl CpuUse {
+    /// Of the calling thread on `cpu`. What the kernel does not tell is 0.
+    pub fn of_this_thread(cpu: u32) -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        Self::of(&read("/proc/thread-self/schedstat"), &read("/proc/stat"), cpu)
+    }
+
+    /// The difference to `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            waited_ns: self.waited_ns.saturating_sub(earlier.waited_ns),
+            softirq_ns: self.softirq_ns.saturating_sub(earlier.softirq_ns),
+            steal_ns: self.steal_ns.saturating_sub(earlier.steal_ns),
+        }
+    }
+
+    /// From `schedstat` (time on a CPU, time waiting for one, turns) and `/proc/stat`.
+    fn of(schedstat: &str, stat: &str, cpu: u32) -> Self {
+        let number = |word: &str| word.parse().unwrap_or(0);
+        let waited_ns = schedstat.split_whitespace().nth(1).map_or(0, number);
+        let name = format!("cpu{cpu} ");
+        let line = stat.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_default();
+        // user nice system idle iowait irq softirq steal
+        let ticks: Vec<u64> = line.split_whitespace().map(number).collect();
+        let time_ns = |index: usize| ticks.get(index).copied().unwrap_or(0) * TICK_NS;
+        Self { waited_ns, softirq_ns: time_ns(6), steal_ns: time_ns(7) }
+    }
+}
+
 fn cpu_time(clock: ClockId) -> Duration {
     clock_gettime(clock).expect("this clock is always there (2.6.12)").into()
 }
@@ -235,6 +280,16 @@ mod tests {
             assert!(matches!(error, HostError::NoCpu { .. }), "{error:?}");
             assert!(error.advice().unwrap().contains(&CpuList::online().unwrap().to_string()));
         }
+    }
+
+    #[test]
+    fn what_kept_a_thread_from_its_cpu() {
+        let stat = "cpu  9 9 9 9 9 9 9 9\ncpu1 1 2 3 4 5 6 7 8 0 0\ncpu11 0 0 0 0 0 0 50 0\n";
+        let first = CpuUse::of("100 250 3\n", stat, 1);
+        assert_eq!(first, CpuUse { waited_ns: 250, softirq_ns: 70_000_000, steal_ns: 80_000_000 });
+        assert_eq!(CpuUse::of("1 900 4", stat, 1).since(&first).waited_ns, 650);
+        assert_eq!(CpuUse::of("", "", 0), CpuUse::default());
+        assert!(CpuUse::of_this_thread(0).since(&CpuUse::default()).waited_ns < 1 << 62);
     }
 
     #[test]

@@ -27,6 +27,8 @@ mod own_process;
 #[expect(unsafe_code, reason = "socket options and the mapping of a ring")]
 mod packet_socket;
 mod phc;
+#[expect(unsafe_code, reason = "a system call that the C library has no safe function for")]
+mod priority;
 mod process;
 mod resolution_socket;
 mod ring_params;
@@ -46,7 +48,7 @@ pub use address::Address;
 pub use capability::{Capability, keep_capabilities};
 pub use clock::{ClockOffset, monotonic_ns, realtime_ns};
 pub use command_place::CommandPlace;
-pub use cpu::{CpuList, node_of_cpu, pin_thread, process_cpu_time, thread_cpu_time};
+pub use cpu::{CpuList, CpuUse, node_of_cpu, pin_thread, process_cpu_time, thread_cpu_time};
 pub use device::DeviceState;
 pub use device_place::DevicePlace;
 pub use error::{HostError, KernelError};
@@ -64,6 +66,7 @@ pub use own_process::OwnProcess;
 pub use packet::MacAddr;
 pub use packet_socket::{PacketSocket, RingMemory};
 pub use phc::{Phc, PhcRead, PhcReading, tai_offset_s};
+pub use priority::raise_priority;
 pub use process::thread_has_right;
 pub use resolution_socket::ResolutionSocket;
 pub use ring_params::{FlowControl, RingSize, Rings};

@@ -76,11 +76,14 @@ impl Attempts {
     pub(crate) fn settle(
         &mut self,
         request: TrialRequest,
-        result: TrialResult,
+        mut result: TrialResult,
         loss_ratio_ppb: u64,
     ) -> Settled {
         let loss = result.loss(request.all_frames());
         let disturbances = result.disturbances(&request, &self.limits);
+        if disturbances.is_empty() {
+            result.causes.clear();
+        }
         let lost_by_tester = result.lost_by_tester(&request, &self.limits);
         let by_device = TrialLoss { lost: loss.lost.saturating_sub(lost_by_tester), ..loss };
         let verdict = match (loss.exceeds(loss_ratio_ppb), by_device.exceeds(loss_ratio_ppb)) {

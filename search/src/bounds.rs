@@ -49,6 +49,15 @@ impl TrialsByLoad {
         Bounds { lower_pps, upper_pps: None }
     }
 
+    /// The highest load below `load_pps`, and not below `least_pps`, at which a trial lost no more
+    /// than `loss_ratio_ppb`.
+    pub(crate) fn passed_below(&self, load_pps: u64, least_pps: u64, loss_ratio_ppb: u64) -> Option<u64> {
+        let has_passed =
+            |trials: &[(u64, TrialLoss)]| trials.iter().any(|(_, loss)| !loss.exceeds(loss_ratio_ppb));
+        let mut loads = self.loads.range(least_pps..load_pps).rev();
+        loads.find(|(_, trials)| has_passed(trials)).map(|(load, _)| *load)
+    }
+
     pub(crate) fn conditional_pps(&self, goal: &Goal, load_pps: u64) -> u64 {
         self.loads.get(&load_pps).map_or(0, |trials| conditional_pps(goal, load_pps, trials))
     }

@@ -71,9 +71,16 @@ pub struct TrialRecord {
     /// The counts.
     #[serde(flatten)]
     pub result: TrialResult,
-    /// Lost frames: sent minus unique.
+    /// Frames that were sent and did not arrive.
     pub lost: u64,
-    /// Loss ratio in parts per billion, with frames that were not sent.
+    /// Frames of the trial that the tester did not send.
+    #[serde(default)]
+    pub not_sent: u64,
+    /// Lost frames of those that were sent, in parts per billion.
+    #[serde(default)]
+    pub lost_ppb: u64,
+    /// The loss ratio that the verdict is about, in parts per billion: frames that were not sent
+    /// count as lost (RFC 9971).
     pub loss_ppb: u64,
     /// The verdict.
     pub verdict: Verdict,
@@ -99,7 +106,9 @@ impl TrialRecord {
             shape,
             request: trial.request,
             result: trial.result.clone(),
-            lost: trial.result.sent.saturating_sub(trial.result.unique),
+            lost: trial.result.lost().lost,
+            not_sent: trial.result.not_sent(&trial.request),
+            lost_ppb: trial.result.lost().ppb(),
             loss_ppb: trial.result.loss(trial.request.all_frames()).ppb(),
             verdict: trial.verdict,
             disturbances: trial.disturbances.clone(),
@@ -143,6 +152,9 @@ pub struct SearchRecord {
     pub disturbed: u64,
     /// Time of all trials.
     pub elapsed_ns: u64,
+    /// What limited the tester, in words, if it could not try or decide higher loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<String>,
     /// The result for each goal.
     pub goals: Vec<GoalResult>,
 }
@@ -166,6 +178,7 @@ impl SearchRecord {
             trials: search.log().len() as u64,
             disturbed: disturbed as u64,
             elapsed_ns: search.elapsed_ns(),
+            limited_by: search.limited_by(),
             goals: search.results(),
         }
     }

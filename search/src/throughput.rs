@@ -6,15 +6,20 @@
 //! next trial follows from the trials so far alone, apart from the number of extensions.
 
 use crate::BILLION;
-use crate::attempts::{Attempts, LoggedTrial, Settled};
+use crate::attempts::{Attempts, LoggedTrial, Settled, Verdict};
 use crate::bounds::{Bounds, TrialsByLoad};
 use crate::goal::{Goal, GoalError, GoalTarget};
 use crate::procedure::Procedure;
 use crate::trial::{Purpose, TesterLimits, TrialRequest, TrialResult};
 use serde::{Deserialize, Serialize};
 
-/// The search ends when it could not decide more loads than this.
+/// The search continues below its undecided loads when it could not decide more loads than this.
 const UNDECIDED_MAX: usize = 2;
+/// The first time at a load that has passed a trial and is at most this share below the lowest of
+/// them, in parts per billion, else by this share; then by twice as much each time.
+const LOWERED_PPB: u64 = BILLION / 20;
+/// And each time by no more than this.
+const LOWERED_PPB_MAX: u64 = BILLION / 2;
 /// A load beside an undecided one is nearer than the width of the target doubled so often.
 const WIDENINGS_MAX: u32 = 8;
 
@@ -50,7 +55,7 @@ pub struct SearchSettings {
 }
 
 impl SearchSettings {
-    /// The defaults for these goals and loads: no warm-up, no budget, five repeats.
+    /// The defaults for these goals and loads: no warm-up, no budget, three repeats.
     #[must_use]
     pub fn new(goals: Vec<Goal>, min_load_pps: u64, max_load_pps: u64) -> Self {
         Self {
@@ -60,7 +65,7 @@ impl SearchSettings {
             warm_up_ns: 0,
             start: Start::ForwardingRate,
             budget_ns: None,
-            repeats_max: 5,
+            repeats_max: 3,
             limits: TesterLimits::default(),
         }
     }
@@ -80,6 +85,9 @@ pub enum GoalEnd {
     Unfinished,
     /// All repeats at some loads were disturbed: the bounds that other loads gave.
     Disturbed,
+    /// The machine of the tester could not send higher loads, or disturbed every trial there. The
+    /// throughput is at least the lower bound.
+    LimitedByTester,
 }
 
 /// The result for one goal.
@@ -125,8 +133,10 @@ pub struct ThroughputSearch {
     first_interval: Option<(u64, u64)>,
     /// Loads at which all repeats of a trial were disturbed. No further trial runs there.
     undecided: Vec<u64>,
-    /// The sender does not reach the lowest load, or too many loads are undecided.
+    /// The sender does not reach the lowest load, or disturbs all trials down to it.
     is_given_up: bool,
+    /// How often the highest load was lowered because of the tester.
+    lowered: u32,
     attempts: Attempts,
 }
 
@@ -156,6 +166,7 @@ impl ThroughputSearch {
             first_interval: (settings.start == Start::Range).then_some(range),
             undecided: Vec::new(),
             is_given_up: false,
+            lowered: 0,
             attempts: Attempts::new(settings.limits, settings.repeats_max),
             settings,
         })
@@ -179,10 +190,12 @@ impl ThroughputSearch {
         let end = if bounds.are_within(goal.width_ppb) {
             GoalEnd::Regular
         } else if bounds.lower_pps.is_some_and(|lower| lower >= self.settings.max_load_pps) {
-            GoalEnd::MaxLoadReached
+            if self.lowered > 0 { GoalEnd::LimitedByTester } else { GoalEnd::MaxLoadReached }
         } else if bounds.upper_pps == Some(self.settings.min_load_pps) {
             GoalEnd::BelowMinLoad
-        } else if self.is_given_up || !self.undecided.is_empty() {
+        } else if self.is_given_up {
+            GoalEnd::LimitedByTester
+        } else if !self.undecided.is_empty() {
             GoalEnd::Disturbed
         } else {
             GoalEnd::Unfinished
@@ -202,6 +215,18 @@ impl ThroughputSearch {
             conditional_pps: bounds.lower_pps.map(|load| self.trials.conditional_pps(&goal, load)),
             is_coarse: is_coarse && shown != Bounds::default(),
         }
+    }
+
+    /// What kept the tester from higher loads, in words; `None` if nothing did.
+    #[must_use]
+    pub fn limited_by(&self) -> Option<String> {
+        let results = self.results();
+        if !results.iter().any(|goal| goal.end == GoalEnd::LimitedByTester) {
+            return None;
+        }
+        let mut causes = self.attempts.log().iter().rev().filter(|trial| trial.verdict == Verdict::Disturbed);
+        let named = causes.find_map(|trial| trial.result.causes.first().cloned());
+        Some(named.unwrap_or_else(|| "the sender did not reach higher loads without pauses".to_owned()))
     }
 
     /// Loss ratio, trial duration and width of the first trials: they serve all goals.
@@ -303,14 +328,35 @@ impl ThroughputSearch {
     /// The sender does not reach the load that is due: the search goes on below the rate that it
     /// reached.
     fn lower_max_load(&mut self, reached_pps: u64) {
-        let load_pps = reached_pps - reached_pps / 20;
+        self.set_max_load(reached_pps - reached_pps / 20);
+    }
+
+    /// The tester disturbs all trials at these loads. The search ends with the lower bounds that it
+    /// has, which may be those of coarser targets; if a goal has none, it goes on below these loads.
+    fn leave_undecided(&mut self) {
+        if self.results().iter().all(|goal| goal.lower_pps.is_some()) {
+            self.is_given_up = true;
+            return;
+        }
+        let lowest = self.undecided.drain(..).min().unwrap_or(self.settings.max_load_pps);
+        let share_ppb = (LOWERED_PPB << self.lowered.min(4)).min(LOWERED_PPB_MAX);
+        let below = lowest - share(lowest, share_ppb, 0).min(lowest);
+        let passed = self.trials.passed_below(lowest, below.min(lowest), self.first_target().0);
+        self.set_max_load(passed.unwrap_or(below));
+    }
+
+    fn set_max_load(&mut self, load_pps: u64) {
+        self.lowered += 1;
         self.is_given_up = load_pps <= self.settings.min_load_pps;
         self.settings.max_load_pps = load_pps.clamp(self.settings.min_load_pps, self.settings.max_load_pps);
     }
 
     /// Loads that a search for this goal still has to decide, if it halves its interval each time.
     fn loads_left(&self, goal: &GoalResult) -> u64 {
-        if matches!(goal.end, GoalEnd::Regular | GoalEnd::MaxLoadReached | GoalEnd::BelowMinLoad) {
+        if matches!(
+            goal.end,
+            GoalEnd::Regular | GoalEnd::MaxLoadReached | GoalEnd::BelowMinLoad | GoalEnd::LimitedByTester
+        ) {
             return 0;
         }
         // The bounds of a coarser target are decided once more, with more trials.
@@ -406,7 +452,10 @@ impl Procedure for ThroughputSearch {
             }
             Settled::GivenUp(loss) => {
                 self.undecided.push(request.load_pps);
-                self.is_given_up |= self.undecided.len() > UNDECIDED_MAX;
+                // Once this was so at higher loads, it is no accident.
+                if self.undecided.len() > UNDECIDED_MAX || self.lowered > 0 {
+                    self.leave_undecided();
+                }
                 if nomination.target.is_some() {
                     return;
                 }

@@ -132,6 +132,9 @@ pub struct TrialResult {
     pub start_late_ns: u64,
     /// CPU time taken by the hypervisor from the CPUs of the tester, in parts per billion.
     pub steal_ppb: u64,
+    /// Why the sender of the tester was late or did not send all frames, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<String>,
     /// Latency, where the trial measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyFigures>,
@@ -144,6 +147,18 @@ pub struct TrialResult {
 }
 
 impl TrialResult {
+    /// Frames that were sent and did not arrive, of those sent.
+    #[must_use]
+    pub fn lost(&self) -> TrialLoss {
+        TrialLoss { lost: self.sent.saturating_sub(self.unique), whole: self.sent }
+    }
+
+    /// Frames of the trial that the tester did not send.
+    #[must_use]
+    pub fn not_sent(&self, request: &TrialRequest) -> u64 {
+        request.all_frames().saturating_sub(self.sent)
+    }
+
     /// Frames that did not arrive, and frames that should have been sent and were not (or were sent
     /// without being requested), of the larger of the requested and the sent number.
     #[must_use]

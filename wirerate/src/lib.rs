@@ -12,6 +12,7 @@
 //! [`waiting_read`] reads inputs that may have to be waited for.
 #![forbid(unsafe_code)]
 
+pub mod active_window;
 pub mod bad_usage;
 pub mod capture_files;
 pub mod cmd;

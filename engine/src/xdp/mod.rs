@@ -20,6 +20,7 @@ use attachment::SharedAttachment;
 pub(crate) use attachment::SharedProgram;
 use bpf::{DUE_TIMES_MAX, Sender, TxCounts, TxSlot};
 pub(crate) use dispatcher::{AttachPause, DispatcherSlot};
+use mem_id::CALL_PER_FRAME_NS;
 pub(crate) use mem_id::MemIdThrottle;
 use packet::{Cursor, Plan, XmitMode};
 use std::cell::RefCell;
@@ -39,6 +40,9 @@ const FLUSH: Duration = Duration::from_millis(250);
 /// reject shorter ones.
 pub(crate) const FRAME_LEN_MAX: u32 = 3520;
 
+const NOTE_CALL_PER_FRAME: &str = "below 10,000 frames per second the xdp engine makes a call, and the kernel a page pool, for \
+                                   each frame; --engine skb sends them with less work";
+
 /// One program for one plan on one device, for the thread that made it.
 #[derive(Debug)]
 pub(crate) struct XdpEngine {
@@ -54,6 +58,8 @@ pub(crate) struct XdpEngine {
     size_moves: bool,
     batch: u32,
     clock_sharing: u32,
+    /// Its run was so slow that each frame was a call.
+    makes_call_per_frame: bool,
     /// The kernel reports that the driver accepts frames.
     is_capability_known: bool,
     mem_ids: MemIdThrottle,
@@ -102,6 +108,7 @@ impl XdpEngine {
             size_moves: plan.size_moves(),
             batch: options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
             clock_sharing: 1,
+            makes_call_per_frame: false,
             is_capability_known,
             mem_ids,
             attachment,
@@ -267,7 +274,9 @@ impl Engine for XdpEngine {
     fn note(&self) -> Option<String> {
         let text = "the XDP dispatcher of the kernel (48 programs) was full when the run began, and calls took 24 ms and more \
                     each when a slot became free, until the program was attached again";
-        self.attachment.borrow().was_attached_again().then(|| text.to_owned())
+        let attached_again = self.attachment.borrow().was_attached_again().then_some(text);
+        let slow = self.makes_call_per_frame.then_some(NOTE_CALL_PER_FRAME);
+        attached_again.into_iter().chain(slow).map(str::to_owned).reduce(|notes, note| notes + "; " + &note)
     }
 
     fn is_ready(&mut self) -> bool {
@@ -291,6 +300,15 @@ impl Engine for XdpEngine {
 
     fn set_clock_sharing(&mut self, frames: u32) {
         self.clock_sharing = frames.max(1);
+    }
+
+    fn set_gap_ns(&mut self, gap_ns: u64) {
+        self.makes_call_per_frame |= gap_ns > CALL_PER_FRAME_NS && gap_ns != u64::MAX;
+        self.mem_ids.set_frame_gap(gap_ns);
+    }
+
+    fn next_call_ns(&self) -> u64 {
+        self.mem_ids.next_paced_ns()
     }
 }
 

@@ -1,5 +1,6 @@
 //! `wirerate analyze FILE...`: loss, duplicates, order and latency of the frames in capture files.
 
+use crate::active_window::ActiveRate;
 use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions};
 use crate::cmd::receive::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin};
 use crate::outcome::{Failure, Outcome};
@@ -163,6 +164,7 @@ impl<'a> Analysis<'a> {
             sent: args.sent.map(|sent| sent.0).or(result.announced),
             sender: None,
             begin: RunBegin::default(),
+            active: ActiveRate::of_span(result.totals.received, result.totals.frame_bytes, result.elapsed),
             streams: Vec::new(),
             is_report_on_stderr: false,
         };

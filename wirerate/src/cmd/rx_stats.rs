@@ -1,5 +1,6 @@
 //! What the receiving commands report: a row per second, and the first lines of a report.
 
+use crate::active_window::ActiveRate;
 use crate::rows::{Cell, PERIOD, Row, RowTime};
 use crate::units::{Table, human_bps, human_duration, human_pps, per_second, quantity_of};
 use capture::Stats;
@@ -25,6 +26,11 @@ pub struct Ticker {
 }
 
 impl Ticker {
+    /// The counts at the first look: the program counts frames before the clock starts.
+    pub fn begin(&mut self, elapsed: Duration, received: u64, received_bytes: u64) {
+        (self.last, self.last_received, self.last_bytes) = (elapsed, received, received_bytes);
+    }
+
     /// True if another whole second since the start has passed. So late lines do not add up.
     pub fn is_due(&self, elapsed: Duration) -> bool {
         elapsed.as_secs() / PERIOD.as_secs() > self.last.as_secs() / PERIOD.as_secs()
@@ -155,7 +161,7 @@ impl fmt::Display for ReceiveRow {
 }
 
 /// What the report of each receiving command begins with.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RxHead {
     /// The device, or several by commas.
     pub device: String,
@@ -167,20 +173,17 @@ pub struct RxHead {
     pub source: String,
     /// Time from attaching to detaching, in nanoseconds.
     pub duration_ns: u64,
+    /// When frames arrived, and at which rate.
+    #[serde(flatten)]
+    pub active: ActiveRate,
 }
 
 impl RxHead {
-    /// Writes the first line, for `received` frames of `received_bytes` without FCS. Returns the
-    /// table below it, with its first row.
+    /// Writes the first line, for `received` frames. Returns the table below it, with its first row.
     ///
     /// # Errors
     /// Those of `f`.
-    pub fn write(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        received: u64,
-        received_bytes: u64,
-    ) -> Result<Table, fmt::Error> {
+    pub fn write(&self, f: &mut fmt::Formatter<'_>, received: u64) -> Result<Table, fmt::Error> {
         let device = match &self.netns {
             Some(netns) => format!("{} in {netns}", self.device),
             None => self.device.clone(),
@@ -188,10 +191,10 @@ impl RxHead {
         let time = human_duration(self.duration_ns);
         writeln!(f, "{device}: {} received in {time}", quantity_of(received, "frame"))?;
         let mut table = Table::default();
-        let rate = human_pps(per_second(received, self.duration_ns));
-        let bits = human_bps(per_second(received_bytes * 8, self.duration_ns));
-        let rates = format!("{rate}, {bits} without FCS");
-        table.count("received", received, if received > 0 { &rates } else { "" });
+        let rates = self.active.rate_pps.zip(self.active.rate_bps);
+        let rates = rates.map(|(pps, bps)| format!("{}, {} without FCS", human_pps(pps), human_bps(bps)));
+        let remarks: Vec<_> = rates.into_iter().chain(self.active.remark(self.duration_ns)).collect();
+        table.count("received", received, &remarks.join("; "));
         Ok(table)
     }
 
@@ -299,15 +302,21 @@ mod tests {
         struct Written(u64);
         impl fmt::Display for Written {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let head = RxHead { device: "eth0".into(), duration_ns: 2_000_000_000, ..RxHead::default() };
-                let table = head.write(f, self.0, self.0 * 60)?;
+                let active =
+                    ActiveRate { active_ns: 1_000_000_000, rate_pps: Some(1e4), rate_bps: Some(4.8e6) };
+                let active = if self.0 > 1 { active } else { ActiveRate::default() };
+                let head =
+                    RxHead { device: "eth0".into(), duration_ns: 2_000_000_000, active, ..RxHead::default() };
+                let table = head.write(f, self.0)?;
                 write!(f, "{table}")
             }
         }
         assert_eq!(Written(0).to_string(), "eth0: 0 frames received in 2.000 s\n  received  0\n");
+        assert_eq!(Written(1).to_string(), "eth0: 1 frame received in 2.000 s\n  received  1\n");
         assert_eq!(
-            Written(1).to_string(),
-            "eth0: 1 frame received in 2.000 s\n  received  1  0.500 pps, 240.0 bit/s without FCS\n"
+            Written(10_001).to_string(),
+            "eth0: 10,001 frames received in 2.000 s\n  \
+             received  10,001  10.00 kpps, 4.800 Mbit/s without FCS; active 1.000 s of 2.000 s\n"
         );
     }
 }

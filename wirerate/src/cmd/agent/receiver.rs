@@ -123,7 +123,7 @@ impl PortReceiver {
         let first = first_times(&receiving, &flows);
         let result = receiving.stop();
         let duration_ns = result.elapsed.as_nanos() as u64;
-        let head = RxHead { device, netns, mode, source, duration_ns };
+        let head = RxHead { device, netns, mode, source, duration_ns, ..RxHead::default() };
         let line = Report::new(head, &result, None).json_line();
         (received(&port, &flows, &first, &result), serde_json::from_str(&line).ok())
     }

@@ -97,6 +97,7 @@ impl PortSender {
         }
         let info = RunInfo {
             device: device_name.to_owned(),
+            is_veth: device.link.is_kind("veth"),
             netns: port.netns.clone(),
             next_hop: None,
             start_time: String::new(),

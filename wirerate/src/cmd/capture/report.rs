@@ -55,7 +55,7 @@ impl fmt::Display for ClockReport {
 }
 
 /// The whole capture.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// See [`RxHead`].
     #[serde(flatten)]
@@ -142,7 +142,7 @@ fn others(count: u64) -> String {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = &self.counts;
-        let mut table = self.head.write(f, counts.received, counts.received_bytes)?;
+        let mut table = self.head.write(f, counts.received)?;
         match counts.filtered {
             Some(0) => {}
             Some(filtered) => {
@@ -240,6 +240,11 @@ mod tests {
                 mode: "mirror",
                 source: "XDP, native".into(),
                 duration_ns: 2_000_000_000,
+                active: crate::active_window::ActiveRate::of_span(
+                    1_000_001,
+                    60_000_060,
+                    std::time::Duration::from_secs(2),
+                ),
             },
             promiscuous: true,
             offered: Some(1_000_000),

@@ -303,6 +303,7 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport) -> R
             mode: mode.name(),
             source: sources.join("; "),
             duration_ns: ended.stats.elapsed.as_nanos() as u64,
+            ..RxHead::default()
         },
         start: args.start_at.map(|start_at| StartReport::new(start_at, None)),
         filter: job.targets.filter.clone(),

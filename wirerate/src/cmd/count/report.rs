@@ -9,7 +9,7 @@ use std::fmt;
 const SCHEMA: &str = "wirerate.count/1";
 
 /// Everything counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// See [`RxHead`].
     #[serde(flatten)]
@@ -37,7 +37,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = self.head.write(f, self.received, self.received_bytes)?;
+        let mut table = self.head.write(f, self.received)?;
         for Cpu { cpu, received } in self.cpus.iter().filter(|_| self.cpus.len() > 1) {
             table.count(&format!("CPU {cpu}"), *received, "");
         }
@@ -52,6 +52,8 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::active_window::ActiveRate;
+    use std::time::Duration;
 
     fn report() -> Report {
         Report {
@@ -61,6 +63,7 @@ mod tests {
                 mode: "drop",
                 source: "XDP, native".into(),
                 duration_ns: 2_000_000_000,
+                active: ActiveRate::of_span(1_000_001, 60_000_060, Duration::from_secs(2)),
             },
             promiscuous: true,
             filter: Some("udp port 9".into()),

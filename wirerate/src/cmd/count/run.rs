@@ -1,6 +1,7 @@
 //! A run of `wirerate count` or `wirerate sink`: start, rows if requested, end, report.
 
 use super::{Args, Report};
+use crate::active_window::ActiveWindow;
 use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::{Cpu, RxHead, Ticker};
 use crate::monitor::count_in;
@@ -67,7 +68,8 @@ pub fn run(kind: CountKind, args: &Args, stop: &Stop) -> Result<Outcome, Failure
     if !args.rx.quiet {
         print_notes(kind, device, &counting);
     }
-    let watched = watch(&counting, args, stop);
+    let mut window = ActiveWindow::default();
+    let watched = watch(&counting, args, stop, &mut window);
     let (source, promiscuous) = (counting.xdp().to_string(), counting.is_promiscuous());
     let ended = counting.stop();
     if ended.is_device_gone {
@@ -81,6 +83,7 @@ pub fn run(kind: CountKind, args: &Args, stop: &Stop) -> Result<Outcome, Failure
             mode: kind.mode().name(),
             source,
             duration_ns: ended.elapsed.as_nanos() as u64,
+            active: window.rate().unwrap_or_default(),
         },
         promiscuous,
         filter: targets.filter.clone(),
@@ -131,16 +134,21 @@ fn start(
 }
 
 /// Prints the requested rows until the run ends.
-fn watch(counting: &Counting, args: &Args, stop: &Stop) -> Result<(), OutError> {
+fn watch(counting: &Counting, args: &Args, stop: &Stop, window: &mut ActiveWindow) -> Result<(), OutError> {
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
     let mut ticker = Ticker::default();
     let mut printer = args.rows.printer(args.json, args.rx.quiet);
+    let mut is_first = true;
     loop {
         let (cpus, elapsed) = (counting.cpus(), counting.elapsed());
         let received: u64 = cpus.iter().map(|cpu| cpu.frames).sum();
+        let bytes: u64 = cpus.iter().map(|cpu| cpu.frame_bytes).sum();
+        window.observe(elapsed, received, bytes);
+        if std::mem::take(&mut is_first) {
+            ticker.begin(elapsed, received, bytes);
+        }
         if let Some(printer) = printer.as_mut().filter(|_| ticker.is_due(elapsed)) {
-            let bytes = cpus.iter().map(|cpu| cpu.frame_bytes).sum();
             printer.print(&ticker.next(elapsed, bytes, cpu_rows(&cpus)))?;
         }
         let is_enough = wanted.is_some_and(|wanted| received >= wanted);

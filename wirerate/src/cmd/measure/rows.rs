@@ -5,14 +5,13 @@ use crate::cmd::receive::Seconds;
 use crate::out::OutError;
 use crate::rows::{PERIOD, RowPrinter};
 use capture::Receiving;
-use std::convert::Infallible;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 /// Prints the rows of several receivers.
 pub(super) struct ReceiverRows<'a> {
     printer: RowPrinter,
     receivers: Vec<(&'a Receiving, Seconds, &'a UnsentNumbers)>,
+    due: Instant,
 }
 
 impl<'a> ReceiverRows<'a> {
@@ -20,22 +19,19 @@ impl<'a> ReceiverRows<'a> {
         printer: RowPrinter,
         receivers: Vec<(&'a Receiving, Seconds, &'a UnsentNumbers)>,
     ) -> Self {
-        Self { printer, receivers }
+        Self { printer, receivers, due: Instant::now() + PERIOD }
     }
 
-    /// Prints rows each second until `senders` has no sender left.
+    /// Prints a row of each receiver if another second has passed.
     ///
     /// # Errors
     /// When standard output is closed or full.
-    pub(super) fn print_until_closed(&mut self, senders: &Receiver<Infallible>) -> Result<(), OutError> {
-        let mut due = Instant::now() + PERIOD;
-        loop {
-            match senders.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => self.print()?,
-            }
-            due += PERIOD;
+    pub(super) fn print_if_due(&mut self) -> Result<(), OutError> {
+        if Instant::now() < self.due {
+            return Ok(());
         }
+        self.due += PERIOD;
+        self.print()
     }
 
     /// Prints a row of each receiver.

@@ -4,6 +4,7 @@ use super::direction::MeasuredPath;
 use super::rows::ReceiverRows;
 use super::sender::{MeasureSender, UnsentNumbers};
 use super::{Args, total};
+use crate::active_window::ActiveWindow;
 use crate::cmd::receive::{self, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
 use crate::cmd::send;
 use crate::cmd::send::device::TxDevice;
@@ -21,7 +22,7 @@ use engine::EngineError;
 use host::CpuList;
 use std::convert::Infallible;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -109,16 +110,30 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let format = RowFormat::of(args.options.counting.results.json, args.csv);
     let printer = RowPrinter::new(args.has_rows().then_some(format), events::are_followed());
     let mut rows = printer.map(|printer| {
-        let seconds = |run: &PathRun| Seconds::of(Some(run.direction.to.to_string()), run.begin);
+        let seconds =
+            |run: &PathRun| Seconds::of(Some(run.direction.to.to_string()), run.begin, &run.receiving);
         let receivers = measured.iter().map(|run| (&run.receiving, seconds(run), &run.unsent)).collect();
         ReceiverRows::new(printer, receivers)
     });
     let shows = count == 1 && !args.has_rows();
+    let observers: Vec<_> = measured.iter().map(|run| run.receiving.observer()).collect();
+    let mut windows = vec![ActiveWindow::default(); measured.len()];
+    let mut look = || {
+        let observed = windows.iter_mut().zip(&observers).zip(&measured);
+        observed.for_each(|((window, observer), run)| {
+            receive::observe(window, observer, run.receiving.elapsed())
+        });
+    };
     let mut printed = Ok(());
     let sent = transmit(senders, shows, stop, |senders| {
-        printed = rows.as_mut().map_or(Ok(()), |rows| rows.print_until_closed(senders));
-        if printed.is_err() {
-            stop.set();
+        while let Err(RecvTimeoutError::Timeout) = senders.recv_timeout(POLL_INTERVAL) {
+            look();
+            if let Some(rows) = rows.as_mut().filter(|_| printed.is_ok()) {
+                printed = rows.print_if_due();
+                if printed.is_err() {
+                    stop.set();
+                }
+            }
         }
     });
     printed?;
@@ -126,13 +141,13 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         if let Ok((report, _)) = sent {
             let numbers = report.sent.div_ceil(measured.copies);
             let drained = Drain::new(report.sent, numbers, Duration::from_nanos(args.settle.0));
-            drain(&measured.receiving, drained);
+            drain(&measured.receiving, drained, &mut look);
         }
     }
     if let Some(mut rows) = rows {
         rows.print()?;
     }
-    conclude(measured, sent, args.csv)
+    conclude(measured, windows, sent, args.csv)
 }
 
 /// Options of one of several senders: its threads are on CPUs of their own, as far as there are
@@ -196,6 +211,7 @@ fn transmit(
 /// Stops the receivers and prints all reports.
 fn conclude(
     measured: Vec<PathRun>,
+    windows: Vec<ActiveWindow>,
     sent: Vec<SendOutcome>,
     is_report_on_stderr: bool,
 ) -> Result<Outcome, Failure> {
@@ -203,7 +219,7 @@ fn conclude(
     let json = measured.iter().any(|measured| measured.options.counting.results.json);
     let late_is_lost = measured.iter().any(|measured| measured.options.counting.results.late_is_lost);
     let (mut outcomes, mut parts) = (Vec::new(), Vec::new());
-    for (measured, (report, error)) in measured.into_iter().zip(sent) {
+    for ((measured, window), (report, error)) in measured.into_iter().zip(windows).zip(sent) {
         let PathRun { direction, options, sender_args, copies, source, begin, receiving, .. } = measured;
         let mode = options.mode_name(receiving.mode());
         let result = receiving.stop();
@@ -228,6 +244,7 @@ fn conclude(
             sent: None,
             sender: Some(sender),
             begin,
+            active: window.rate().unwrap_or_default(),
             streams: streams
                 .map(|stream| StreamSent { name: stream.name.clone(), sent: stream.sent })
                 .collect(),
@@ -245,10 +262,11 @@ fn conclude(
 }
 
 /// Waits for late frames.
-fn drain(receiving: &Receiving, mut drain: Drain) {
+fn drain(receiving: &Receiving, mut drain: Drain, mut look: impl FnMut()) {
     let started = Instant::now();
     while !drain.is_over(receiving.received(), || receiving.unique(), started.elapsed()) {
         thread::sleep(POLL_INTERVAL);
+        look();
     }
 }
 

@@ -171,6 +171,7 @@ fn reports(args: &RunArgs, state: &ActiveState) -> Vec<Report> {
             mode: port.mode().name(),
             source: port.source(),
             duration_ns: result.elapsed.as_nanos() as u64,
+            ..RxHead::default()
         };
         let mut report = Report::new(head, &result, is_sent_here.then_some(sent));
         report.failed_checks = args.expect.iter().filter_map(|check| check.failure(&report)).collect();

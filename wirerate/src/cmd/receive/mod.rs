@@ -9,7 +9,7 @@ pub use expect::{Expectation, Metric};
 pub use report::{CaptureFigures, ReflectFigures, Report};
 pub(crate) use report::{SenderCounts, StreamSent};
 pub use run::run;
-pub(crate) use run::{Receipt, RunBegin, Seconds, count_frames, source_text, start};
+pub(crate) use run::{Receipt, RunBegin, Seconds, count_frames, observe, source_text, start};
 
 use crate::rows::RowArgs;
 use crate::units::{Count, Nanos};

@@ -280,7 +280,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Figures { totals, .. } = &self.figures;
-        let mut table = self.head.write(f, totals.received, totals.frame_bytes)?;
+        let mut table = self.head.write(f, totals.received)?;
         let figures = &self.figures;
         let flows = if figures.flows == 1 { "1 flow".to_owned() } else { format!("{} flows", figures.flows) };
         table.count("unique", figures.unique, &flows);
@@ -466,6 +466,11 @@ pub(crate) fn sample() -> Report {
             mode: "drop",
             source: "XDP, native".into(),
             duration_ns: 1_000_000_000,
+            active: crate::active_window::ActiveRate {
+                active_ns: 1_000_000_000,
+                rate_pps: Some(1010.0),
+                rate_bps: Some(484_800.0),
+            },
         },
         start: None,
         loss: Some(Loss::new(1020, figures.unique, figures.too_old)),

@@ -2,6 +2,7 @@
 
 use super::report::{Second, SenderCounts, StreamFigures, StreamSent};
 use super::{Args, CaptureFigures, ReceiverArgs, ReflectFigures, Report, ResultArgs, files};
+use crate::active_window::{ActiveRate, ActiveWindow};
 use crate::cmd::rx_stats::RxHead;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::monitor::{Counted, count_in};
@@ -10,7 +11,7 @@ use crate::rows::{PERIOD, RowFormat, RowTime, print_report};
 use crate::start_at::{StartReport, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::units::{per_second, time_of_day_ns};
-use capture::{ReceiveOptions, ReceiveResult, Receiving, SourceFacts, XdpModeChoice};
+use capture::{ReceiveObserver, ReceiveOptions, ReceiveResult, Receiving, SourceFacts, XdpModeChoice};
 use host::{Netns, Stack, StartTime};
 use measure::{Loss, MeterOptions};
 use std::thread;
@@ -43,7 +44,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.run.device);
     }
     let _counted = count_frames(&receiving, &args.run.device, args.run.netns.as_deref(), || 0);
-    let watched = watch(&receiving, args, begin, stop);
+    let mut window = ActiveWindow::default();
+    let watched = watch(&receiving, args, begin, stop, &mut window);
     let result = receiving.stop();
     if result.is_device_gone {
         eprintln!("wirerate: {} went away: measuring ends here", args.run.device);
@@ -61,6 +63,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         sent: args.run.sent.map(|sent| sent.0).or(result.announced),
         sender: None,
         begin,
+        active: window.rate().unwrap_or_default(),
         streams: Vec::new(),
         is_report_on_stderr: args.run.rows.csv,
     };
@@ -128,6 +131,8 @@ pub(crate) struct Receipt<'a> {
     /// The sender, if it ran in this process: its counts replace `sent`.
     pub(crate) sender: Option<SenderCounts>,
     pub(crate) begin: RunBegin,
+    /// When frames arrived, and at which rate.
+    pub(crate) active: ActiveRate,
     /// Streams that were sent, if known; their flows have the same order.
     pub(crate) streams: Vec<StreamSent>,
     /// Standard output has rows of CSV.
@@ -162,6 +167,7 @@ impl Receipt<'_> {
             mode: self.mode,
             source: self.source,
             duration_ns: self.begin.time(result.elapsed).as_nanos() as u64,
+            active: self.active,
         };
         let mut report = Report::new(head, result, self.sent);
         if let Some(sender) = self.sender {
@@ -232,14 +238,22 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
 }
 
 /// Prints the requested rows until the run ends.
-fn watch(receiving: &Receiving, args: &Args, begin: RunBegin, stop: &Stop) -> Result<(), Failure> {
+fn watch(
+    receiving: &Receiving,
+    args: &Args,
+    begin: RunBegin,
+    stop: &Stop,
+    window: &mut ActiveWindow,
+) -> Result<(), Failure> {
     let wanted = args.run.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.run.duration.map(|duration| Duration::from_nanos(duration.0));
     let mut printer = args.run.rows.printer(args.options.counting.results.json, args.run.quiet);
-    let mut seconds = Seconds::of(None, begin);
+    let mut seconds = Seconds::of(None, begin, receiving);
+    let observer = receiving.observer();
     let mut late = LateFrames::default();
     loop {
         let elapsed = begin.time(receiving.elapsed());
+        observe(window, &observer, receiving.elapsed());
         if let Some(printer) = printer.as_mut().filter(|_| seconds.is_due(elapsed)) {
             printer.print(&seconds.next(receiving, 0))?;
         }
@@ -252,6 +266,12 @@ fn watch(receiving: &Receiving, args: &Args, begin: RunBegin, stop: &Stop) -> Re
         let left = duration.map_or(POLL_INTERVAL, |duration| duration.saturating_sub(elapsed));
         thread::sleep(POLL_INTERVAL.min(left));
     }
+}
+
+/// Looks at the counters of a receiver, `elapsed` after it was attached.
+pub(crate) fn observe(window: &mut ActiveWindow, observer: &ReceiveObserver, elapsed: Duration) {
+    let totals = observer.totals();
+    window.observe(elapsed, totals.received, totals.frame_bytes);
 }
 
 /// The wait for late frames after the sender has announced its end.
@@ -288,8 +308,10 @@ pub(crate) struct Seconds {
 
 impl Seconds {
     /// Of a receiver, which the rows name if there can be several.
-    pub(crate) fn of(device: Option<String>, begin: RunBegin) -> Self {
-        Self { device, begin, last: Duration::ZERO, last_received: 0 }
+    pub(crate) fn of(device: Option<String>, begin: RunBegin, receiving: &Receiving) -> Self {
+        // The program counts frames before the clock of the receiver starts.
+        let last_received = receiving.received();
+        Self { device, begin, last: begin.time(receiving.elapsed()), last_received }
     }
 
     /// True if a second of the run has passed since the last row.

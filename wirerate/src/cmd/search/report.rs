@@ -19,18 +19,28 @@ pub(super) fn trial_line(
 ) -> String {
     // Without FCS, and the FCS.
     let size = shape.frame_size.map_or("mixed".to_owned(), |size| format!("{}+4 B", size.saturating_sub(4)));
-    let verdict = match (trial.verdict, trial.is_counted) {
-        (Verdict::Clean, _) => "clean",
-        (Verdict::Lossy, _) => "lossy",
-        (Verdict::Disturbed, _) => "disturbed",
+    let verdict = match trial.verdict {
+        Verdict::Clean => "clean",
+        Verdict::Lossy => "lossy",
+        Verdict::Disturbed => "disturbed",
     };
     let load = human_pps(trial.request.load_pps as f64);
-    let loss = trial.result.loss(trial.request.all_frames()).ppb() as f64 / 1e7;
+    let lost = trial.result.lost().ppb() as f64 / 1e7;
+    let not_sent = match trial.result.not_sent(&trial.request) {
+        0 => String::new(),
+        frames => format!(", {} not sent", human_count(frames)),
+    };
+    let cause = match trial.result.causes.first() {
+        Some(cause) if trial.verdict == Verdict::Disturbed => format!(" ({cause})"),
+        _ => String::new(),
+    };
     let bounds = results
         .first()
         .map_or(String::new(), |goal| format!("{} to {}", bound(goal.lower_pps), bound(goal.upper_pps)));
     let left = left_ns.map_or(String::new(), |ns| format!(", about {} left", whole_time(ns)));
-    format!("trial {number:>3}  {size:>8}  {load:>11}  loss {loss:>9.5} %  {verdict:<10} {bounds}{left}")
+    format!(
+        "trial {number:>3}  {size:>8}  {load:>11}  lost {lost:>9.5} %{not_sent}  {verdict:<10} {bounds}{left}{cause}"
+    )
 }
 
 /// Whole seconds, or minutes from two on.
@@ -92,6 +102,7 @@ pub(super) fn summary(record: &SearchRecord) -> String {
             GoalEnd::MaxLoadReached => ", at least: the highest load passes",
             GoalEnd::BelowMinLoad => ", below the lowest load",
             GoalEnd::Unfinished => ", not finished",
+            GoalEnd::LimitedByTester => ", at least: limited by this machine",
             GoalEnd::Disturbed => ", not finished: the tester disturbed every repeat of a trial",
         };
         let (lower, upper) = (bound(goal.lower_pps), bound(goal.upper_pps));
@@ -100,6 +111,9 @@ pub(super) fn summary(record: &SearchRecord) -> String {
         if let Some(pps) = goal.conditional_pps {
             let _ = writeln!(text, "  conditional throughput  {}", human_pps(pps as f64));
         }
+    }
+    if let Some(cause) = &record.limited_by {
+        let _ = writeln!(text, "limited by this machine: {cause}");
     }
     let time = human_duration(record.elapsed_ns);
     let _ = writeln!(text, "{} trials, {} disturbed, {time}", record.trials, record.disturbed);
@@ -141,6 +155,7 @@ mod tests {
             trials: 9,
             disturbed: 0,
             elapsed_ns: BILLION,
+            limited_by: None,
             goals: vec![goal],
         };
         let text = table(&[record(1), record(1_000_000)]);

@@ -8,11 +8,11 @@ use crate::cmd::send::turn_back::turn_back;
 use crate::cmd::send::{self, config, rate::RequestedRate};
 use crate::outcome::Failure;
 use crate::stop::Stop;
-use crate::units::{Count, CpuSequence, Nanos, Pps};
+use crate::units::{Count, CpuSequence, Nanos, Pps, human_duration, quantity_of};
 use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
 use clap::{Args as _, FromArgMatches};
-use engine::Ramp;
-use host::{CpuTicks, DevicePlace, Link, LinkCounters, Machine, Netns, Stack};
+use engine::{PagePools, Ramp};
+use host::{CpuTicks, DevicePlace, Link, LinkCounters, Machine, Netns, Stack, raise_priority};
 use measure::{Latency, MeterOptions, first_number};
 use packet::{Config, SignatureLevel, wire_len};
 use search::record::{Provenance, TrafficShape};
@@ -28,6 +28,10 @@ const MAX_LOAD_PPS: u64 = 20_000_000;
 const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 /// The sender may be late by this in short trials, and by 0.1 % in others.
 const LATE_NS_MIN: u64 = 1_000_000;
+/// The wait for page pools of the trial before, at most,
+const PAGE_POOLS_MAX: Duration = Duration::from_secs(15);
+/// and the wait that is said.
+const NOTED_WAIT: Duration = Duration::from_millis(500);
 /// RFC 2544 section 23 waits for two seconds.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
@@ -40,6 +44,8 @@ pub(crate) struct Tester {
     max_pps: Option<u64>,
     traffic: Traffic,
     facts: BTreeMap<String, String>,
+    page_pools: PagePools,
+    is_quiet: bool,
 }
 
 /// A sending device, its frames, and a receiving device.
@@ -154,11 +160,16 @@ impl Tester {
             let why = "their frames have different sizes";
             return Err(Failure::usage("send in both directions", why).try_this("--size 60"));
         }
+        // A sender that waits for its CPU sends what was due in a burst, which a queue may not take.
+        // Without the right to it, trials are disturbed more often, which their causes say.
+        let _ = raise_priority();
         Ok(Self {
             wire_len: lens[0],
             // Both directions have the medium for themselves.
             speed_bps: directions.iter().map(|direction| direction.speed_bps).sum(),
             max_pps: args.max_pps.map(|pps| pps.0),
+            page_pools: PagePools::watch(),
+            is_quiet: args.quiet,
             traffic,
             directions,
             facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
@@ -226,6 +237,7 @@ impl Tester {
     /// # Errors
     /// What the host refused.
     pub(super) fn run(&self, request: &TrialRequest, stop: &Stop) -> Result<TrialResult, Failure> {
+        self.wait_for_page_pools(stop);
         let mut receivers = Vec::new();
         let mut counted = Vec::new();
         for TestedPath { receive: options, rx_netns, .. } in &self.directions {
@@ -260,10 +272,43 @@ impl Tester {
             steal_ppb,
             gap_ns_max: gaps().map(|gaps| gaps.max_ns).max().unwrap_or(0),
             latency: figures.latency.as_ref().map(latency_figures),
+            causes: self.causes(&reports, steal_ppb),
             last_lost_ns: ramp.zip(last_lost(&received, sent)).map(|(ramp, index)| due_ns(&ramp, index)),
             switched_ns: ramp.map(|ramp| due_ns(&ramp, request.frames)),
             ..TrialResult::default()
         })
+    }
+
+    /// What may have kept the senders of a trial from their rate, the likeliest first.
+    fn causes(&self, reports: &[send::report::Report], steal_ppb: u64) -> Vec<String> {
+        let mut limits: Vec<_> = reports.iter().flat_map(|report| &report.limits).collect();
+        limits.sort_by(|one, other| other.share.total_cmp(&one.share));
+        let mut causes: Vec<String> = limits.iter().map(|limit| limit.meaning.clone()).collect();
+        if let Some(pools @ 1..) = self.page_pools.left() {
+            causes.push(format!("the kernel frees {}", quantity_of(pools, "page pool")));
+        }
+        if steal_ppb > TesterLimits::default().steal_ppb_max {
+            causes.push(format!("the hypervisor took {:.0} % of the CPU time", steal_ppb as f64 / 1e7));
+        }
+        if causes.is_empty() {
+            let longest =
+                reports.iter().filter_map(|report| report.gaps.as_ref()).map(|gaps| gaps.max_ns).max();
+            causes.extend(longest.map(|ns| format!("the sender paused for {}", human_duration(ns))));
+        }
+        causes
+    }
+
+    /// Waits until the kernel has freed the page pools of the trial before: it does so on the CPUs
+    /// that send.
+    fn wait_for_page_pools(&self, stop: &Stop) {
+        let (waited, left) = self.page_pools.wait(PAGE_POOLS_MAX, || stop.is_set());
+        if waited >= NOTED_WAIT && !self.is_quiet {
+            let waited = human_duration(waited.as_nanos() as u64);
+            let left = if left > 0 { format!("; {left} are left") } else { String::new() };
+            eprintln!(
+                "wirerate: waited {waited} until the kernel had freed the page pools of the last trial{left}"
+            );
+        }
     }
 
     /// Sends in all directions at once.

@@ -389,6 +389,10 @@ pub struct Args {
     /// limit; with 1 a late run does not catch up [default: 2]
     #[arg(long, value_name = "N", requires = "pace", help_heading = "Run", value_parser = catch_up)]
     pub catch_up: Option<CatchUp>,
+    /// Spin between frames instead of sleeping first: keeps each sending CPU busy, for the last
+    /// microsecond of precision at slow rates
+    #[arg(long, help_heading = "Run")]
+    pub spin: bool,
     /// Number of threads, each on its own CPU [default: 1]
     #[arg(long, short = 'P', alias = "parallel", value_name = "N", group = "workers", help_heading = "Run",
           value_parser = clap::value_parser!(u32).range(1..=1024))]

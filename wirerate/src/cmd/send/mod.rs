@@ -10,6 +10,7 @@ pub mod dry_run;
 pub mod end_frames;
 pub mod flows;
 pub mod layers;
+pub mod limits;
 pub mod next_hop;
 pub mod own_frames;
 pub mod packet_options;

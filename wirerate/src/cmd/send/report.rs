@@ -1,6 +1,7 @@
 //! The report of a run: from the results of the workers to a text or one line of JSON.
 
 use super::control::RateChange;
+use super::limits::{self, RunLimit, limits};
 use super::next_hop::NextHopMac;
 use super::rate::Asked;
 use super::workers::WorkerResult;
@@ -195,6 +196,8 @@ pub struct Report {
     pub reached_percent: Option<f64>,
     /// True if the rate was missed by more than 1 % (and 10 ms).
     pub rate_missed: bool,
+    /// What kept the threads from sending, the largest share first.
+    pub limits: Vec<RunLimit>,
     /// Gaps of a paced run.
     pub gaps: Option<Gaps>,
     /// How late it was; `None` if never more than 10 ms.
@@ -417,6 +420,8 @@ pub struct RunInfo {
     pub interval_ps: u64,
     /// The rate of a paced run.
     pub asked: Option<Asked>,
+    /// The device is one end of a veth pair.
+    pub is_veth: bool,
     /// The seed that repeats the run.
     pub seed: u64,
     /// What may be unexpected about the infos.
@@ -447,7 +452,8 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
     let rate = |bytes: u64| per_second(bytes.saturating_mul(8), duration_ns);
     let rate_missed = info.asked.is_some_and(|asked| asked.is_missed(total.sent, duration_ns))
         || streams.iter().any(|stream| stream.rate_missed);
-    let missed = rate_missed.then(|| MISSED.to_owned());
+    let limits = limits(done);
+    let missed = rate_missed.then(|| missed(&limits, info.is_veth));
     Report {
         device: info.device,
         netns: info.netns,
@@ -473,6 +479,7 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
         asked_wire_bps: info.asked.and_then(|asked| asked.wire_bps),
         reached_percent: info.asked.map(|asked| asked.reached(total.sent, duration_ns) * 100.0),
         rate_missed,
+        limits,
         // Gaps between frames of different streams are not those of any.
         gaps: if streams.is_empty() && changes.is_empty() { gaps(done, info.interval_ps) } else { None },
         late: late(done),
@@ -486,8 +493,18 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
     }
 }
 
-/// The note of a paced run that was too slow.
-const MISSED: &str = "the rate was missed by more than 1 %, so the exit code is 1";
+/// The note of a paced run that was too slow: the causes that are known, and what to do.
+fn missed(limits: &[RunLimit], is_veth: bool) -> String {
+    let mut text = "the rate was missed by more than 1 %, so the exit code is 1".to_owned();
+    let causes: Vec<_> = limits.iter().map(|limit| limit.meaning.as_str()).collect();
+    if !causes.is_empty() {
+        text = format!("{text}: {}", causes.join(", "));
+    }
+    match limits::advice(limits, is_veth) {
+        Some(advice) => format!("{text}; try {advice}"),
+        None => text,
+    }
+}
 
 /// The notes of the engines, each text once.
 fn engine_notes(done: &[WorkerResult]) -> BTreeSet<String> {
@@ -664,6 +681,7 @@ mod tests {
             asked_wire_bps: None,
             reached_percent: None,
             rate_missed: false,
+            limits: Vec::new(),
             gaps: None,
             late: None,
             changes: Vec::new(),
@@ -753,6 +771,7 @@ mod tests {
             gaps: None,
             note: None,
             lateness: Lateness::default(),
+            cpu: host::CpuUse::default(),
             cursor: Cursor::default(),
             next_ns: None,
         }
@@ -765,6 +784,7 @@ mod tests {
     fn info(asked: Option<Asked>) -> RunInfo {
         RunInfo {
             device: "d".into(),
+            is_veth: false,
             netns: None,
             next_hop: None,
             start_time: String::new(),
@@ -809,7 +829,10 @@ mod tests {
         let asked = Asked { pps: 1000.0, wire_bps: Some(400e9), ramp: None, group: 1, is_random: false };
         let done = [done(0, run(engine::End::Duration, 70, Errors::default(), 2_000_000_000))];
         let report = sum_up(info(Some(asked)), &done, 1.0, Vec::new());
-        assert!(report.rate_missed && report.notes == [MISSED], "{report:?}");
+        assert!(
+            report.rate_missed && report.notes[0].contains("so the exit code is 1: calls of the kernel"),
+            "{report:?}"
+        );
         assert_eq!(report.reached_percent.map(f64::round), Some(7.0));
         let text = report.to_string();
         assert!(text.contains("asked    400.0 Gbit/s, reached 69.44 kbit/s (7 %)"), "{text}");

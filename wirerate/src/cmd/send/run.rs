@@ -297,6 +297,8 @@ pub struct Job<'a> {
     pub engine: Option<EngineKind>,
     /// The requested batch size.
     pub batch: Option<u32>,
+    /// The threads spin between frames instead of sleeping.
+    pub spins: bool,
     /// Send frames that are longer than the MTU of the device.
     pub allow_long: bool,
     /// The option of the command that sets it.
@@ -320,6 +322,7 @@ impl<'a> Job<'a> {
             cpus,
             engine: None,
             batch: None,
+            spins: false,
             allow_long: false,
             long_option: "--allow-long",
         }
@@ -333,6 +336,7 @@ impl<'a> Job<'a> {
             start_at: args.start_at,
             engine: args.engine.map(Into::into),
             batch: args.batch,
+            spins: args.spin,
             allow_long: args.allow_long,
             ..Self::new(device, args.netns.as_deref(), cpus, config)
         }
@@ -356,6 +360,7 @@ impl<'a> Job<'a> {
     fn info(self, seed: u64, time_ns: u64) -> RunInfo {
         RunInfo {
             device: self.device.link.name.clone(),
+            is_veth: self.device.link.is_kind("veth"),
             netns: self.netns,
             next_hop: self.next_hop,
             start_time: utc_time(self.start_at.map_or(time_ns, |start_at| start_at.unix_ns)),
@@ -424,6 +429,7 @@ impl<'a> Job<'a> {
                     catch_up: self.catch_up,
                     start_delay_ns: 0,
                     starts_with_first_frame: true,
+                    spins: self.spins,
                 },
                 engine: self.engine,
                 batch: self.batch,

@@ -343,6 +343,7 @@ impl StreamSet {
         let times = || self.requests.iter().map(|(_, request)| request.limits.duration_ns);
         let info = RunInfo {
             device: self.device.link.name.clone(),
+            is_veth: self.device.link.is_kind("veth"),
             netns: args.netns.clone(),
             next_hop: None,
             start_time: utc_time(args.start_at.map_or_else(time_of_day_ns, |start_at| start_at.unix_ns)),
