@@ -4,7 +4,7 @@ use crate::shared::SharedArray;
 use crate::xdp::{self, LoadedProgram, XdpLink, XdpModeChoice};
 use crate::{BpfError, SinkVerdict, abi, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use measure::{FlowDetail, FlowLine, Totals};
+use measure::{FlowDetail, FlowLine, IcmpError, Totals};
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{Ordering::Release, fence};
@@ -250,6 +250,8 @@ impl From<abi::ReceiveCpu> for Totals {
             received: cpu.received,
             stale: cpu.stale,
             foreign: cpu.foreign,
+            icmp_errors: cpu.icmp_errors,
+            icmp_error: IcmpError { kind: cpu.icmp_error_kind, from: cpu.icmp_error_from },
             damaged: cpu.damaged,
             stamped: cpu.stamped,
             negative: cpu.negative,

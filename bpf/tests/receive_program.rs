@@ -6,7 +6,7 @@ mod common;
 use bpf::sys::{ProgRun, prog_run};
 use bpf::{Receiver, ReceiverParams, SinkVerdict};
 use common::{XDP_DROP, XDP_PASS, XDP_TX, may_load};
-use measure::{AnnouncedEnd, Arrival, FullFields, Mark, Meter, MeterOptions, Signature};
+use measure::{AnnouncedEnd, Arrival, FullFields, Mark, Meter, MeterOptions, Signature, Totals};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -75,11 +75,12 @@ impl Pair {
         let mut run = ProgRun { data_in: frame, ..Default::default() };
         let program = program.unwrap_or_else(|| self.receiver.as_fd());
         let verdict = prog_run(program, &mut run).expect("the program runs").return_value;
-        let foreign = self.meter.totals().foreign;
+        let passed = |totals: &Totals| totals.foreign + totals.icmp_errors;
+        let foreign = passed(self.meter.totals());
         let (time_ns, is_hardware) = (self.time_ns, self.is_hardware);
         let arrival = Arrival { time_ns, wall_offset_ns: WALL_OFFSET_NS, is_hardware, ..Arrival::default() };
         self.meter.receive(frame, arrival);
-        let is_foreign = self.meter.totals().foreign > foreign;
+        let is_foreign = passed(self.meter.totals()) > foreign;
         assert_eq!(verdict, if is_foreign { XDP_PASS } else { XDP_DROP }, "foreign: {is_foreign}");
     }
 
@@ -92,6 +93,11 @@ impl Pair {
         assert_eq!(
             (totals.stale, totals.foreign, totals.damaged, totals.with_flow),
             (expected.stale, expected.foreign, expected.damaged, expected.with_flow)
+        );
+        assert_eq!(
+            (totals.icmp_errors, totals.icmp_error),
+            (expected.icmp_errors, expected.icmp_error),
+            "ICMP errors"
         );
         assert_eq!(
             (totals.stamped, totals.negative, totals.late, totals.hardware_time),
@@ -178,6 +184,38 @@ fn each_branch_counts_as_the_meter_does() {
         pair.receive(&front(&signature(number), 42, 18));
     }
     assert_eq!(pair.meter.totals().late, late + 21);
+    pair.check();
+}
+
+#[test]
+fn icmp_errors_count_as_the_meter_does() {
+    testkit::needs!(may_load());
+    let mut pair = Pair::new(PARAMS, Some(7), 0);
+    let tags: [&[u8]; 3] = [&[], &[0x81, 0, 0, 5], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6]];
+    let ipv4 = [0x45, 0, 0, 56, 0, 0, 0, 0, 64, 1, 0, 0, 198, 18, 0, 2, 198, 18, 0, 1];
+    let mut ipv6 = vec![0x60, 0, 0, 0, 0, 8, 58, 64];
+    ipv6.extend((1..=32).map(|byte| byte * 7));
+    let mut number = 0;
+    for tags in tags {
+        for (ether_type, packet) in [([8, 0], &ipv4[..]), ([0x86, 0xdd], &ipv6[..])] {
+            for icmp in [[0, 0], [3, 3], [5, 1], [8, 0], [11, 0], [12, 2], [13, 0], [1, 4], [128, 0]] {
+                let mut frame = [&[2; 12][..], tags, &ether_type, packet, &icmp, &[0; 20]].concat();
+                // What is quoted, behind headers of an even length.
+                number += 1;
+                let mut bytes = vec![0; 32];
+                signature(number).emit(&mut bytes);
+                frame.extend(&bytes);
+                pair.receive(&frame);
+                // Another protocol, a fragment, a header that is too short.
+                for (at, value) in [(9, 17), (7, 8), (0, 0x44)] {
+                    let mut other = frame.clone();
+                    other[14 + tags.len() + at] = value;
+                    pair.receive(&other);
+                }
+            }
+        }
+    }
+    assert!(pair.meter.totals().icmp_errors > 20, "{:?}", pair.meter.totals());
     pair.check();
 }
 
@@ -366,7 +404,7 @@ const HEADERS: [(&str, Header); 9] = [
     ("a later fragment", |from, to| [&[8, 0][..], &ipv4(0, 17, 9, from, to), &ports(5, 6)].concat()),
     ("ICMP", |from, to| [&[8, 0][..], &ipv4(0, 1, 0, from, to), &ports(5, 6)].concat()),
     ("IPv6 and UDP", |from, to| [&[0x86, 0xdd][..], &ipv6(17, from, to), &ports(from, to)].concat()),
-    ("IPv6 and ICMP", |from, to| [&[0x86, 0xdd][..], &ipv6(58, from, to), &ports(5, 6)].concat()),
+    ("IPv6 and ICMP", |from, to| [&[0x86, 0xdd][..], &ipv6(58, from, to), &[128, 0], &ports(5, 6)].concat()),
     ("a VLAN tag", |from, to| {
         [&[0x81, 0, 0, 5, 8, 0][..], &ipv4(0, 17, 0, from, to), &ports(from, to)].concat()
     }),

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod figures;
+mod icmp_error;
 mod latency;
 mod line;
 mod loss;
@@ -17,6 +18,7 @@ mod unwrap;
 mod wide_window;
 
 pub use figures::{Figures, FlowFigures, FlowRow, flow_rows, missing};
+pub use icmp_error::IcmpError;
 pub use latency::{HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index, octaves};
 pub use line::{FlowDetail, FlowLine, Transit, WINDOW_LEN};
 pub use loss::Loss;

@@ -1,6 +1,7 @@
 //! The receiver in Rust: what `receive.bpf.c` does in the kernel, for captured frames and as the
 //! reference of its tests.
 
+use crate::icmp_error::IcmpError;
 use crate::latency::{HISTOGRAM_LEN, histogram_index};
 use crate::line::{FlowDetail, FlowLine};
 use crate::order::Arrivals;
@@ -132,7 +133,7 @@ impl Meter {
 
     /// Counts an Ethernet frame without FCS.
     pub fn receive(&mut self, frame: &[u8], arrival: Arrival) {
-        self.take(find(frame), frame.len(), arrival);
+        self.take(find(frame), frame, frame.len(), arrival);
     }
 
     /// Counts a frame of `frame_len` bytes of which only those at the `start` are known. Returns
@@ -141,14 +142,21 @@ impl Meter {
         let found = find_in_start(start, frame_len);
         let is_known = found.is_some();
         if is_known {
-            self.take(found, frame_len, arrival);
+            self.take(found, start, frame_len, arrival);
         }
         is_known
     }
 
-    fn take(&mut self, found: Option<Found>, frame_len: usize, arrival: Arrival) {
+    fn take(&mut self, found: Option<Found>, start: &[u8], frame_len: usize, arrival: Arrival) {
         self.totals.frames += 1;
         self.totals.frame_bytes += frame_len as u64;
+        if matches!(found, Some(Found::Front(_) | Found::End(_)))
+            && let Some(error) = IcmpError::in_frame(start)
+        {
+            self.totals.icmp_errors += 1;
+            self.totals.icmp_error = error;
+            return;
+        }
         let measured = match found {
             None => {
                 self.totals.foreign += 1;

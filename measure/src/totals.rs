@@ -1,5 +1,6 @@
 //! Counts of the whole receiver, beside those of its flows.
 
+use crate::icmp_error::IcmpError;
 use serde::Serialize;
 
 /// Sending threads that can be told apart.
@@ -21,6 +22,11 @@ pub struct Totals {
     pub stale: u64,
     /// Frames without a signature.
     pub foreign: u64,
+    /// ICMP errors that quote a frame with a signature: it did not arrive.
+    pub icmp_errors: u64,
+    /// The last of them on each CPU; kind 0 is none.
+    #[serde(skip)]
+    pub icmp_error: IcmpError,
     /// Frames with values in their signature that no sender of this run writes.
     pub damaged: u64,
     /// First copies with a latency.
@@ -73,6 +79,8 @@ impl Default for Totals {
             received: 0,
             stale: 0,
             foreign: 0,
+            icmp_errors: 0,
+            icmp_error: IcmpError::default(),
             damaged: 0,
             stamped: 0,
             negative: 0,
@@ -99,6 +107,10 @@ impl Totals {
         self.received += other.received;
         self.stale += other.stale;
         self.foreign += other.foreign;
+        self.icmp_errors += other.icmp_errors;
+        if other.icmp_error.kind > 0 {
+            self.icmp_error = other.icmp_error;
+        }
         self.damaged += other.damaged;
         self.stamped += other.stamped;
         self.negative += other.negative;

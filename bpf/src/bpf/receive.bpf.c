@@ -51,8 +51,10 @@ const volatile __u8 wr_own_mac[6] = {};		/* of the device, for a reflector */
 #define TYPE_VLAN bpf_htons(0x8100)
 #define TYPE_QINQ bpf_htons(0x88a8)
 #define FRAGMENT_OFFSET bpf_htons(0x1fff)
+#define PROTOCOL_ICMP 1
 #define PROTOCOL_TCP 6
 #define PROTOCOL_UDP 17
+#define PROTOCOL_ICMPV6 58
 #define REFERENCE_STEP (1ull << 24) /* numbers between two updates of stream_at */
 
 /* Linux 6.3. The verifier accepts it in device-bound programs only; the driver implements it. */
@@ -249,6 +251,48 @@ static __always_inline bool schedule(struct wr_receive_control *control, struct 
 		own->lowest_inverted[stream] = ~number;
 	frame->line = stream * wr_flow_count + number % wr_flow_count;
 	frame->number = number / wr_flow_count;
+	return true;
+}
+
+/* measure::IcmpError: the frame quotes another one, which did not arrive. Counts it. */
+static __always_inline bool is_icmp_error(const __u8 *data, const __u8 *data_end,
+					  struct wr_receive_cpu *own)
+{
+	const __u8 *packet = data + ETHERNET_LEN, *icmp;
+	__be16 type;
+
+	if (packet > data_end)
+		return false;
+	type = *(const __be16 *)(data + 12);
+	for (int tag = 0; tag < 2 && (type == TYPE_VLAN || type == TYPE_QINQ); tag++) {
+		if (packet + VLAN_LEN > data_end)
+			return false;
+		type = *(const __be16 *)(packet + 2);
+		packet += VLAN_LEN;
+	}
+	if (type == TYPE_IPV4) {
+		if (packet + IPV4_LEN > data_end || packet[9] != PROTOCOL_ICMP ||
+		    (packet[0] & 0xf) < IPV4_WORDS_MIN ||
+		    (*(const __be16 *)(packet + 6) & FRAGMENT_OFFSET))
+			return false;
+		icmp = packet + (packet[0] & 0xf) * 4;
+		if (icmp + 2 > data_end ||
+		    !(icmp[0] < 13 && (1u << icmp[0] & (1u << 3 | 1u << 4 | 1u << 5 | 1u << 11 | 1u << 12))))
+			return false;
+		own->icmp_error_kind = 4 << 16 | icmp[0] << 8 | icmp[1];
+		own->icmp_error_from[0] = 0;
+		own->icmp_error_from[1] = 0;
+		__builtin_memcpy(own->icmp_error_from, packet + 12, 4);
+	} else if (type == TYPE_IPV6) {
+		icmp = packet + IPV6_LEN;
+		if (icmp + 2 > data_end || packet[6] != PROTOCOL_ICMPV6 || icmp[0] >= 128)
+			return false;
+		own->icmp_error_kind = 6 << 16 | icmp[0] << 8 | icmp[1];
+		__builtin_memcpy(own->icmp_error_from, packet + 8, 16);
+	} else {
+		return false;
+	}
+	own->icmp_errors++;
 	return true;
 }
 
@@ -574,8 +618,12 @@ static __always_inline bool measure(struct xdp_md *ctx, __u64 len, bool is_bound
 	data = (const __u8 *)(long)ctx->data;
 	data_end = (const __u8 *)(long)ctx->data_end;
 	if (find_front(data, data_end, own)) {
+		if (is_icmp_error(data, data_end, own))
+			return false;
 		is_ours = read_front(data, data_end, control, own, now_ns, &frame);
 	} else if (find_mark(ctx, len, &mark)) {
+		if (is_icmp_error((const __u8 *)(long)ctx->data, (const __u8 *)(long)ctx->data_end, own))
+			return false;
 		is_ours = read_mark(&mark, control, own, now_ns, &frame);
 	} else {
 		const __u8 *end;

@@ -499,7 +499,10 @@ struct wr_receive_cpu {
 	__u64 late;		    /* first copies with a latency above the deadline */
 	__u64 hardware_time;	    /* of stamped: those with the time of the device */
 	__u64 held_max;		    /* most frames held by a reordered one */
-	__u64 pad0[14];
+	__u64 icmp_errors;	    /* that quote a frame with a signature */
+	__u64 icmp_error_kind;	    /* of the last one: IP version, type and code, 8 bits each */
+	__u64 icmp_error_from[2];   /* its source address */
+	__u64 pad0[10];
 	__u64 held[WR_WINDOW_LEN]; /* the last one has all above, too */
 	__u64 lowest_inverted[WR_STREAMS_MAX];
 };

@@ -10,6 +10,7 @@ use serde_json::Value;
 pub(crate) const CASES: &[Case] = &[
     case("reflect::round_trips_are_measured_by_the_sender", &[], round_trips_are_measured),
     case("reflect::frames_that_the_peer_drops_are_not_sent", &[], dropped_frames_are_not_sent),
+    case("reflect::without_a_reflector_icmp_errors_are_no_round_trips", &[], no_reflector),
     case("reflect::a_missing_device_is_refused", &[], missing_device),
 ];
 
@@ -57,6 +58,24 @@ fn round_trips_are_measured() -> TestResult {
         assert_eq!(bounds[..], [Value::from(forward_ns - 1_000_000_000), Value::from(forward_ns)]);
     }
     assert!(!lab.has_xdp());
+    Ok(())
+}
+
+/// The host at the other end answers with ICMP errors that quote the frames.
+fn no_reflector() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let tx = &lab.tx_netns;
+    let words = format!(
+        "measure --tx {TX_DEV}@{tx} --rx {TX_DEV}@{tx} --dst 198.18.0.2 --src 198.18.0.1 --count 3 --pps 10"
+    );
+    let outcome = wirerate_run(&words).expect_code(1);
+    for words in [
+        "unique       0  0 flows",
+        "icmp errors  3  port unreachable, from 198.18.0.2: start `wirerate reflect` at that host",
+    ] {
+        assert!(outcome.stdout.contains(words), "{words}: {}", outcome.stdout);
+    }
+    assert!(!outcome.stdout.contains("round trip"), "{}", outcome.stdout);
     Ok(())
 }
 

@@ -246,6 +246,16 @@ impl Report {
         self.figures.broken.is_empty() && self.failed_checks.is_empty()
     }
 
+    /// What the ICMP errors say, and what to do.
+    fn icmp_remark(&self) -> String {
+        let error = self.figures.totals.icmp_error;
+        let advice = match self.is_round_trip {
+            true => "start `wirerate reflect` at that host, which sends the frames back",
+            false => "that host or router did not take the frames",
+        };
+        format!("{error}: {advice}")
+    }
+
     fn loss_rows(&self, table: &mut Table) {
         match self.loss {
             Some(loss) => {
@@ -309,6 +319,9 @@ impl fmt::Display for Report {
             ("moved", totals.moves, "frames of a flow on another CPU than before: try --shared-flows"),
         ];
         others.into_iter().filter(|row| row.1 > 0).for_each(|row| table.count(row.0, row.1, row.2));
+        if totals.icmp_errors > 0 {
+            table.count("icmp errors", totals.icmp_errors, &self.icmp_remark());
+        }
         if let Some(reflected) = &self.reflected {
             reflected.rows(&mut table);
         }
