@@ -1,12 +1,13 @@
 //! The page: a section for each file, the comparison, and the lines it was made from.
 
 use crate::compare::{self, ComparisonRow};
+use crate::human::quantity_of;
 use crate::plots;
 use crate::results::{ReportError, ResultFile, Results, shape_name};
 use crate::units;
 use askama::Template;
 use search::record::{Provenance, Rfc2544Record, SearchRecord, SizeRecord, TrialRecord};
-use search::{Disturbance, LatencySummary, Verdict};
+use search::{Disturbance, GoalEnd, LatencySummary, Verdict};
 
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -67,6 +68,7 @@ struct DisturbedRow {
     shape: String,
     load: String,
     loss: String,
+    not_sent: String,
     causes: String,
     is_counted: bool,
 }
@@ -113,7 +115,7 @@ fn search_rows(search: &SearchRecord) -> impl Iterator<Item = SearchRow> {
     search.goals.iter().map(|goal| SearchRow {
         shape: shape_name(&search.shape),
         goal: units::goal_name(goal.goal.loss_ratio_ppb),
-        throughput: or_dash(goal.lower_pps.map(units::pps)),
+        throughput: or_dash(goal.lower_pps.map(|pps| at_least(Some(goal.end), pps))),
         upper: or_dash(goal.upper_pps.map(units::pps)),
         conditional: or_dash(goal.conditional_pps.map(units::pps)),
         end: plots::end_name(goal.end),
@@ -126,21 +128,51 @@ fn search_rows(search: &SearchRecord) -> impl Iterator<Item = SearchRow> {
     })
 }
 
+/// `>= 8.72 kpps` where nothing above it was decided.
+fn at_least(end: Option<GoalEnd>, pps: u64) -> String {
+    let sign = if end.is_some_and(GoalEnd::is_at_least) { ">= " } else { "" };
+    format!("{sign}{}", units::pps(pps))
+}
+
+/// The throughput with its spread, and the trials that found it.
+fn throughput(size: &SizeRecord) -> String {
+    let Some(pps) = size.throughput_pps else { return or_dash(None) };
+    let mut text = at_least(size.throughput_end, pps);
+    let is_at_least = size.throughput_end.is_some_and(GoalEnd::is_at_least);
+    if let Some(upper) = size.throughput_upper_pps.filter(|_| !is_at_least) {
+        text += &format!(" to {}", units::pps(upper));
+    }
+    if size.throughput_trials > 0 {
+        text += &format!(" ({})", quantity_of(size.throughput_trials, "trial"));
+    }
+    match &size.limited_by {
+        Some(cause) => format!("{text}, limited by the tester: {cause}"),
+        None => text,
+    }
+}
+
 fn size_row(size: &SizeRecord) -> SizeRow {
     let share =
         || Some(100.0 * size.throughput_pps? as f64 / size.medium_pps.filter(|rate| *rate > 0)? as f64);
     SizeRow {
         shape: shape_name(&size.shape),
         medium: or_dash(size.medium_pps.map(units::pps)),
-        throughput: or_dash(size.throughput_pps.map(units::pps)),
+        throughput: throughput(size),
         share: or_dash(share().map(|share| format!("{} %", units::short(share)))),
-        burst: or_dash(
-            size.back_to_back.map(|burst| format!("{} ± {} frames", burst.mean_frames, burst.sd_frames)),
-        ),
+        burst: or_dash(size.back_to_back.map(|burst| {
+            format!(
+                "{} ± {} frames ({})",
+                burst.mean_frames,
+                burst.sd_frames,
+                quantity_of(burst.tests.into(), "test")
+            )
+        })),
         buffer: or_dash(size.back_to_back.map(|burst| units::time_ns(burst.corrected_buffer_ns as f64))),
         recovery: or_dash(size.recovery.map(|recovery| {
             let least = if recovery.unrecovered > 0 { "at least " } else { "" };
-            format!("{least}{}", units::time_ns(recovery.mean_ns as f64))
+            let [mean, min, max] =
+                [recovery.mean_ns, recovery.min_ns, recovery.max_ns].map(|ns| units::time_ns(ns as f64));
+            format!("{least}{mean} ({min} to {max}, {})", quantity_of(recovery.tests.into(), "test"))
         })),
     }
 }
@@ -154,7 +186,12 @@ fn latency_row(size: &SizeRecord, row: &LatencySummary) -> LatencyRow {
         typical: time(row.typical_ns),
         worst_case: time(row.worst_case_ns),
         variation: time(row.variation_ns),
-        range: format!("{} to {}", time(row.min_ns), time(row.max_ns)),
+        range: format!(
+            "{} to {} ({})",
+            time(row.min_ns),
+            time(row.max_ns),
+            quantity_of(row.trials.into(), "trial")
+        ),
     }
 }
 
@@ -164,8 +201,12 @@ fn disturbed_row(trial: &TrialRecord) -> DisturbedRow {
         number: trial.number,
         shape: shape_name(&trial.shape),
         load: units::pps(trial.request.load_pps),
-        loss: units::percent(trial.loss_ppb),
-        causes: causes.join(", "),
+        loss: units::percent(trial.lost_ppb),
+        not_sent: trial.not_sent.to_string(),
+        causes: match trial.result.causes.as_slice() {
+            [] => causes.join(", "),
+            named => format!("{}: {}", causes.join(", "), named.join(", ")),
+        },
         is_counted: trial.is_counted,
     }
 }

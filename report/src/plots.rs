@@ -74,8 +74,9 @@ fn over_size(results: &Results) -> Option<Plot> {
     if points.len() < 2 {
         return None;
     }
-    let medium: Vec<_> =
-        points.iter().filter_map(|(size, _, medium)| Some((*size, (*medium)? as f64))).collect();
+    let sizes = (points[0].0, points[points.len() - 1].0);
+    let bps = points.iter().find_map(|(size, _, medium)| Some((*medium)? as f64 * (size + GAP_AND_PREAMBLE)));
+    let medium = bps.map_or_else(Vec::new, |bytes_per_s| medium_curve(bytes_per_s, sizes));
     let measured = points.iter().map(|(size, rate, _)| (*size, *rate)).collect();
     let all = vec![
         series("medium".to_owned(), "limit".to_owned(), PlotMark::Plain, medium),
@@ -83,11 +84,22 @@ fn over_size(results: &Results) -> Option<Plot> {
     ];
     Some(Plot {
         title: "Throughput over frame size".to_owned(),
-        note: "Sizes with FCS. The dashed line is the rate of the medium.",
+        note: "Sizes with FCS. The dashed curve is the rate of the medium.",
         x: axis("frame size with FCS, bytes", (Scale::Linear, Unit::Count), &all, x),
         y: axis("frames per second", (Scale::Linear, Unit::Count), &all, y),
         series: all,
     })
+}
+
+/// Bytes on the wire besides a frame with its FCS.
+const GAP_AND_PREAMBLE: f64 = 20.0;
+/// Points of the curve of the medium.
+const CURVE_POINTS: u32 = 60;
+
+/// Frames per second of a medium with `bytes_per_s` over the sizes: a hyperbola.
+fn medium_curve(bytes_per_s: f64, (first, last): (f64, f64)) -> Vec<(f64, f64)> {
+    let size = |point: u32| first + (last - first) * f64::from(point) / f64::from(CURVE_POINTS);
+    (0..=CURVE_POINTS).map(|point| (size(point), bytes_per_s / (size(point) + GAP_AND_PREAMBLE))).collect()
 }
 
 /// Throughput over the number of flows or of sending threads, which `value` takes from a shape: one

@@ -10,7 +10,7 @@ use crate::latency::LatencySummary;
 use crate::loss_curve::LossPoint;
 use crate::procedure::Procedure;
 use crate::recovery::RecoverySummary;
-use crate::throughput::{GoalResult, ThroughputSearch};
+use crate::throughput::{GoalEnd, GoalResult, ThroughputSearch};
 use crate::trial::{Disturbance, TrialRequest, TrialResult};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -204,6 +204,18 @@ pub struct SizeRecord {
     pub medium_pps: Option<u64>,
     /// Throughput in frames per second.
     pub throughput_pps: Option<u64>,
+    /// How the search for it ended; `None` if it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_end: Option<GoalEnd>,
+    /// The upper bound of the throughput, if the search found one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_upper_pps: Option<u64>,
+    /// Trials of the search for it.
+    #[serde(default)]
+    pub throughput_trials: u64,
+    /// What limited the tester in that search, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<String>,
     /// Latency at each load.
     #[serde(default)]
     pub latency: Vec<LatencySummary>,

@@ -90,6 +90,15 @@ pub enum GoalEnd {
     LimitedByTester,
 }
 
+impl GoalEnd {
+    /// True if the throughput is at least the lower bound, because nothing above it was tried or
+    /// decided.
+    #[must_use]
+    pub const fn is_at_least(self) -> bool {
+        matches!(self, Self::MaxLoadReached | Self::LimitedByTester)
+    }
+}
+
 /// The result for one goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GoalResult {

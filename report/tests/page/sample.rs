@@ -4,8 +4,8 @@ use search::record::{
     Provenance, ResultLine, Rfc2544Record, SearchRecord, SizeRecord, TrafficShape, TrialRecord,
 };
 use search::{
-    BurstSummary, LatencyFigures, LatencySummary, LossPoint, Method, Procedure, Purpose, RecoverySummary,
-    SearchSettings, ThroughputSearch, TrialRequest, TrialResult,
+    BurstSummary, GoalEnd, LatencyFigures, LatencySummary, LossPoint, Method, Procedure, Purpose,
+    RecoverySummary, SearchSettings, ThroughputSearch, TrialRequest, TrialResult,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -117,6 +117,8 @@ fn latency_trial(percent: u64) -> TrialRecord {
         request,
         result,
         lost: 0,
+        not_sent: 0,
+        lost_ppb: 0,
         loss_ppb: 0,
         verdict: search::Verdict::Clean,
         disturbances: Vec::new(),
@@ -149,6 +151,13 @@ fn size_record(size: u64) -> SizeRecord {
         shape: shape(size, 1),
         medium_pps: Some(medium),
         throughput_pps: Some(throughput),
+        throughput_end: Some(match throughput < medium {
+            true => GoalEnd::Regular,
+            false => GoalEnd::MaxLoadReached,
+        }),
+        throughput_upper_pps: (throughput < medium).then_some(throughput + 31_000),
+        throughput_trials: 17,
+        limited_by: None,
         latency: vec![latency(10), latency(50), latency(90)],
         loss: (3..=10).rev().map(|tenth| point(tenth * 100_000_000)).collect(),
         back_to_back: (throughput < medium).then_some(BurstSummary {

@@ -16,8 +16,8 @@ use crate::units::{Pps, time_of_day_ns};
 use args::{Effort, Rfc2544Test};
 use search::record::{Provenance, ResultLine, Rfc2544Record, SearchRecord, SizeRecord};
 use search::{
-    BackToBack, BurstSettings, LatencyAtLoads, LatencySettings, LossCurve, Recovery, RecoverySettings,
-    SearchSettings, ThroughputSearch,
+    BackToBack, BurstSettings, LatencyAtLoads, LatencySettings, LossCurve, Procedure, Recovery,
+    RecoverySettings, SearchSettings, ThroughputSearch,
 };
 
 /// Runs the tests and prints their results.
@@ -35,7 +35,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         let mut deviations = all_deviations(args);
         deviations.extend(tester.deviations());
         record.provenance = tester.provenance(start_ns, deviations);
-        let mut tests = SizeTests { args, tester, runner: &mut runner, record: SizeRecord::default() };
+        let mut tests =
+            SizeTests { args, tester, runner: &mut runner, record: SizeRecord::default(), start_ns };
         is_complete &= tests.run()?;
         record.sizes.push(tests.record);
         if runner.is_over() {
@@ -72,6 +73,8 @@ struct SizeTests<'a, 'b> {
     tester: Tester,
     runner: &'a mut TrialRunner<'b>,
     record: SizeRecord,
+    /// Start of all tests, in nanoseconds since 1970.
+    start_ns: u64,
 }
 
 impl SizeTests<'_, '_> {
@@ -144,9 +147,13 @@ impl SizeTests<'_, '_> {
         let is_done = self.runner.run(&self.tester, &mut search, ThroughputSearch::results)?;
         let goal = search.results().into_iter().next();
         self.record.throughput_pps = goal.and_then(|goal| goal.lower_pps.filter(|_| !goal.is_coarse));
+        self.record.throughput_end = goal.map(|goal| goal.end);
+        self.record.throughput_upper_pps = goal.and_then(|goal| goal.upper_pps);
+        self.record.throughput_trials = search.log().len() as u64;
+        self.record.limited_by = search.limited_by();
         if self.args.path.json || events::are_followed() {
             let record = SearchRecord::new(
-                Provenance::default(),
+                self.tester.provenance(self.start_ns, deviations(effort.method)),
                 effort.method,
                 self.tester.shape(),
                 self.tester.medium_pps(),

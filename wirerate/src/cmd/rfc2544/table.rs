@@ -2,6 +2,7 @@
 
 use crate::cmd::search::shape_text;
 use crate::units::{human_count, human_duration, human_pps, quantity_of};
+use search::GoalEnd;
 use search::record::{Rfc2544Record, SizeRecord};
 use std::fmt::Write;
 
@@ -21,11 +22,23 @@ pub(super) fn text(record: &Rfc2544Record) -> String {
 // Writing to a string does not fail.
 fn add_size(text: &mut String, size: &SizeRecord) {
     let name = shape_text(&size.shape);
-    let throughput = size.throughput_pps.map_or("unknown".to_owned(), |pps| human_pps(pps as f64));
+    let is_at_least = size.throughput_end.is_some_and(GoalEnd::is_at_least);
+    let at_least = if is_at_least { ">= " } else { "" };
+    let throughput = size
+        .throughput_pps
+        .map_or("unknown".to_owned(), |pps| format!("{at_least}{}", human_pps(pps as f64)));
+    let up_to = size.throughput_upper_pps.filter(|_| !is_at_least && size.throughput_pps.is_some());
+    let up_to = up_to.map_or(String::new(), |pps| format!(" to {}", human_pps(pps as f64)));
+    let trials = match size.throughput_trials {
+        0 => String::new(),
+        trials => format!(", {}", quantity_of(trials, "trial")),
+    };
+    let limit =
+        size.limited_by.as_ref().map_or(String::new(), |cause| format!(", limited by this machine: {cause}"));
     let share = size.throughput_pps.zip(size.medium_pps).map_or(String::new(), |(pps, medium)| {
         format!(", {:.2} % of the medium", pps as f64 * 100.0 / medium.max(1) as f64)
     });
-    let _ = writeln!(text, "{name}\n  throughput    {throughput}{share}");
+    let _ = writeln!(text, "{name}\n  throughput    {throughput}{up_to}{share}{trials}{limit}");
     for row in &size.latency {
         let [mean, typical, worst] = [row.mean_ns, row.typical_ns, row.worst_case_ns].map(human_duration);
         let _ = writeln!(

@@ -49,8 +49,11 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             tester.medium_pps(),
             &search,
         );
-        let is_open =
-            |goal: &search::GoalResult| matches!(goal.end, GoalEnd::Unfinished | GoalEnd::Disturbed);
+        let is_open = |goal: &search::GoalResult| match goal.end {
+            GoalEnd::Unfinished | GoalEnd::Disturbed => true,
+            GoalEnd::LimitedByTester => goal.lower_pps.is_none(),
+            GoalEnd::Regular | GoalEnd::MaxLoadReached | GoalEnd::BelowMinLoad => false,
+        };
         is_answered &= !record.goals.iter().any(is_open);
         let format = RowFormat::of(args.path.json, false);
         let summary = report::summary(&record);

@@ -9,6 +9,14 @@ fn bound(pps: Option<u64>) -> String {
     pps.map_or("unknown".to_owned(), |pps| human_pps(pps as f64))
 }
 
+/// The lower bound, with `>=` where nothing above it was decided.
+fn bound_or_more(goal: &GoalResult) -> String {
+    match goal.lower_pps {
+        Some(_) if goal.end.is_at_least() => format!(">= {}", bound(goal.lower_pps)),
+        lower => bound(lower),
+    }
+}
+
 /// One trial, the bounds of the first goal after it, and the time left until the end of the search.
 pub(super) fn trial_line(
     number: u64,
@@ -66,7 +74,7 @@ pub(super) fn table(records: &[SearchRecord]) -> String {
                 or_dash(flows),
                 or_dash(threads),
                 format!("{} %", goal.goal.loss_ratio_ppb as f64 / 1e7),
-                bound(goal.lower_pps),
+                bound_or_more(goal),
                 bound(goal.upper_pps),
             ]);
         }
@@ -99,13 +107,13 @@ pub(super) fn summary(record: &SearchRecord) -> String {
         };
         let end = match goal.end {
             GoalEnd::Regular => "",
-            GoalEnd::MaxLoadReached => ", at least: the highest load passes",
+            GoalEnd::MaxLoadReached => ": the highest load passes",
             GoalEnd::BelowMinLoad => ", below the lowest load",
             GoalEnd::Unfinished => ", not finished",
-            GoalEnd::LimitedByTester => ", at least: limited by this machine",
+            GoalEnd::LimitedByTester => ": limited by this machine",
             GoalEnd::Disturbed => ", not finished: the tester disturbed every repeat of a trial",
         };
-        let (lower, upper) = (bound(goal.lower_pps), bound(goal.upper_pps));
+        let (lower, upper) = (bound_or_more(goal), bound(goal.upper_pps));
         // Writing to a string does not fail.
         let _ = writeln!(text, "{name}: {lower} (lower bound), {upper} (upper bound){end}");
         if let Some(pps) = goal.conditional_pps {

@@ -12,6 +12,7 @@ use crate::stop::Stop;
 use crate::units::Nanos;
 use search::record::{ResultLine, TrafficShape, TrialRecord};
 use search::{GoalResult, Procedure};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// The trials of one command, for one frame size, number of flows and so on after the other.
@@ -22,7 +23,12 @@ pub(crate) struct TrialRunner<'a> {
     number: u64,
     /// No trial begins after this time.
     end: Option<Instant>,
+    /// When a trial was shown last.
+    shown: Option<Instant>,
 }
+
+/// How often a trial is shown beside JSON if nobody watches a terminal.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 impl<'a> TrialRunner<'a> {
     /// No trial yet.
@@ -31,7 +37,7 @@ impl<'a> TrialRunner<'a> {
     /// The folder of `--resume`.
     pub(crate) fn new(args: &'a PathArgs, stop: &'a Stop) -> Result<Self, Failure> {
         let journal = args.resume.as_deref().map(Journal::open).transpose()?;
-        Ok(Self { args, stop, journal, number: 0, end: None })
+        Ok(Self { args, stop, journal, number: 0, end: None, shown: None })
     }
 
     /// Begins no trial once `budget` is over; `None` for no limit.
@@ -105,11 +111,22 @@ impl<'a> TrialRunner<'a> {
         events::add(|| line.clone());
         if self.args.json {
             out::text(&line)?;
-        } else if !self.args.quiet {
+        }
+        if self.is_progress_due() {
             let left_ns = procedure.time_left_ns();
             eprintln!("{}", report::trial_line(self.number, shape, trial, results, left_ns));
         }
         Ok(())
+    }
+
+    /// True if this trial is shown on standard error: with JSON in a file or pipe, one in 10 s.
+    fn is_progress_due(&mut self) -> bool {
+        let is_each = !self.args.json || std::io::stderr().is_terminal();
+        let is_due = is_each || self.shown.is_none_or(|shown| shown.elapsed() >= PROGRESS_INTERVAL);
+        if is_due {
+            self.shown = Some(Instant::now());
+        }
+        is_due && !self.args.quiet
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cmd::send::turn_back::turn_back;
 use crate::cmd::send::{self, config, rate::RequestedRate};
 use crate::outcome::Failure;
 use crate::stop::Stop;
-use crate::units::{Count, CpuSequence, Nanos, Pps, human_duration, quantity_of};
+use crate::units::{Count, CpuSequence, Nanos, Pps, human_bps, human_duration, quantity_of, utc_time};
 use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
 use clap::{Args as _, FromArgMatches};
 use engine::{PagePools, Ramp};
@@ -154,7 +154,16 @@ impl Tester {
             directions.push(TestedPath::new(&rx, &tx, back)?);
             part_cpus(&mut directions)?;
         }
-        let facts = [("kernel", Machine::read().kernel), ("tx", tx.to_string()), ("rx", rx.to_string())];
+        let seed =
+            directions[0].send.seed.map_or("a new one for each trial".to_owned(), |seed| seed.to_string());
+        let facts = [
+            ("version", format!("wirerate {}", env!("CARGO_PKG_VERSION"))),
+            ("host", host_name()),
+            ("kernel", Machine::read().kernel),
+            ("tx", device_fact(&tx)),
+            ("rx", device_fact(&rx)),
+            ("seed", seed),
+        ];
         let lens: Vec<Option<u64>> = directions.iter().map(|direction| direction.wire_len).collect();
         if lens.windows(2).any(|pair| pair[0] != pair[1]) {
             let why = "their frames have different sizes";
@@ -216,7 +225,9 @@ impl Tester {
     /// The command, its start and the host, for the report.
     pub(crate) fn provenance(&self, start_ns: u64, deviations: Vec<String>) -> Provenance {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
-        Provenance { command, start_ns, host: self.facts.clone(), deviations }
+        let mut host = self.facts.clone();
+        host.insert("date".to_owned(), utc_time(start_ns));
+        Provenance { command, start_ns, host, deviations }
     }
 
     /// Refuses several sending threads, whose frames have numbers of their own.
@@ -331,6 +342,30 @@ impl Tester {
             threads.into_iter().map(join).collect()
         })
     }
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
+}
+
+/// A device with its driver and speed, as far as they are known.
+fn device_fact(place: &DevicePlace) -> String {
+    let known = || {
+        let stack = place
+            .netns
+            .as_deref()
+            .map(Netns::named)
+            .transpose()?
+            .as_ref()
+            .map_or_else(Stack::here, Stack::of)?;
+        let link = stack.link(&place.device[..])?;
+        Ok::<_, host::HostError>((stack.driver(&link)?, stack.speed_bps(&link)?))
+    };
+    let (driver, speed_bps) = known().unwrap_or_default();
+    let driver = driver.map(|driver| driver.name);
+    let facts: Vec<_> = driver.into_iter().chain(speed_bps.map(|bps| human_bps(bps as f64))).collect();
+    if facts.is_empty() { place.to_string() } else { format!("{place} ({})", facts.join(", ")) }
 }
 
 /// Settings with a signature that tells the threads apart, if the frame has space for it.
