@@ -195,7 +195,7 @@ pub struct Lateness {
     pub times: u64,
     /// Maximum.
     pub longest_ns: u64,
-    /// Frames sent while catching up.
+    /// Frames that were sent more than 10 ms late.
     pub frames: u64,
     /// Time that was never made up.
     pub given_up_ns: u64,
@@ -216,6 +216,8 @@ pub struct Pacer {
     poisson: PoissonProcess,
     /// While it catches up.
     lag: Option<Lag>,
+    /// The frames that are due now are later than [`LATE_NS`].
+    is_late: bool,
     lateness: Lateness,
 }
 
@@ -236,7 +238,17 @@ impl Pacer {
     pub fn new(pace: Pace, start_ns: u64) -> Self {
         let (catch_up, lateness) = Default::default();
         let poisson = PoissonProcess::new(if let Pace::Poisson { seed, .. } = pace { seed } else { 0 });
-        Self { pace, catch_up, start_ns, frames: 0, wire_bits: 0, poisson, lag: None, lateness }
+        Self {
+            pace,
+            catch_up,
+            start_ns,
+            frames: 0,
+            wire_bits: 0,
+            poisson,
+            lag: None,
+            is_late: false,
+            lateness,
+        }
     }
 
     /// Sets the catch-up rate.
@@ -319,11 +331,12 @@ impl Pacer {
             return if now_ns < self.start_ns { 0 } else { u64::MAX };
         }
         let next_ns = self.scheduled_ns();
+        self.is_late = now_ns > next_ns.saturating_add(LATE_NS);
         if now_ns < next_ns {
             self.lag = None;
             return 0;
         }
-        let is_late = self.lag.is_some() || now_ns - next_ns > LATE_NS;
+        let is_late = self.lag.is_some() || self.is_late;
         let now_ns = if is_late { self.limited(now_ns, next_ns) } else { now_ns };
         if now_ns < next_ns {
             return 0;
@@ -369,6 +382,10 @@ impl Pacer {
             }
         });
         if self.lag.is_some() && schedule_ns.saturating_sub(next_ns) <= LATE_NS {
+            if schedule_ns == now_ns {
+                // The clock of the schedule is no longer behind.
+                self.lag = None;
+            }
             return schedule_ns;
         }
         self.lateness.longest_ns = self.lateness.longest_ns.max(now_ns - next_ns);
@@ -397,7 +414,7 @@ impl Pacer {
     pub fn sent(&mut self, frames: u64, frame_bytes: u64) {
         let least = frames * u64::from(packet::wire_len(0));
         self.frames += frames;
-        self.lateness.frames += if self.lag.is_some() { frames } else { 0 };
+        self.lateness.frames += if self.is_late { frames } else { 0 };
         let wire_bytes = (frame_bytes + frames * WIRE_OVERHEAD_BYTES).max(least);
         self.wire_bits += 8 * wire_bytes;
         if let Pace::Poisson { rate, .. } = self.pace {
@@ -612,7 +629,8 @@ mod tests {
             assert!((50..=52).contains(&busiest(&mut pacer, caught_up_ns, 43 * SECOND_NS)), "{pace:?}");
             assert!((2_149_990..=2_150_000).contains(&pacer.frames), "{pace:?}: {}", pacer.frames);
             let late = pacer.lateness(None);
-            assert!((1_999_900..=2_000_100).contains(&late.frames), "{late:?}");
+            // The last 10 ms of the lag are no lateness.
+            assert!((1_998_900..=1_999_100).contains(&late.frames), "{late:?}");
             assert!(late.longest_ns.abs_diff(20 * SECOND_NS) < 1_000_000, "{late:?}");
             assert_eq!((late.times, late.given_up_ns), (1, 0));
         }
@@ -634,7 +652,7 @@ mod tests {
         assert!((50..=51).contains(&busiest(&mut pacer, 21 * SECOND_NS, 22 * SECOND_NS)));
         let late = pacer.lateness(None);
         assert!(late.given_up_ns.abs_diff(20 * SECOND_NS) < 1_000_000, "{late:?}");
-        assert_eq!((late.times, late.frames), (1, 0));
+        assert_eq!((late.times, late.frames), (1, 1), "the frame that was due first");
     }
 
     #[test]
@@ -648,6 +666,20 @@ mod tests {
         assert_eq!(pacer.due(20 * SECOND_NS), 1_000_001);
         pacer.sent(1_000_001, 60_000_060);
         assert_eq!((pacer.due(20 * SECOND_NS), pacer.lateness(None).frames), (0, 1_000_001));
+    }
+
+    /// Each look comes 10 µs after the frames of the one before, so some are always due.
+    #[test]
+    fn catching_up_ends_when_the_schedule_is_reached() {
+        let mut pacer = Pacer::new(Pace::from_pps(1_000_000), 0).with_catch_up(times(2));
+        for now_ns in (15_000_000..2_000_000_000).step_by(10_000) {
+            let due = pacer.due(now_ns);
+            pacer.sent(due, 60 * due);
+        }
+        assert!(!pacer.catches_up());
+        let late = pacer.lateness(None);
+        assert!((5_000..=20_000).contains(&late.frames), "not the frames of two seconds: {late:?}");
+        assert!(pacer.frames.abs_diff(1_999_990) <= 10, "{}", pacer.frames);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod axis;
 mod compare;
+pub mod figures;
 pub mod human;
 mod page;
 mod plot;

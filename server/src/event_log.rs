@@ -57,6 +57,13 @@ impl EventLog {
         self.changed.send_replace(());
     }
 
+    /// The lines from number `from` on, as far as they are kept, and the number of the next one.
+    pub fn lines_from(&self, from: u64) -> (Vec<String>, u64) {
+        let next = self.from(from);
+        let number = next.lines.last().map_or(from, |(number, _)| number + 1);
+        (next.lines.into_iter().map(|(_, line)| line).collect(), number)
+    }
+
     /// The lines from number `from` on, as far as they are kept.
     pub(crate) fn from(&self, from: u64) -> NextLines {
         let kept = self.lock();

@@ -30,6 +30,7 @@ pub mod raw_terminal;
 pub mod rows;
 pub mod run_control;
 pub mod run_orders;
+pub mod runs;
 pub mod seed;
 pub mod short_help;
 pub mod start_at;

@@ -27,7 +27,70 @@ pub(crate) const CASES: &[Case] = &[
     case("receive::a_ramp_sends_what_its_rates_sum_up_to", &[], ramp_sends_its_sum),
     case("receive::tshark_reads_the_same_number_and_time", &["tshark"], tshark_reads_the_same),
     case("receive::prints_a_row_each_second", &[], prints_a_row_each_second),
+    case("receive::runs_are_summed_up_and_compared", &[], runs_are_summed_up),
+    case("receive::the_rate_is_that_of_the_frames_not_of_the_command", &[], rate_of_the_frames),
+    case("receive::when_all_is_lost_the_next_steps_are_said", &[], all_is_lost),
 ];
+
+/// Each run has its report; then mean, deviation and extremes, as text and JSON.
+fn runs_are_summed_up() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let words = |more: &str| {
+        format!(
+            "measure --tx {TX_DEV}@{} --rx {RX_DEV}@{} --dst 198.18.0.2 --count 300 --pps 1k {more}",
+            lab.tx_netns, lab.rx_netns
+        )
+    };
+    let text = wirerate_run(&words("--runs 2")).expect_paced().stdout;
+    assert!(text.contains("2 of 2 runs of measure") && text.contains("received rate"), "{text}");
+    let json = wirerate_run(&words("--runs 3 --json")).expect_paced().stdout;
+    let lines: Vec<Value> =
+        json.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    let count = |schema: &str| lines.iter().filter(|line| line["schema"] == schema).count();
+    assert_eq!((count("wirerate.send/1"), count("wirerate.measure/1"), count("wirerate.runs/1")), (3, 3, 1));
+    let summary = lines.last().expect("a summary");
+    assert_eq!((&summary["runs"], &summary["command"]), (&3.into(), &"measure".into()));
+    let lost = summary["figures"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "lost"));
+    assert_eq!(lost.expect("a row of lost frames")["runs"].as_array().map(Vec::len), Some(3), "{summary}");
+    // Saved lines are compared.
+    let folder = testkit::Folder::new("runs");
+    let path = folder.file("runs.jsonl");
+    fs::write(&path, &json)?;
+    let compared = wirerate_run(&format!("report {path} {path}")).expect_code(0).stdout;
+    assert!(compared.contains("no difference beyond the spread"), "{compared}");
+    wirerate_run(&words("--runs 2 --start-at +5s")).expect_code(2);
+    Ok(())
+}
+
+/// A receiver that waits before and after the frames has their rate, and says when they came.
+fn rate_of_the_frames() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for command in ["count", "receive"] {
+        let running = wirerate_start(&format!("{command} {RX_DEV}@{} --json -t 2s", lab.rx_netns));
+        running.until_it_says("frames of rx0");
+        send(&lab, 5_000, "--pps 10k --catch-up max");
+        let report: Value = serde_json::from_str(running.wait(TIME_LIMIT).stdout.trim()).expect("JSON");
+        let [rate, active_ns] = ["rate_pps", "active_ns"].map(|name| report[name].as_f64().expect(name));
+        // The sender may pause on a busy machine; the receiver's time is what counts here.
+        assert!(rate > 2_600.0, "5,000 frames in 2 s would be 2,500: {report}");
+        assert!((400e6..1_900e6).contains(&active_ns), "{report}");
+    }
+    Ok(())
+}
+
+/// A sender to an address that nobody has.
+fn all_is_lost() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let outcome = wirerate_run(&format!(
+        "measure --tx {TX_DEV}@{} --rx {TX_DEV}@{} --dst 198.18.0.2 --count 10 --pps 100 --dst-mac 02:00:00:00:00:99",
+        lab.tx_netns, lab.tx_netns
+    ))
+    .expect_code(1);
+    for step in ["none of 10 frames arrived", "--dst-mac", "ip_forward", "wirerate count"] {
+        assert!(outcome.stderr.contains(step), "{step}: {}", outcome.stderr);
+    }
+    Ok(())
+}
 
 /// Starts the receiver; it ends by itself after `count` frames.
 fn receive(lab: &Lab, count: u32, more: &str) -> Running {

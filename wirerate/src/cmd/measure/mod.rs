@@ -1,17 +1,20 @@
 //! `wirerate measure --tx DEV --rx DEV`: senders and receivers in one process, and their reports.
 
+mod all_lost;
 mod direction;
 mod rows;
 mod run;
 mod sender;
 mod total;
 
-pub use run::{Drain, run};
+pub use run::Drain;
 
 use crate::bad_usage;
 use crate::cmd::receive::ReceiverArgs;
 use crate::cmd::send;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Outcome};
+use crate::runs::Repeated;
+use crate::stop::Stop;
 use crate::units::Nanos;
 use clap::Parser;
 use direction::MeasuredPath;
@@ -52,6 +55,9 @@ pub struct Args {
     /// Start sending at this time, with everything ready before (docs/start-at.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
     pub start_at: Option<StartTime>,
+    /// Do this N times; print each run, then mean, standard deviation, minimum and maximum of all
+    #[arg(long, value_name = "N", conflicts_with_all = ["start_at", "csv"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub runs: Option<u32>,
     /// Print a row for each receiver each second and at the end, with --json as JSON
     #[arg(long)]
     pub every_second: bool,
@@ -73,6 +79,16 @@ pub struct Args {
 struct SendLine {
     #[command(flatten)]
     args: send::Args,
+}
+
+/// Measures, once or `--runs` times.
+///
+/// # Errors
+/// Bad usage, or refused by the host or a device.
+pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    let Some(runs) = args.runs.filter(|runs| *runs > 1) else { return run::run(args, stop) };
+    let json = args.options.counting.results.json;
+    Repeated { command: "measure", runs, json, quiet: args.quiet, stop }.run(|| run::run(args, stop))
 }
 
 impl Args {

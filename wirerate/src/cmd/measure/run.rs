@@ -1,5 +1,6 @@
 //! A run of `wirerate measure`: receivers, senders, drain, all reports.
 
+use super::all_lost;
 use super::direction::MeasuredPath;
 use super::rows::ReceiverRows;
 use super::sender::{MeasureSender, UnsentNumbers};
@@ -53,7 +54,7 @@ type SendOutcome = Result<(Report, Option<EngineError>), Failure>;
 ///
 /// # Errors
 /// Bad usage, or refused by the host or a device.
-pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let directions = args.directions()?;
     let count = directions.len();
     let run = args.options.counting.meter.run.map_or_else(crate::seed::fresh_seed, u64::from);
@@ -250,7 +251,11 @@ fn conclude(
                 .collect(),
             is_report_on_stderr,
         };
+        let steps = all_lost::next_steps(&report, &direction.to.device, &result);
         outcomes.push(receipt.conclude(&result)?);
+        if !sender_args.quiet {
+            steps.iter().flatten().for_each(|step| eprintln!("wirerate: {step}"));
+        }
         parts.push((result, sender));
     }
     if parts.len() > 1 {

@@ -20,6 +20,7 @@ pub use args::Args;
 
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{RowFormat, print_report};
+use crate::runs::Repeated;
 use crate::stop::Stop;
 use crate::units::quantity_of;
 use std::path::Path;
@@ -38,6 +39,12 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         )
         .try_this("FILE1 FILE2 --other DEV2 --split file, or --split auto for one file"));
     }
+    let Some(runs) = args.runs.filter(|runs| *runs > 1) else { return run_once(args, stop) };
+    let repeated = Repeated { command: "replay", runs, json: args.json, quiet: args.quiet, stop };
+    repeated.run(|| run_once(args, stop))
+}
+
+fn run_once(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let report = if args.dry_run { dry_run::run(args, stop)? } else { live::run(args, stop)? };
     print_report(RowFormat::of(args.json, args.csv), &report.json_line(), &report.to_string())?;
     Ok(if report.is_good() { Outcome::Done } else { Outcome::No })

@@ -506,6 +506,7 @@ fn refuse_own(send: &send::Args) -> Result<(), Failure> {
     let given = [
         (send.count.is_some(), "--count", trials),
         (send.duration.is_some(), "--duration", trials),
+        (send.runs.is_some(), "--runs", trials),
         (send.rate.is_some(), "--rate", loads),
         (send.pps.is_some(), "--pps", loads),
         (send.delay.is_some(), "--delay", loads),

@@ -31,6 +31,7 @@ pub mod workers;
 pub use args::Args;
 
 use crate::outcome::{Failure, Outcome};
+use crate::runs::Repeated;
 use crate::seed::fresh_seed;
 use crate::stop::Stop;
 use crate::units::time_of_day_ns;
@@ -43,6 +44,12 @@ use std::sync::Arc;
 /// # Errors
 /// What could not be done, ready to be printed.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    let Some(runs) = args.runs.filter(|runs| *runs > 1) else { return run_once(args, stop) };
+    let repeated = Repeated { command: "send", runs, json: args.json, quiet: args.quiet, stop };
+    repeated.run(|| run_once(&Args { started: workers::StartedRuns::default(), ..args.clone() }, stop))
+}
+
+fn run_once(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if let Some(note) = tags::note(args).filter(|_| !args.quiet) {
         eprintln!("wirerate: {note}");
     }

@@ -73,7 +73,7 @@ pub struct Late {
     pub times: u64,
     /// By how much at most.
     pub longest_ns: u64,
-    /// Frames sent while it caught up.
+    /// Frames that were late by more than that.
     pub frames: u64,
     /// How much of the schedule was never caught up, by the thread with the most.
     pub given_up_ns: u64,
@@ -395,8 +395,8 @@ impl fmt::Display for Late {
         let [longest, given_up] = [self.longest_ns, self.given_up_ns].map(human_duration);
         let frames = quantity_of(self.frames, "frame");
         match self.given_up_ns {
-            0 => write!(f, "{frames}, up to {longest} behind, all caught up"),
-            _ => write!(f, "{frames}, up to {longest} behind, {given_up} never caught up"),
+            0 => write!(f, "{frames} over 10 ms, max {longest}; all made up"),
+            _ => write!(f, "{frames} over 10 ms, max {longest}; {given_up} never made up"),
         }
     }
 }

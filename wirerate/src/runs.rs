@@ -1,0 +1,103 @@
+//! `--runs N`: a command several times, and what the runs say together.
+
+use crate::events;
+use crate::out;
+use crate::outcome::{Failure, Outcome};
+use crate::rows::{RowFormat, print_report};
+use crate::stop::Stop;
+use engine::PagePools;
+use report::figures::{FigureSummary, figures_of, runs_table, summarize};
+use serde::Serialize;
+use std::time::Duration;
+
+/// Name and version of the summary as JSON.
+const SCHEMA: &str = "wirerate.runs/1";
+/// The wait between two runs for page pools of the run before.
+const PAGE_POOLS_MAX: Duration = Duration::from_secs(15);
+
+/// How a command is repeated.
+#[derive(Clone, Copy, Debug)]
+pub struct Repeated<'a> {
+    /// The command: `send`.
+    pub command: &'static str,
+    /// How often.
+    pub runs: u32,
+    /// Reports and summary as JSON.
+    pub json: bool,
+    /// Nothing on standard error but errors.
+    pub quiet: bool,
+    /// Ends the present run, and those that follow.
+    pub stop: &'a Stop,
+}
+
+/// `wirerate.runs/1`.
+#[derive(Debug, Serialize)]
+struct RunsRecord {
+    command: &'static str,
+    /// Runs that ended, and those that were asked for.
+    runs: u32,
+    asked_runs: u32,
+    figures: Vec<FigureSummary>,
+    /// Rates whose runs differ by more than 5 % of their mean.
+    wide: Vec<&'static str>,
+    /// The highest exit code of all runs.
+    exit_code: u8,
+}
+
+impl Repeated<'_> {
+    /// Carries out the command so often, each run with its report, and prints the summary. The
+    /// outcome is that of the worst run.
+    ///
+    /// # Errors
+    /// Those of the first run that fails; no other follows it.
+    pub fn run(self, mut once: impl FnMut() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
+        let log = events::follow();
+        let page_pools = PagePools::watch();
+        let (mut runs, mut outcome, mut next) = (Vec::new(), Outcome::Done, log.lines_from(0).1);
+        for number in 1..=self.runs {
+            if self.stop.is_set() {
+                break;
+            }
+            page_pools.wait(PAGE_POOLS_MAX, || self.stop.is_set());
+            if !self.quiet {
+                eprintln!("wirerate: run {number} of {}", self.runs);
+            }
+            if once()? != Outcome::Done {
+                outcome = Outcome::No;
+            }
+            let (lines, number) = log.lines_from(next);
+            next = number;
+            let reports = lines.iter().filter_map(|line| serde_json::from_str(line).ok());
+            runs.push(reports.flat_map(|line| figures_of(&line)).collect::<Vec<_>>());
+        }
+        if (runs.len() as u32) < self.runs {
+            outcome = Outcome::No;
+        }
+        self.print(&runs, outcome)?;
+        Ok(outcome)
+    }
+
+    fn print(self, runs: &[Vec<report::figures::Figure>], outcome: Outcome) -> Result<(), Failure> {
+        let figures = summarize(runs);
+        let wide: Vec<_> =
+            figures.iter().filter(|figure| figure.is_wide()).map(|figure| figure.name).collect();
+        let mut text = format!("\n{} of {} runs of {}\n", runs.len(), self.runs, self.command);
+        text += &runs_table(&figures);
+        if !wide.is_empty() {
+            text += &format!(
+                "note: the runs differ by more than 5 % in {}: other work on this machine, or a device \
+                 that has not settled; more --runs, or longer ones\n",
+                wide.join(" and ")
+            );
+        }
+        let record = RunsRecord {
+            command: self.command,
+            runs: runs.len() as u32,
+            asked_runs: self.runs,
+            figures,
+            wide,
+            exit_code: u8::from(outcome != Outcome::Done),
+        };
+        Ok(print_report(RowFormat::of(self.json, false), &out::json_line(SCHEMA, &record), &text)?)
+    }
+}
