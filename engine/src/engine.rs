@@ -56,12 +56,20 @@ pub struct Errors {
     pub qdisc_dropped: u64,
     /// The kernel rejected their descriptors, which is a bug in wirerate.
     pub invalid: u64,
+    /// They were due while the device was down or had no carrier. They were not built, so they have
+    /// no numbers.
+    pub no_carrier: u64,
 }
 
 impl Errors {
     /// Sum of all errors.
     pub fn total(&self) -> u64 {
-        self.ring_full + self.refused + self.not_handed_over + self.qdisc_dropped + self.invalid
+        self.ring_full
+            + self.refused
+            + self.not_handed_over
+            + self.qdisc_dropped
+            + self.invalid
+            + self.no_carrier
     }
 
     /// True if there are errors beside a full ring.
@@ -75,6 +83,7 @@ impl Errors {
         self.not_handed_over += other.not_handed_over;
         self.qdisc_dropped += other.qdisc_dropped;
         self.invalid += other.invalid;
+        self.no_carrier += other.no_carrier;
         if other.last_errno != 0 {
             self.last_errno = other.last_errno;
         }
@@ -128,6 +137,11 @@ pub trait Engine {
     /// sends, too.
     fn is_ready(&mut self) -> bool {
         true
+    }
+
+    /// Why the device cannot send now: it is gone, down, or has no carrier; `None` if it can.
+    fn link_trouble(&mut self) -> Option<EngineError> {
+        None
     }
 
     /// State of the next frame.

@@ -205,6 +205,11 @@ impl EngineError {
         }
     }
 
+    /// True if the device is there and may be able to send later.
+    pub(crate) fn is_link_down(&self) -> bool {
+        matches!(self, Self::Down { .. } | Self::NoCarrier { .. })
+    }
+
     /// True if the device disappeared during the run, which is a normal end for a script.
     pub fn is_device_gone(&self) -> bool {
         matches!(self, Self::Gone { .. } | Self::Down { .. } | Self::NoCarrier { .. })

@@ -59,7 +59,7 @@ pub use replay::{
     replay_xdp_len_max,
 };
 pub use requirements::TxOptions;
-pub use run::{End, Limits, Run, RunReport, Step};
+pub use run::{End, Interruptions, Limits, Run, RunReport, Step};
 pub use start_barrier::{StartBarrier, StartGate};
 pub use worker::{Request, RunHandle, Snapshot, Worker, Workers};
 pub use xdp::{BATCH_DEFAULT, BATCH_MAX};

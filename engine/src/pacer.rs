@@ -366,6 +366,16 @@ impl Pacer {
         }
     }
 
+    /// Frames that are due at `now_ns` by the schedule, however late: for frames that will not be
+    /// sent, and make no later frame late.
+    pub(crate) fn due_in_full(&mut self, now_ns: u64) -> u64 {
+        let (catch_up, lateness) = (self.catch_up, self.lateness);
+        (self.catch_up, self.lag) = (CatchUp::Unlimited, None);
+        let due = self.due(now_ns);
+        (self.catch_up, self.lateness, self.lag, self.is_late) = (catch_up, lateness, None, false);
+        due
+    }
+
     /// Mean bytes on the wire of the frames sent; those of the shortest frame before the first.
     fn mean_wire_len(&self) -> u32 {
         let mean = (self.wire_bits / 8).checked_div(self.frames).unwrap_or(0);
@@ -666,6 +676,16 @@ mod tests {
         assert_eq!(pacer.due(20 * SECOND_NS), 1_000_001);
         pacer.sent(1_000_001, 60_000_060);
         assert_eq!((pacer.due(20 * SECOND_NS), pacer.lateness(None).frames), (0, 1_000_001));
+    }
+
+    #[test]
+    fn frames_that_are_not_sent_make_no_other_late() {
+        let mut pacer = Pacer::new(Pace::from_pps(1000), 0).with_catch_up(times(2));
+        let due = pacer.due_in_full(5 * SECOND_NS);
+        assert_eq!(due, 5001);
+        pacer.sent(due, 60 * due);
+        assert_eq!(pacer.due(5 * SECOND_NS + 2_000_000), 2, "as if nothing had been");
+        assert_eq!(pacer.lateness(None), Lateness::default());
     }
 
     /// Each look comes 10 µs after the frames of the one before, so some are always due.

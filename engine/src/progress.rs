@@ -19,6 +19,7 @@ pub struct Progress {
     not_handed_over: AtomicU64,
     qdisc_dropped: AtomicU64,
     invalid: AtomicU64,
+    no_carrier: AtomicU64,
     frame_bytes: AtomicU64,
     retries: AtomicU64,
     gap_errors: [AtomicU64; GAP_ERROR_OCTAVES],
@@ -74,6 +75,7 @@ impl Progress {
                 not_handed_over: count(&self.not_handed_over),
                 qdisc_dropped: count(&self.qdisc_dropped),
                 invalid: count(&self.invalid),
+                no_carrier: count(&self.no_carrier),
                 last_errno: 0,
             },
             frame_bytes: count(&self.frame_bytes),
@@ -94,6 +96,7 @@ impl Progress {
             (&self.not_handed_over, errors.not_handed_over),
             (&self.qdisc_dropped, errors.qdisc_dropped),
             (&self.invalid, errors.invalid),
+            (&self.no_carrier, errors.no_carrier),
             (&self.frame_bytes, *frame_bytes),
             (&self.retries, *retries),
         ] {

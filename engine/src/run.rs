@@ -56,6 +56,9 @@ pub struct Limits {
     pub starts_with_first_frame: bool,
     /// The thread spins while it waits, instead of sleeping first. So do all runs of that thread.
     pub spins: bool,
+    /// While the device is down or without carrier, due frames count as errors, and sending goes on
+    /// when the link is back. Otherwise such a device ends the run.
+    pub keep_going: bool,
 }
 
 /// Why a run ended.
@@ -95,6 +98,8 @@ pub struct RunReport {
     pub note: Option<String>,
     /// How late it was.
     pub lateness: Lateness,
+    /// How often and how long the link was down.
+    pub interruptions: Interruptions,
     /// What kept its thread from the CPU. A thread with several runs has it from the first one on.
     pub cpu: CpuUse,
     /// State of the next frame.
@@ -117,6 +122,7 @@ impl RunReport {
             gaps: None,
             note: None,
             lateness: Lateness::default(),
+            interruptions: Interruptions::default(),
             cpu: CpuUse::default(),
             cursor,
             next_ns: None,
@@ -185,7 +191,26 @@ pub struct Run {
     stuck_ns: Option<u64>,
     /// Something that the report should mention beside what the engine says.
     note: Option<&'static str>,
+    /// The link is down, with [`Limits::keep_going`].
+    is_interrupted: bool,
+    interruptions: Interruptions,
+    /// No frame was sent since the last interruption.
+    resumes: bool,
+    /// When the last frame was sent.
+    last_sent_ns: u64,
 }
+
+/// Times in which the link was down, of a run that kept going.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interruptions {
+    /// How many.
+    pub times: u64,
+    /// From the last frame before the longest to the first behind it.
+    pub longest_ns: u64,
+}
+
+/// How often a run that keeps going looks whether the link is back.
+const LINK_LOOK_NS: u64 = 1_000_000;
 
 impl Run {
     /// Starts now, or after the delay of its limits.
@@ -214,6 +239,10 @@ impl Run {
             backoff: RingBackoff::default(),
             stuck_ns: None,
             note: None,
+            is_interrupted: false,
+            interruptions: Interruptions::default(),
+            resumes: false,
+            last_sent_ns: start_ns,
         }
     }
 
@@ -319,6 +348,9 @@ impl Run {
         if self.limits.starts_with_first_frame && self.total.sent == 0 && now_ns > self.started_ns {
             self.start_at(now_ns);
         }
+        if self.is_interrupted && !self.is_link_back(now_ns, progress) {
+            return Step::WaitUntil((now_ns + LINK_LOOK_NS).min(self.end_ns()));
+        }
         let due = self.pacer.due(now_ns);
         let budget = self.budget(due);
         let is_overdue = due >= OVERDUE_BATCH_MIN;
@@ -332,9 +364,12 @@ impl Run {
         };
         match called {
             Err(deadline_ns) => Step::WaitUntil(deadline_ns),
-            Ok(Err(error)) => Step::Ended(End::Failed(error)),
+            Ok(Err(error)) => self.fail(error, clock.now_ns()),
             Ok(Ok(burst)) => {
                 let end_ns = clock.now_ns();
+                if burst.sent > 0 {
+                    self.note_sent(end_ns);
+                }
                 let is_first = self.total.sent == 0 && burst.sent > 0;
                 let gap_ns = self.limits.pace.uniform_gap_ns();
                 self.count(&burst, now_ns);
@@ -352,11 +387,51 @@ impl Run {
                 }
                 progress.set(&self.total);
                 match self.trouble(&burst.errors, end_ns) {
-                    Some(error) => Step::Ended(End::Failed(error)),
+                    Some(error) => self.fail(error, end_ns),
                     None => self.rest(&burst, end_ns),
                 }
             }
         }
+    }
+
+    /// Ends the run, or waits for the link if that is what it waits for.
+    fn fail(&mut self, error: EngineError, now_ns: u64) -> Step {
+        if !self.limits.keep_going || !error.is_link_down() {
+            return Step::Ended(End::Failed(error));
+        }
+        self.is_interrupted = true;
+        self.stuck_ns = None;
+        self.interruptions.times += u64::from(!std::mem::replace(&mut self.resumes, true));
+        self.gaps.iter_mut().for_each(InterPacketGaps::skip_next);
+        Step::WaitUntil(now_ns)
+    }
+
+    /// True if the link is back. Frames that were due before count as errors.
+    fn is_link_back(&mut self, now_ns: u64, progress: &Progress) -> bool {
+        let trouble = self.engine.link_trouble();
+        if self.limits.pace != Pace::Unpaced {
+            let left = match self.limits.count {
+                0 => u64::MAX,
+                count => count.saturating_sub(self.total.sent),
+            };
+            let due = self.pacer.due_in_full(now_ns).min(left);
+            let mean_len = self.total.frame_bytes.checked_div(self.total.offered()).unwrap_or(0);
+            self.pacer.sent(due, due * mean_len);
+            self.total.errors.no_carrier += due;
+            self.total.frame_bytes += due * mean_len;
+            progress.set(&self.total);
+        }
+        self.is_interrupted = trouble.is_some();
+        !self.is_interrupted
+    }
+
+    /// Frames were sent; the first ones behind an interruption end it.
+    fn note_sent(&mut self, now_ns: u64) {
+        if std::mem::take(&mut self.resumes) {
+            let longest_ns = now_ns.saturating_sub(self.last_sent_ns);
+            self.interruptions.longest_ns = self.interruptions.longest_ns.max(longest_ns);
+        }
+        self.last_sent_ns = now_ns;
     }
 
     /// Moves the start of a run.
@@ -377,6 +452,7 @@ impl Run {
             next_ns: Some(self.next_ns()).filter(|next_ns| *next_ns != u64::MAX),
             engine: Some(self.engine.kind()),
             total: self.total,
+            interruptions: self.interruptions,
             cpu: CpuUse::default(),
             started_ns: self.started_ns,
             stopped_ns: now_ns,

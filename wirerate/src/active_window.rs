@@ -10,6 +10,10 @@ use std::time::Duration;
 /// With fewer frames or less time between the snapshots there is no rate.
 const FRAMES_MIN: u64 = 10;
 const TIME_MIN: Duration = Duration::from_millis(1);
+/// A pause is said from this length on,
+const PAUSE_MIN_NS: f64 = 50e6;
+/// if it is so many times as long as the mean gap.
+const PAUSE_GAPS: f64 = 10.0;
 /// Frames that arrive in less than this share of the time have a remark.
 const ACTIVE_SHARE: f64 = 0.95;
 
@@ -30,6 +34,7 @@ pub struct ActiveWindow {
     /// last ones may have come long before the look.
     last: Snapshot,
     before_last: Snapshot,
+    longest_pause: Duration,
 }
 
 /// The rate of the frames that arrived.
@@ -41,6 +46,9 @@ pub struct ActiveRate {
     pub rate_pps: Option<f64>,
     /// Bits per second, without FCS; `None` likewise.
     pub rate_bps: Option<f64>,
+    /// The longest time between two looks that found more frames, in nanoseconds: of an
+    /// interruption, within the interval of the looks (5 ms). 0 is none.
+    pub longest_pause_ns: u64,
 }
 
 impl ActiveWindow {
@@ -54,6 +62,7 @@ impl ActiveWindow {
             (self.first, self.before_last) = (Some(now), now);
         } else {
             self.before_last = self.last;
+            self.longest_pause = self.longest_pause.max(time.saturating_sub(self.last.time));
         }
         self.last = now;
     }
@@ -70,6 +79,7 @@ impl ActiveWindow {
             active_ns: self.last.time.saturating_sub(first.time).as_nanos() as u64,
             rate_pps: rate(frames),
             rate_bps: rate(frame_bytes * 8),
+            longest_pause_ns: self.longest_pause.as_nanos() as u64,
         })
     }
 }
@@ -86,7 +96,16 @@ impl ActiveRate {
             active_ns: span_ns,
             rate_pps: is_known.then(|| per_second(gaps, span_ns)),
             rate_bps: is_known.then(|| bits(frames) * 1e9 / span_ns as f64),
+            longest_pause_ns: 0,
         }
+    }
+
+    /// `longest pause 512.0 ms`, if frames came much more often otherwise.
+    pub fn pause_remark(&self) -> Option<String> {
+        let gap_ns = self.rate_pps.map(|pps| 1e9 / pps)?;
+        let pause_ns = self.longest_pause_ns as f64;
+        let is_long = pause_ns >= PAUSE_MIN_NS && pause_ns >= PAUSE_GAPS * gap_ns;
+        is_long.then(|| format!("longest pause {}", human_duration(self.longest_pause_ns)))
     }
 
     /// `active 1.00 s of 10.0 s`, if frames arrived in a part of the time only.
@@ -127,6 +146,21 @@ mod tests {
         let rate = window(10_000, 1_000, 2_000, 10_000);
         assert_eq!(rate.remark(10_000_000_000).as_deref(), Some("active 1.000 s of 10.00 s"));
         assert_eq!(window(10_000, 0, 10_012, 10_000).remark(10_000_000_000), None);
+    }
+
+    #[test]
+    fn an_interruption_is_said() {
+        let mut window = ActiveWindow::default();
+        for time_ms in (0..2_000).step_by(5).filter(|time_ms| !(500..1_000).contains(time_ms)) {
+            window.observe(Duration::from_millis(time_ms), 1 + time_ms, 60 * time_ms);
+        }
+        let remark = window.rate().and_then(|rate| rate.pause_remark());
+        assert_eq!(remark.as_deref(), Some("longest pause 505.0 ms"));
+        assert_eq!(window_of_steady_frames().pause_remark(), None);
+    }
+
+    fn window_of_steady_frames() -> ActiveRate {
+        window(1_000, 0, 900, 1_000)
     }
 
     #[test]

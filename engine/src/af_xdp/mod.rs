@@ -317,6 +317,10 @@ impl Engine for AfXdpEngine {
         }
     }
 
+    fn link_trouble(&mut self) -> Option<EngineError> {
+        self.device.trouble(true).unwrap_or_else(Some)
+    }
+
     fn cursor(&self) -> Cursor {
         self.source.cursor_before(self.pending() as usize + usize::from(self.is_unprotected), None)
     }

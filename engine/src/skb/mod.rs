@@ -185,6 +185,10 @@ impl Engine for SkbEngine {
         self.device.trouble(self.transmits).unwrap_or_else(Some)
     }
 
+    fn link_trouble(&mut self) -> Option<EngineError> {
+        self.device.trouble(self.transmits).unwrap_or_else(Some)
+    }
+
     fn cursor(&self) -> Cursor {
         let mut cursor = self.cursor.clone();
         let state = self.sender.state();

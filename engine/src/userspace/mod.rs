@@ -258,6 +258,10 @@ impl<O: TxRing, H: LinkHealth, C: Clock> Engine for UserspaceEngine<O, H, C> {
         self.health.trouble().unwrap_or_else(Some)
     }
 
+    fn link_trouble(&mut self) -> Option<EngineError> {
+        self.health.trouble().unwrap_or_else(Some)
+    }
+
     fn cursor(&self) -> Cursor {
         let first = (self.pending > 0).then(|| self.ring.frame(self.first));
         self.source.cursor_before(self.pending + self.unprotected, first)

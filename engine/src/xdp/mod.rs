@@ -284,6 +284,10 @@ impl Engine for XdpEngine {
         self.is_attached().unwrap_or(true)
     }
 
+    fn link_trouble(&mut self) -> Option<EngineError> {
+        self.device.trouble(self.tx_slot.is_some()).unwrap_or_else(Some)
+    }
+
     fn cursor(&self) -> Cursor {
         let mut cursor = self.cursor.clone();
         if self.is_general {

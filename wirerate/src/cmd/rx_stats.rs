@@ -193,7 +193,11 @@ impl RxHead {
         let mut table = Table::default();
         let rates = self.active.rate_pps.zip(self.active.rate_bps);
         let rates = rates.map(|(pps, bps)| format!("{}, {} without FCS", human_pps(pps), human_bps(bps)));
-        let remarks: Vec<_> = rates.into_iter().chain(self.active.remark(self.duration_ns)).collect();
+        let remarks: Vec<_> = rates
+            .into_iter()
+            .chain(self.active.remark(self.duration_ns))
+            .chain(self.active.pause_remark())
+            .collect();
         table.count("received", received, &remarks.join("; "));
         Ok(table)
     }
@@ -302,8 +306,12 @@ mod tests {
         struct Written(u64);
         impl fmt::Display for Written {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let active =
-                    ActiveRate { active_ns: 1_000_000_000, rate_pps: Some(1e4), rate_bps: Some(4.8e6) };
+                let active = ActiveRate {
+                    active_ns: 1_000_000_000,
+                    rate_pps: Some(1e4),
+                    rate_bps: Some(4.8e6),
+                    longest_pause_ns: 5_000_000,
+                };
                 let active = if self.0 > 1 { active } else { ActiveRate::default() };
                 let head =
                     RxHead { device: "eth0".into(), duration_ns: 2_000_000_000, active, ..RxHead::default() };

@@ -92,12 +92,13 @@ impl SendSource {
 }
 
 /// All causes of errors with their names.
-fn causes(errors: &Errors) -> [(&'static str, u64); 5] {
+fn causes(errors: &Errors) -> [(&'static str, u64); 6] {
     [
         ("ring_full", errors.ring_full),
         ("refused", errors.refused),
         ("not_handed_over", errors.not_handed_over),
         ("qdisc_dropped", errors.qdisc_dropped),
+        ("no_carrier", errors.no_carrier),
         ("invalid", errors.invalid),
     ]
 }

@@ -62,6 +62,7 @@ pub(crate) const CASES: &[Case] = &[
     case("send::rows_report_and_csv_have_the_same_numbers", &[], rows),
     case("send::quiet_prints_the_report_and_nothing_else", &[], quiet),
     case("send::a_full_queue_costs_retries_and_no_frame", &["tc"], full_queue),
+    case("send::goes_on_when_the_link_is_back", &[], goes_on_when_the_link_is_back),
 ];
 
 /// The words that name device, namespace and receiver, and `words`.
@@ -651,6 +652,38 @@ fn full_queue() -> TestResult {
         assert_eq!((number(&report, "sent"), number(&report, "errors")), (700, 0), "{report}");
         assert!(number(&report, "retries") > 0, "{report}");
         assert_arrived(&lab, before, 700);
+    }
+    Ok(())
+}
+
+/// The peer is down for half a second. Frames that were due count; the others are sent at their
+/// times; sender and receiver say how long it took.
+fn goes_on_when_the_link_is_back() -> TestResult {
+    for engine in ["skb", "af_packet", "xdp"] {
+        let lab = Lab::new(Peer::Gro);
+        let link = |state: &str| run(&["ip", "-n", &lab.rx_netns, "link", "set", RX_DEV, state]);
+        let words = sending(&lab, &format!("--pps 1k -t 3s --engine {engine}"));
+        let running = wirerate_start(&format!("{words} --keep-going"));
+        until("it sends", || lab.received() > 100);
+        link("down");
+        std::thread::sleep(Duration::from_millis(500));
+        link("up");
+        let report = report(&running.wait(TIME_LIMIT).expect_code(1));
+        let [offered, sent] = ["offered", "sent"].map(|name| number(&report, name));
+        let causes = report["error_causes"].as_array().expect("a list");
+        let no_carrier = causes.iter().find(|cause| cause["cause"] == "no_carrier").expect("no carrier");
+        let no_carrier = number(no_carrier, "count");
+        assert!((400..2_500).contains(&no_carrier), "{report}");
+        assert!(sent > 300 && offered == sent + number(&report, "errors"), "{report}");
+        let longest_ns = number(&report["interruptions"], "longest_ns");
+        assert!((400_000_000..2_600_000_000).contains(&longest_ns), "{report}");
+        assert_eq!(number(&report["interruptions"], "times"), 1, "{report}");
+        // Without the option such a device ends the run.
+        let running = wirerate_start(&words);
+        let received = lab.received();
+        until("it sends", || lab.received() > received + 100);
+        link("down");
+        assert_eq!(self::report(&running.wait(TIME_LIMIT).expect_code(1))["end"], "device_gone");
     }
     Ok(())
 }

@@ -6,11 +6,9 @@ use super::host_run::AgentClock;
 use super::limits;
 use super::status::answer;
 use crate::cmd::otg::part::HostPart;
-use crate::cmd::otg::rules::PortRules;
+use crate::cmd::otg::rules::{PortRules, SendRules};
 use crate::cmd::send::device::TxDevice;
-use crate::cmd::send::run::CATCH_UP_DEFAULT;
 use crate::monitor::sources::RunList;
-use engine::CatchUp;
 use fleet::{AnswerState, FleetName, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult, PortPlace};
 use hub::HubRequest;
 use otg::FlowConfig;
@@ -55,8 +53,8 @@ impl PortRules for AgentPorts {
     }
 
     /// A port with a highest rate is not sent on at any speed.
-    fn catch_up(&self) -> CatchUp {
-        CATCH_UP_DEFAULT
+    fn sending(&self) -> SendRules {
+        SendRules::default()
     }
 }
 

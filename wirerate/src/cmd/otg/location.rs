@@ -1,8 +1,7 @@
 //! Locations of ports: a device, a device in a namespace, or a text that `--port` maps to one.
 
-use super::rules::PortRules;
+use super::rules::{PortRules, SendRules};
 use crate::cmd::send::device::TxDevice;
-use engine::CatchUp;
 use host::DevicePlace;
 use otg::FlowConfig;
 use std::str::FromStr;
@@ -34,6 +33,8 @@ pub(super) struct LocalPorts {
     /// Devices of locations.
     pub(super) mapped: Vec<PortLocation>,
     pub(super) allows_default_route: bool,
+    /// Flows go on when their link is back.
+    pub(super) keep_going: bool,
 }
 
 impl LocalPorts {
@@ -71,8 +72,8 @@ impl PortRules for LocalPorts {
         Vec::new()
     }
 
-    fn catch_up(&self) -> CatchUp {
-        CatchUp::default()
+    fn sending(&self) -> SendRules {
+        SendRules { keep_going: self.keep_going, ..SendRules::default() }
     }
 }
 

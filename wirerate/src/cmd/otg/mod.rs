@@ -101,11 +101,28 @@ pub struct OtgDeviceArgs {
     /// Send on a device that carries the default route, too
     #[arg(long)]
     allow_default_route: bool,
+    /// What flows do when the link of their port goes down: go on when it is back, with the frames
+    /// that were due meanwhile as errors, or end
+    #[arg(long, value_enum, value_name = "ACTION", default_value = "continue")]
+    link_down: LinkDown,
+}
+
+/// What flows do when the link of their port goes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum LinkDown {
+    /// Go on when it is back
+    Continue,
+    /// End
+    End,
 }
 
 impl OtgDeviceArgs {
     fn rules(&self) -> LocalPorts {
-        LocalPorts { mapped: self.ports.clone(), allows_default_route: self.allow_default_route }
+        LocalPorts {
+            mapped: self.ports.clone(),
+            allows_default_route: self.allow_default_route,
+            keep_going: self.link_down == LinkDown::Continue,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which devices ports may have, and what may be sent on them.
 
 use crate::cmd::send::device::TxDevice;
+use crate::cmd::send::run::CATCH_UP_DEFAULT;
 use engine::CatchUp;
 use otg::FlowConfig;
 
@@ -16,6 +17,21 @@ pub(crate) trait PortRules: Send + Sync {
     /// `speed` bits per second. Returns what is refused.
     fn check(&self, location: &str, flows: &[(usize, &FlowConfig)], speed: u64) -> Vec<String>;
 
-    /// How fast a late flow may catch up.
-    fn catch_up(&self) -> CatchUp;
+    /// How flows are sent that are late, or whose link is down.
+    fn sending(&self) -> SendRules;
+}
+
+/// What a flow does when it cannot send in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendRules {
+    /// How fast it may catch up when it is late.
+    pub(crate) catch_up: CatchUp,
+    /// It goes on when its link is back; otherwise a link that goes down ends it.
+    pub(crate) keep_going: bool,
+}
+
+impl Default for SendRules {
+    fn default() -> Self {
+        Self { catch_up: CATCH_UP_DEFAULT, keep_going: true }
+    }
 }

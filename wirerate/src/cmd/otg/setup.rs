@@ -1,6 +1,7 @@
 //! A flow of the configuration as a run of an engine.
 
-use engine::{CatchUp, EngineKind, Limits, Pace, Request, TxOptions};
+use super::rules::SendRules;
+use engine::{EngineKind, Limits, Pace, Request, TxOptions};
 use otg::{FlowConfig, FlowDuration};
 use packet::general::{FrameSpec, GeneralPlan, PacketOrder};
 use packet::{Cursor, DeviceFacts, Plan, Rate, Rng, XmitMode};
@@ -25,8 +26,8 @@ pub(super) struct FlowSetup<'a> {
     pub(super) engine: Option<EngineKind>,
     /// Frames per call of the engine, if not its default.
     pub(super) batch: Option<u32>,
-    /// How fast it may catch up when it is late.
-    pub(super) catch_up: CatchUp,
+    /// What it does when it is late, or its link is down.
+    pub(super) sending: SendRules,
     pub(super) seed: u64,
 }
 
@@ -68,7 +69,8 @@ impl FlowSetup<'_> {
         let limits = Limits {
             count: total.saturating_sub(sent),
             pace,
-            catch_up: self.catch_up,
+            catch_up: self.sending.catch_up,
+            keep_going: self.sending.keep_going,
             start_delay_ns: delay_ns + stagger_ns,
             ..Limits::default()
         };

@@ -5,12 +5,12 @@ use super::flow::{FlowRun, with_fcs};
 use super::neighbours::PortNeighbours;
 use super::port::{FLOW_NUMBERS, Port, line_speed};
 use super::reading::arrivals;
-use super::rules::PortRules;
+use super::rules::{PortRules, SendRules};
 use super::setup::{FAST_FLOWS_MAX, FlowSetup, RING_FLOWS_MAX};
 use crate::cmd::send::device::TxDevice;
 use crate::monitor::sources::{RunList, SendSource};
 use crate::units::time_of_day_ns;
-use engine::{CatchUp, EngineKind, Request, StartBarrier, StartGate};
+use engine::{EngineKind, Request, StartBarrier, StartGate};
 use fleet::{FlowArrivals, FlowReading, SentFrames};
 use host::CpuList;
 use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow};
@@ -42,7 +42,7 @@ pub(super) struct ActiveState {
     /// The next number of a flow in marks.
     next_number: u32,
     /// How fast a late flow may catch up.
-    catch_up: CatchUp,
+    sending: SendRules,
     /// All runs of flows, for metrics.
     pub(super) runs: RunList,
 }
@@ -60,7 +60,7 @@ pub(super) struct CheckedConfig {
     pub(super) json: Value,
     pub(super) config: OtgConfig,
     devices: Vec<TxDevice>,
-    catch_up: CatchUp,
+    sending: SendRules,
     pub(super) warnings: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ pub(super) fn check(
         places.push(at);
     }
     match errors.is_empty() {
-        true => Ok(CheckedConfig { json, config, devices, catch_up: rules.catch_up(), warnings }),
+        true => Ok(CheckedConfig { json, config, devices, sending: rules.sending(), warnings }),
         false => Err(refuse(errors)),
     }
 }
@@ -169,9 +169,9 @@ impl ActiveState {
         checked: CheckedConfig,
         mark: Option<u16>,
     ) -> Result<Vec<String>, ApiError> {
-        let CheckedConfig { json, config, devices, catch_up, warnings } = checked;
+        let CheckedConfig { json, config, devices, sending, warnings } = checked;
         let (run, runs) = (mark.unwrap_or(self.run.wrapping_add(1)), self.runs.clone());
-        *self = Self { run, runs, catch_up, ..Self::default() };
+        *self = Self { run, runs, sending, ..Self::default() };
         let cpus: Vec<u32> =
             CpuList::allowed().map_err(|error| ApiError::internal(error.to_string()))?.iter().collect();
         for (at, (port, device)) in config.ports.iter().zip(devices).enumerate() {
@@ -403,7 +403,7 @@ impl ActiveState {
             order,
             engine: (flow_count > FAST_FLOWS_MAX).then_some(EngineKind::AfPacket),
             batch: (flow_count > RING_FLOWS_MAX).then_some(1),
-            catch_up: self.catch_up,
+            sending: self.sending,
             seed: time_of_day_ns().wrapping_add(flow as u64),
         })
     }

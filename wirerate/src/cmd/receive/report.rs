@@ -483,6 +483,7 @@ pub(crate) fn sample() -> Report {
                 active_ns: 1_000_000_000,
                 rate_pps: Some(1010.0),
                 rate_bps: Some(484_800.0),
+                longest_pause_ns: 5_000_000,
             },
         },
         start: None,

@@ -425,6 +425,10 @@ pub struct Args {
     /// Method to send frames [default: the first that works for this device and these options]
     #[arg(long, value_enum, value_name = "ENGINE", help_heading = "Run")]
     pub engine: Option<EngineName>,
+    /// Go on when the device is down or without carrier: frames that are due meanwhile count as
+    /// `no_carrier`, and the report has the longest interruption
+    #[arg(long, help_heading = "Run")]
+    pub keep_going: bool,
     /// Send even if the device carries the default route of this host
     #[arg(long, help_heading = "Run")]
     pub allow_default_route: bool,

@@ -15,9 +15,9 @@ const CALLS_MIN: f64 = 0.8;
 /// Something that kept a run from sending.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunLimit {
-    /// One word: `cpu`, `hypervisor`, `softirq`, `ring_full` or `calls`.
+    /// One word: `link`, `cpu`, `hypervisor`, `softirq`, `ring_full` or `calls`.
     pub cause: &'static str,
-    /// The share of the time of the thread that it took most from; of the offers for `ring_full`.
+    /// The share of the time of the thread that it took most from; of the offers for `ring_full` and `link`.
     pub share: f64,
     /// The same in words.
     pub meaning: String,
@@ -44,9 +44,16 @@ fn of_run(done: &WorkerResult) -> Vec<RunLimit> {
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let [waited, stolen, softirq] = [run.cpu.waited_ns, run.cpu.steal_ns, run.cpu.softirq_ns].map(share);
     let calls = share(elapsed_ns.saturating_sub(run.idle_ns).saturating_sub(run.cpu.waited_ns));
+    let no_carrier = run.total.errors.no_carrier as f64 / run.total.offered().max(1) as f64;
     let full = full_share(&run.total);
     let times = run.total.errors.ring_full + run.total.retries;
     [
+        (
+            "link",
+            no_carrier,
+            SHARE_MIN,
+            format!("the link was down for {} of the frames", percent(no_carrier)),
+        ),
         ("cpu", waited, SHARE_MIN, format!("waited {} of the time for CPU {cpu}", percent(waited))),
         (
             "hypervisor",
@@ -84,6 +91,7 @@ fn full_share(total: &Burst) -> f64 {
 pub fn advice(limits: &[RunLimit], is_veth: bool) -> Option<String> {
     let largest = limits.first()?;
     Some(match largest.cause {
+        "link" => "again when the link stays up".to_owned(),
         "cpu" => "--cpus with CPUs that no other program uses".to_owned(),
         "hypervisor" => "a machine with CPUs of its own".to_owned(),
         _ if is_veth => "`wirerate sink` on the peer, whose stack is slower than the sender".to_owned(),

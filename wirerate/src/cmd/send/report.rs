@@ -8,7 +8,7 @@ use super::workers::WorkerResult;
 use crate::out;
 use crate::start_at::StartReport;
 use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
-use engine::{Burst, EngineError};
+use engine::{Burst, EngineError, Interruptions};
 use host::StartTime;
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
 use serde::Serialize;
@@ -77,6 +77,28 @@ pub struct Late {
     pub frames: u64,
     /// How much of the schedule was never caught up, by the thread with the most.
     pub given_up_ns: u64,
+}
+
+/// Times in which the device was down or without carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LinkInterruptions {
+    /// How many.
+    pub times: u64,
+    /// From the last frame before the longest to the first behind it, in nanoseconds; 0 if none
+    /// was sent behind it.
+    pub longest_ns: u64,
+}
+
+impl fmt::Display for LinkInterruptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.longest_ns {
+            0 => write!(f, "the link went down and did not come back"),
+            longest_ns => {
+                let times = quantity_of(self.times, "time");
+                write!(f, "the link was down {times}, longest interruption {}", human_duration(longest_ns))
+            }
+        }
+    }
 }
 
 /// Gaps from half of a length up to that length.
@@ -200,6 +222,9 @@ pub struct Report {
     pub limits: Vec<RunLimit>,
     /// Gaps of a paced run.
     pub gaps: Option<Gaps>,
+    /// Times in which the link was down, and the longest from the last frame before to the first
+    /// behind it; `None` without any.
+    pub interruptions: Option<LinkInterruptions>,
     /// How late it was; `None` if never more than 10 ms.
     pub late: Option<Late>,
     /// Pauses and changes of rate. With one, the requested rate, what was reached of it, and the
@@ -319,6 +344,9 @@ impl fmt::Display for Report {
         if let Some(gaps) = &self.gaps {
             table.text("gaps", &gaps.means());
             table.text("", &gaps.quantiles());
+        }
+        if let Some(interruptions) = &self.interruptions {
+            table.text("link", &interruptions.to_string());
         }
         if let Some(late) = &self.late {
             table.text("late", &late.to_string());
@@ -482,6 +510,7 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
         limits,
         // Gaps between frames of different streams are not those of any.
         gaps: if streams.is_empty() && changes.is_empty() { gaps(done, info.interval_ps) } else { None },
+        interruptions: interruptions(done),
         late: late(done),
         changes,
         cpus_busy,
@@ -509,6 +538,14 @@ fn missed(limits: &[RunLimit], is_veth: bool) -> String {
 /// The notes of the engines, each text once.
 fn engine_notes(done: &[WorkerResult]) -> BTreeSet<String> {
     done.iter().filter_map(|done| done.run.note.clone()).collect()
+}
+
+/// The interruptions of the thread with the longest.
+fn interruptions(done: &[WorkerResult]) -> Option<LinkInterruptions> {
+    let all = done.iter().map(|done| done.run.interruptions);
+    let longest = all.max_by_key(|one| (one.longest_ns, one.times))?;
+    let Interruptions { times, longest_ns } = longest;
+    (times > 0).then_some(LinkInterruptions { times, longest_ns })
 }
 
 /// How late the threads were, where one was.
@@ -569,6 +606,7 @@ fn causes(errors: &engine::Errors) -> Vec<Cause> {
     let full = "the ring of the driver was full".to_owned();
     let dropped = "the kernel dropped them before the driver saw them".to_owned();
     let invalid = "the kernel found their descriptors invalid".to_owned();
+    let no_carrier = "they were due while the device was down or without carrier".to_owned();
     let queue = "the qdisc dropped them, or others in their place".to_owned();
     [
         ("ring_full", full, errors.ring_full),
@@ -576,6 +614,7 @@ fn causes(errors: &engine::Errors) -> Vec<Cause> {
         ("not_handed_over", dropped, errors.not_handed_over),
         ("qdisc_dropped", queue, errors.qdisc_dropped),
         ("invalid", invalid, errors.invalid),
+        ("no_carrier", no_carrier, errors.no_carrier),
     ]
     .into_iter()
     .filter(|(.., count)| *count > 0)
@@ -683,6 +722,7 @@ mod tests {
             rate_missed: false,
             limits: Vec::new(),
             gaps: None,
+            interruptions: None,
             late: None,
             changes: Vec::new(),
             cpus_busy: 1.02,
@@ -771,6 +811,7 @@ mod tests {
             gaps: None,
             note: None,
             lateness: Lateness::default(),
+            interruptions: Interruptions::default(),
             cpu: host::CpuUse::default(),
             cursor: Cursor::default(),
             next_ns: None,

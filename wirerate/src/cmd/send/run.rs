@@ -297,6 +297,8 @@ pub struct Job<'a> {
     pub engine: Option<EngineKind>,
     /// The requested batch size.
     pub batch: Option<u32>,
+    /// The run waits for a link that is down.
+    pub keep_going: bool,
     /// The threads spin between frames instead of sleeping.
     pub spins: bool,
     /// Send frames that are longer than the MTU of the device.
@@ -323,6 +325,7 @@ impl<'a> Job<'a> {
             engine: None,
             batch: None,
             spins: false,
+            keep_going: false,
             allow_long: false,
             long_option: "--allow-long",
         }
@@ -337,6 +340,7 @@ impl<'a> Job<'a> {
             engine: args.engine.map(Into::into),
             batch: args.batch,
             spins: args.spin,
+            keep_going: args.keep_going,
             allow_long: args.allow_long,
             ..Self::new(device, args.netns.as_deref(), cpus, config)
         }
@@ -430,6 +434,7 @@ impl<'a> Job<'a> {
                     start_delay_ns: 0,
                     starts_with_first_frame: true,
                     spins: self.spins,
+                    keep_going: self.keep_going,
                 },
                 engine: self.engine,
                 batch: self.batch,

@@ -42,6 +42,7 @@ pub(super) fn send(
         pace: pace(args, packets.mean_len()),
         packets: Some(packets),
         engine: args.engine.map(Into::into),
+        keep_going: args.keep_going,
         allow_long: args.device.jumbo_support,
         long_option: "-J",
         ..Job::new(device, args.netns.as_deref(), cpus(args)?, config)

@@ -85,6 +85,10 @@ pub struct Args {
     /// Method to send frames: xdp, skb, af_packet or af_xdp [default: the first that works]
     #[arg(long, value_enum, value_name = "ENGINE", hide_possible_values = true)]
     pub engine: Option<EngineName>,
+    /// Go on when the device is down or without carrier: frames that are due meanwhile count as
+    /// `no_carrier`
+    #[arg(long)]
+    pub keep_going: bool,
     /// Send even if the device carries the default route of this host
     #[arg(long)]
     pub allow_default_route: bool,
