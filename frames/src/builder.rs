@@ -34,8 +34,6 @@ struct Layer {
     groups: u32,
     /// Bit per field that was given.
     given: u64,
-    /// Bit per field that changes from frame to frame.
-    moving: u64,
 }
 
 /// A checksum function, checked at the end of the packet.
@@ -67,6 +65,8 @@ impl DeviceAddresses {
 #[derive(Clone, Debug)]
 pub(crate) struct PacketBuilder {
     device: DeviceAddresses,
+    /// As [`crate::ParseSettings::is_for_device`].
+    is_for_device: bool,
     bytes: Vec<u8>,
     fields: Vec<Field>,
     requested: Vec<Requested>,
@@ -92,8 +92,9 @@ impl Spot {
 }
 
 impl PacketBuilder {
-    pub(crate) fn new(device: DeviceAddresses) -> Self {
-        Self { device, bytes: Vec::new(), fields: Vec::new(), requested: Vec::new(), layers: Vec::new() }
+    pub(crate) fn new(device: DeviceAddresses, is_for_device: bool) -> Self {
+        let (bytes, fields, requested, layers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { device, is_for_device, bytes, fields, requested, layers }
     }
 
     /// Bytes so far.
@@ -186,7 +187,7 @@ impl PacketBuilder {
     /// Appends a header, and the headers that it needs in front. `groups` has a bit per optional
     /// group.
     pub(crate) fn push_header(&mut self, protocol: &'static Protocol, groups: u32) -> Result<(), String> {
-        if let Some(lower) = protocol.lower {
+        if let Some(lower) = self.lower(protocol) {
             let lower = Protocol::of(lower);
             if self.layers.last().is_none_or(|top| top.protocol.layer < lower.layer) {
                 self.push_header(lower, 0)?;
@@ -202,7 +203,7 @@ impl PacketBuilder {
         let len = protocol.len + GROUP_LEN * groups.count_ones() as usize;
         let missing = (offset + len).saturating_sub(self.bytes.len());
         self.fill(0, missing)?;
-        self.layers.push(Layer { protocol, offset, len, groups, given: 0, moving: 0 });
+        self.layers.push(Layer { protocol, offset, len, groups, given: 0 });
         for (index, field) in protocol.fields.iter().enumerate() {
             let spot = self.spot(index);
             match (field.default, field.kind) {
@@ -223,6 +224,19 @@ impl PacketBuilder {
         Ok(())
     }
 
+    /// The header that `protocol` needs in front.
+    fn lower(&self, protocol: &Protocol) -> Option<Id> {
+        if protocol.id == Id::Ipv6 && self.is_for_device { Some(Id::Eth) } else { protocol.lower }
+    }
+
+    /// True if the last header names `upper`. trafgen's never names eth(), and ipv6() on a device only.
+    fn names(&self, upper: &Protocol) -> bool {
+        let has_ours = self.layers.iter().any(|layer| layer.protocol.is_ours);
+        self.lower(upper).is_some()
+            || (upper.id == Id::Ipv6 && has_ours)
+            || self.layers.last().is_some_and(|top| top.protocol.is_ours)
+    }
+
     /// Lets the last header name the one that follows. Returns the EtherType that a VLAN tag takes
     /// over.
     fn introduce(&mut self, upper: &'static Protocol) -> Result<Option<u64>, String> {
@@ -236,8 +250,7 @@ impl PacketBuilder {
             Next::BottomOfStack(index) => (upper.id == Id::Mpls).then_some((index, 0)),
             Next::Any => None,
         };
-        // In trafgen, eth() and ipv6() are not named by the header before them.
-        let is_named = upper.lower.is_some() || lower.is_ours;
+        let is_named = self.names(upper);
         let is_tag = lower.id == Id::Vlan;
         match number.filter(|_| is_named) {
             Some((_, 0)) if lower.next != Next::BottomOfStack(2) => {
@@ -280,11 +293,6 @@ impl PacketBuilder {
     /// Marks field `index` of the last header as given.
     pub(crate) fn give(&mut self, index: usize) {
         self.layers.last_mut().expect("a header was pushed").given |= 1 << index;
-    }
-
-    /// Marks field `index` of the last header as changing from frame to frame.
-    pub(crate) fn note_motion(&mut self, index: usize) {
-        self.layers.last_mut().expect("a header was pushed").moving |= 1 << index;
     }
 
     /// True if field `index` of the last header was given.
@@ -344,18 +352,8 @@ impl PacketBuilder {
                 }
             }
         }
-        let hidden_from = self.hidden_from();
-        for index in (0..self.layers.len()).rev() {
-            match self.header_checksum(index) {
-                Some(checksum) if index < hidden_from => checksums.push(self.within_datagram(checksum)),
-                Some(checksum) => {
-                    let checksum = self.as_trafgen(index, checksum);
-                    checksum.write(&mut self.bytes);
-                    checksums.extend(Some(checksum).filter(|_| self.trafgen_follows(index)));
-                }
-                None => {}
-            }
-        }
+        let headers = (0..self.layers.len()).rev().filter_map(|index| self.header_checksum(index));
+        checksums.extend(headers.map(|checksum| self.within_datagram(checksum)));
         if checksums.len() <= ORDERED_CHECKSUMS_MAX {
             checksums = inner_first(checksums);
         }
@@ -404,58 +402,6 @@ impl PacketBuilder {
             kind,
             is_wrong: false,
         })
-    }
-
-    /// The first header that no receiver finds: behind an Ethernet header or a tag with another
-    /// EtherType, as ipv6() leaves it, or behind the header of a fragment. There checksums are
-    /// trafgen's, wrong ones too.
-    fn hidden_from(&self) -> usize {
-        if self.layers.iter().any(|layer| layer.protocol.is_ours) {
-            return self.layers.len();
-        }
-        let is_hidden = |pair: &[Layer]| {
-            let (lower, upper) = (&pair[0], pair[1].protocol);
-            let holds = |index: usize| self.read_number(spot_of(lower, index));
-            match lower.protocol.next {
-                Next::EtherType(index) if upper.id == Id::Vlan => {
-                    ![0x8100, 0x88a8, 0x9100].contains(&holds(index))
-                }
-                Next::EtherType(index) => holds(index) != u64::from(upper.number.ether_type),
-                Next::IpProtocol(index) => {
-                    let flags = read_bits(&self.bytes[lower.offset + 6..lower.offset + 8]);
-                    let is_fragment = lower.protocol.id == Id::Ipv4 && flags & 0x3fff != 0;
-                    is_fragment || holds(index) != u64::from(upper.number.ip)
-                }
-                Next::Any => true,
-                Next::Port(_) | Next::BottomOfStack(_) => false,
-            }
-        };
-        self.layers.windows(2).position(is_hidden).map_or(self.layers.len(), |index| index + 1)
-    }
-
-    /// True if trafgen computes the checksum of header `index` for each frame: if a field of the
-    /// header moves or, for UDP and TCP, an address of the IP header before it.
-    fn trafgen_follows(&self, index: usize) -> bool {
-        let layer = &self.layers[index];
-        let is_address = |index: usize, layer: &Layer| {
-            let kind = layer.protocol.fields[index].kind;
-            layer.moving & 1 << index != 0 && (kind == ValueKind::Ip4 || kind == ValueKind::Ip6)
-        };
-        let lower = index.checked_sub(1).map(|index| &self.layers[index]);
-        let moves_below =
-            lower.is_some_and(|lower| (0..lower.protocol.fields.len()).any(|field| is_address(field, lower)));
-        match layer.protocol.id {
-            Id::Icmp6 => false,
-            Id::Udp | Id::Tcp => layer.moving != 0 || moves_below,
-            _ => layer.moving != 0,
-        }
-    }
-
-    /// trafgen's ICMP checksum leaves out an odd last byte.
-    fn as_trafgen(&self, index: usize, checksum: ChecksumField) -> ChecksumField {
-        let is_icmp = self.layers[index].protocol.id == Id::Icmp4;
-        let odd = usize::from(is_icmp) & (checksum.end - checksum.start);
-        ChecksumField { end: checksum.end - (odd & 1), ..checksum }
     }
 
     /// The checksum of a datagram ends where the lengths of IP and UDP say, if they fit. trafgen

@@ -22,6 +22,9 @@ pub struct ParseSettings {
     pub seed: u64,
     /// Source addresses that are not given.
     pub device: DeviceAddresses,
+    /// The frames are for a device: `ipv6()` gets an Ethernet header, and the header before it names
+    /// it. trafgen does neither when it writes a file.
+    pub is_for_device: bool,
     /// Zeros follow a packet that is shorter, and belong to its payload: lengths and checksums
     /// count them.
     pub frame_len_min: usize,
@@ -29,7 +32,7 @@ pub struct ParseSettings {
 
 impl std::default::Default for ParseSettings {
     fn default() -> Self {
-        Self { seed: 0, device: DeviceAddresses::NONE, frame_len_min: 0 }
+        Self { seed: 0, device: DeviceAddresses::NONE, is_for_device: false, frame_len_min: 0 }
     }
 }
 
@@ -101,7 +104,7 @@ impl Parser<'_> {
         let cpus = if self.scanner.peek_word()? == "cpu" { Some(self.cpus()?) } else { None };
         self.scanner.expect(b'{', "'{' or cpu(")?;
         let start = self.scanner.place() - 1;
-        let mut builder = PacketBuilder::new(self.settings.device);
+        let mut builder = PacketBuilder::new(self.settings.device, self.settings.is_for_device);
         self.scanner.eat(b',')?;
         while !self.scanner.eat(b'}')? {
             if self.scanner.peek().is_none() {
@@ -385,7 +388,6 @@ fn assign(builder: &mut PacketBuilder, assignment: Assignment) -> Result<(), Str
     match assignment.value {
         Value::Moving(motion) => {
             value::apply_motion(builder, spot, motion);
-            builder.note_motion(assignment.field);
             return Ok(());
         }
         Value::Number(number) => builder.write_number(spot, number),

@@ -404,7 +404,7 @@ pub static PROTOCOLS: &[Protocol] = &[
         id: Id::Ipv6,
         names: &["ipv6", "ip6"],
         layer: 3,
-        // trafgen adds no Ethernet header in front of ipv6().
+        // trafgen adds an Ethernet header on a device, and none in a file.
         lower: None,
         len: 40,
         fields: &[

@@ -32,10 +32,11 @@ fn frames_are_those_of_trafgen() {
             let recorded = bytes(recorded.as_str().expect("hex digits"));
             let frame = expander.next_frame().expect("there are packets");
             let at = format!("{name}, frame {number} of {config}");
+            let spec = &specs[number % specs.len()];
             if case["checksums"] == "good" {
-                assert_eq!(verify::hex(frame), verify::hex(&recorded), "{at}");
+                verify::equal_but_for_hidden_checksums(frame, &recorded, spec, &at);
             } else {
-                verify::equal_but_for_checksums(frame, &recorded, &at);
+                verify::equal_but_for_checksums(frame, &recorded, spec, &at);
             }
             verify::checksums_are_right(frame, &at);
         }

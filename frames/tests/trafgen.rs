@@ -418,3 +418,34 @@ fn cpus_limit_their_own_packet() {
     let cpus: Vec<_> = specs.into_iter().map(|spec| spec.cpus).collect();
     assert_eq!(cpus, [Some(1..=1), Some(2..=3), None]);
 }
+
+/// On a device the header below `ipv6()` is added and named, as trafgen does there. It does neither
+/// in a file.
+#[test]
+fn ipv6_on_a_device_has_the_header_below_it() {
+    let settings = ParseSettings { is_for_device: true, ..ParseSettings::default() };
+    for (config, start) in [
+        ("{ ipv6() udp() }", "00000000000000000000000086dd6000000000081100"),
+        ("{ icmp6() }", "00000000000000000000000086dd6000000000043a00"),
+        ("{ eth() ipv6() }", "00000000000000000000000086dd60000000"),
+        ("{ eth(type=0x1234) ipv6() }", "000000000000000000000000123460000000"),
+        ("{ vlan(id=5) ipv6() }", "0000000000000000000000008100000586dd60000000"),
+        ("{ vlan(id=5) vlan(id=6) ipv6() }", "000000000000000000000000810000058100000686dd60000000"),
+        ("{ mpls() ipv6() }", "00000000000000000000000088470000010060000000"),
+        ("{ ipv4() ipv6() }", "00000000000000000000000008004500003c000000000029ba9a"),
+        ("{ ipv6() ipv6() }", "00000000000000000000000086dd6000000000282900"),
+        ("{ ipv6() eth() }", "00000000000000000000000086dd60000000000e0000"),
+    ] {
+        let specs = parse(config.as_bytes(), &settings, &mut NoCaptures).expect("a good configuration");
+        let hex: String = specs[0].template.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex[..start.len()], *start, "{config}");
+    }
+}
+
+/// trafgen leaves these checksums as they are in its first frame.
+#[test]
+fn checksums_that_no_receiver_finds_follow_every_change() {
+    let sums: Vec<String> =
+        frames("{ eth() ipv6() tcp() dinc(1, 3) }", 2).iter().map(|frame| frame[140..144].to_owned()).collect();
+    assert_eq!(sums, ["ade4", "ace4"]);
+}

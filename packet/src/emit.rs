@@ -412,6 +412,15 @@ mod tests {
         (Plan::new(&config, facts, &cursor).unwrap(), cursor)
     }
 
+    #[test]
+    fn the_end_of_random_lengths_is_not_the_longest_frame() {
+        let mut config = Config { min_pkt_size: 60, max_pkt_size: 64, ..base() };
+        config.flags.set(Flags::TXSIZE_RND, true);
+        assert_eq!(planned(config.clone(), &facts()).0.frame_len_max(), 63);
+        let longest = frames(config, &facts(), 100).iter().map(Vec::len).max();
+        assert_eq!(longest, Some(63));
+    }
+
     /// The first frames of a run, each written into bytes that were dirty before.
     fn frames(config: Config, facts: &DeviceFacts, count: usize) -> Vec<Vec<u8>> {
         let (plan, mut cursor) = planned(config, facts);

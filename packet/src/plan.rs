@@ -68,6 +68,11 @@ impl Range {
     fn new(min: u32, max: u32, random: bool) -> Self {
         Self { walk: Walk::new(min < max, random), min, max }
     }
+
+    /// The greatest value of a range whose `max` is included when counting and excluded when random.
+    fn greatest(&self) -> u32 {
+        if self.walk == Walk::Random { self.max - 1 } else { self.max.max(self.min) }
+    }
 }
 
 /// Offsets in the header template, in bytes from the Ethernet destination.
@@ -277,7 +282,7 @@ impl Plan {
         }
         let asked = match self.imix.sizes.iter().max() {
             Some(longest) => *longest,
-            None => self.frame_size.max.max(self.frame_size.min),
+            None => self.frame_size.greatest(),
         };
         let clear_len = |header_len: u32| self.frame_len(asked.saturating_sub(header_len));
         self.ipsec
@@ -445,7 +450,9 @@ impl Plan {
 
 fn check_limits(config: &Config) -> Result<(), PlanError> {
     let longest = config.imix.iter().map(|entry| entry.size).max().unwrap_or(0);
-    let frame_len = longest.max(config.min_pkt_size).max(config.max_pkt_size);
+    let random = config.flags.has(Flags::TXSIZE_RND);
+    let sizes = Range::new(config.min_pkt_size, config.max_pkt_size, random);
+    let frame_len = longest.max(sizes.greatest());
     if frame_len > FRAME_LEN_MAX {
         return Err(PlanError::TooLong { frame_len });
     }

@@ -83,7 +83,7 @@ fn compare(seed: u64) -> bool {
         let frame = expander.next_frame().expect("there are packets");
         let at = format!("\nframe {number} of {config}");
         verify::checksums_are_right(frame, &at);
-        verify::equal_but_for_checksums(frame, recorded, &at);
+        verify::equal_but_for_checksums(frame, recorded, &specs[number % specs.len()], &at);
     }
     true
 }

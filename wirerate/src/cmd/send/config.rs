@@ -364,14 +364,14 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
     }
     let default = Interval::one(SIZE_DEFAULT.max(shortest));
     let size = args.sizes().unwrap_or(default);
-    // pktgen excludes the end of a random range, so the end is one more than the longest frame.
-    let lengths = shortest..=packet::FRAME_LEN_MAX - u32::from(random);
+    let lengths = shortest..=packet::FRAME_LEN_MAX;
     check_size("--size", size.first, &lengths, &signature)?;
     check_size("--size", size.last, &lengths, &signature)?;
     if random && size.is_one() {
         return Err(nothing_to_draw("size", "--size 60-1514"));
     }
     config.min_pkt_size = size.first;
+    // pktgen excludes the end of a random range.
     config.max_pkt_size = if random { size.last + 1 } else { size.last };
     Ok(())
 }

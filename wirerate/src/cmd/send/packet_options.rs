@@ -174,10 +174,6 @@ fn ethernet(args: &Args, dst_mac: MacAddr) -> Result<String, Failure> {
     if let Some(src_mac) = args.src_mac {
         fields.push(mac("sa", "--src-mac", src_mac, args.is_random(RandomField::SrcMac))?);
     }
-    // trafgen's eth() does not learn from ipv6() what follows; a label says so itself.
-    if args.mpls.is_none() && args.is_ipv6() && !args.arp {
-        fields.push("type=0x86dd".to_owned());
-    }
     Ok(format!("eth({})", fields.join(", ")))
 }
 
@@ -300,11 +296,10 @@ fn tunnel(args: &Args) -> Result<Vec<String>, Failure> {
     )?;
     Ok(match args.vxlan {
         Some(vni) => {
-            let ether_type = if dst.is_v6() { ", type=0x86dd" } else { "" };
             vec![
                 format!("udp(sp={TUNNEL_PORT})"),
                 format!("vxlan(vni={vni})"),
-                format!("eth({INNER_MACS}{ether_type})"),
+                format!("eth({INNER_MACS})"),
                 inner,
             ]
         }
@@ -396,7 +391,7 @@ mod tests {
             ),
             (
                 "--icmp reply --dst fd00::/120 --src fd00:1::1 --vlan 5 --vlan-prio 3",
-                "{ eth(da=02:00:00:00:00:09, type=0x86dd), vlan(id=5, pcp=3), \
+                "{ eth(da=02:00:00:00:00:09), vlan(id=5, pcp=3), \
                  ipv6(hl=32, sa=fd00:1::1, da=fd00::, da[12:4]=dinc(0x0, 0xff)), icmp6(echoreply), c16(1), 0, dinc(0, 255) }",
             ),
             (
@@ -406,7 +401,7 @@ mod tests {
             (
                 "--vxlan 42 --dst 10.0.0.2 --tcp --inner-dst fd00::2 --tos 0xb8",
                 "{ eth(da=02:00:00:00:00:09), ipv4(ttl=32, tos=184, da=10.0.0.2), udp(sp=49152), vxlan(vni=42), \
-                 eth(da=02:00:00:00:00:02, sa=02:00:00:00:00:01, type=0x86dd), ipv6(hl=32, tc=184, sa=fd00::1, da=fd00::2), \
+                 eth(da=02:00:00:00:00:02, sa=02:00:00:00:00:01), ipv6(hl=32, tc=184, sa=fd00::1, da=fd00::2), \
                  tcp(sp=9, dp=9, ack, win=64240) }",
             ),
             (

@@ -115,7 +115,8 @@ impl Packets {
     ) -> Result<Self, Failure> {
         let mut captures = CaptureFiles::default();
         let mut parse = |frame_len_min: usize| {
-            let settings = ParseSettings { seed, device: addresses(facts), frame_len_min };
+            let device = addresses(facts);
+            let settings = ParseSettings { seed, device, is_for_device: true, frame_len_min };
             let specs = frames::parse(text.as_bytes(), &settings, &mut captures);
             specs.map_err(|error| Failure::usage_text(format!("wirerate: cannot read {name}: {error}\n")))
         };

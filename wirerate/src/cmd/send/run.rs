@@ -407,14 +407,10 @@ impl<'a> Job<'a> {
                 None => super::plan(&mut self.config, &facts, seed, &associations)?,
             };
             if self.packets.is_none() && !self.allow_long {
-                // pktgen excludes the end of a random range.
-                let config = &self.config;
-                let is_random = config.flags.has(Flags::TXSIZE_RND) && config.imix.is_empty();
-                let excluded = u32::from(is_random && config.min_pkt_size < config.max_pkt_size);
-                let frame_len = plan.frame_len_max() - excluded;
-                self.device.check_length(frame_len, config.tags_len()).map_err(|refused| {
+                let tags_len = self.config.tags_len();
+                self.device.check_length(plan.frame_len_max(), tags_len).map_err(|refused| {
                     refused
-                        .try_this(format!("--size {}", self.device.frame_len_max(config.tags_len())))
+                        .try_this(format!("--size {}", self.device.frame_len_max(tags_len)))
                         .try_this(self.long_advice())
                 })?;
             }

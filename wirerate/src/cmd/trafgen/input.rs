@@ -18,9 +18,15 @@ const STDDEF: &str = include_str!("stddef.h");
 /// Where netsniff-ng has its header.
 const NETSNIFF_NG: &str = "/etc/netsniff-ng";
 
-/// Reads the packets.
-pub(super) fn packets(args: &Args, seed: u64, device: DeviceAddresses) -> Result<Vec<FrameSpec>, Failure> {
-    let settings = ParseSettings { seed, device, ..ParseSettings::default() };
+/// Reads the packets for a device with these addresses, or for a file.
+pub(super) fn packets(
+    args: &Args,
+    seed: u64,
+    device: Option<DeviceAddresses>,
+) -> Result<Vec<FrameSpec>, Failure> {
+    let is_for_device = device.is_some();
+    let device = device.unwrap_or(DeviceAddresses::NONE);
+    let settings = ParseSettings { seed, device, is_for_device, ..ParseSettings::default() };
     let (name, text) = match &args.input {
         None if args.packet.is_empty() => {
             return Err(Failure::usage("write frames", "name a configuration with --in, or give a packet")

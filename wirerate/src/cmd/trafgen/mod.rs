@@ -10,7 +10,7 @@ use crate::cmd::send::packets::{Packets, addresses};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::{out, units};
-use frames::{DeviceAddresses, Expander, FrameSpec, PacketOrder};
+use frames::{Expander, FrameSpec, PacketOrder};
 use host::DevicePlace;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -183,13 +183,13 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         let place = DevicePlace::of(&name, args.netns.as_deref());
         let args = &Args { netns: place.netns.clone(), ..args.clone() };
         let device = device::find(args, &place.device)?;
-        let specs = input::packets(args, seed, addresses(&device.facts))?;
+        let specs = input::packets(args, seed, Some(addresses(&device.facts)))?;
         if args.verbose {
             out::text(&describe(&specs))?;
         }
         return device::send(args, &device, Packets::new(specs, order)?, seed, stop);
     }
-    let specs = input::packets(args, seed, DeviceAddresses::NONE)?;
+    let specs = input::packets(args, seed, None)?;
     if args.verbose {
         out::text(&describe(&specs))?;
     }
