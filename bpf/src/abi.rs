@@ -9,29 +9,35 @@ use bytemuck::{Pod, Zeroable};
 pub use crate::skel::abi::types::{
     wr_capture_cpu as CaptureCpu, wr_capture_mode as CaptureMode, wr_clock_line as ClockLine,
     wr_cursor as Cursor, wr_due_times as DueTimes, wr_fault_counts as FaultCounts, wr_faults as Faults,
-    wr_field as Field, wr_field_mode as FieldMode, wr_flow as Flow, wr_flow_detail as FlowDetail,
-    wr_flow_line as FlowLine, wr_general as General, wr_general_flag as GeneralFlag,
-    wr_histogram as Histogram, wr_limit as Limit, wr_metadata_flag as MetadataFlag, wr_packet as Packet,
-    wr_plan as Plan, wr_plan_flag as PlanFlag, wr_prebuilt as Prebuilt, wr_prebuilt_run as PrebuiltRun,
-    wr_range as Range, wr_receive_control as ReceiveControl, wr_receive_cpu as ReceiveCpu,
-    wr_receive_limit as ReceiveLimit, wr_reflect_counts as ReflectCounts, wr_replay_record as ReplayRecord,
-    wr_replay_state as ReplayState, wr_sink_cpu as SinkCpu, wr_skb_run as SkbRun, wr_slot as Slot,
-    wr_slot_flag as SlotFlag, wr_stream_choice as StreamChoice, wr_sum_kind as SumOpKind, wr_sum_op as SumOp,
-    wr_tx_stats as TxStats, wr_walk as Walk, wr_wide_window as WideWindow,
+    wr_field as Field, wr_field_kind as FieldKind, wr_field_mode as FieldMode, wr_field_state as FieldState,
+    wr_flow as Flow, wr_flow_detail as FlowDetail, wr_flow_line as FlowLine, wr_histogram as Histogram,
+    wr_limit as Limit, wr_metadata_flag as MetadataFlag, wr_packet as Packet, wr_plan as Plan,
+    wr_plan_flag as PlanFlag, wr_prebuilt as Prebuilt, wr_prebuilt_run as PrebuiltRun,
+    wr_receive_control as ReceiveControl, wr_receive_cpu as ReceiveCpu, wr_receive_limit as ReceiveLimit,
+    wr_reflect_counts as ReflectCounts, wr_replay_record as ReplayRecord, wr_replay_state as ReplayState,
+    wr_sink_cpu as SinkCpu, wr_skb_run as SkbRun, wr_slot as Slot, wr_slot_flag as SlotFlag,
+    wr_stream_choice as StreamChoice, wr_sum_kind as SumOpKind, wr_sum_op as SumOp, wr_tx_stats as TxStats,
+    wr_wide_window as WideWindow,
 };
 
 /// Two cache lines; x86 fetches lines in pairs.
 pub const LINE: usize = Limit::WR_LINE.0 as usize;
 /// Entries of an internet mix.
 pub const IMIX_MAX: usize = Limit::WR_IMIX_MAX.0 as usize;
-/// Bytes of the template of a general plan that are written for each frame.
+/// Bytes of the template of a plan that are written for each frame.
 pub const TEMPLATE_MAX: usize = Limit::WR_TEMPLATE_MAX.0 as usize;
 /// Fields of an only packet that the program does not loop over.
 pub const FIELDS_UNROLLED: usize = Limit::WR_FIELDS_UNROLLED.0 as usize;
 /// Steps of checksums of an only packet that the program does not loop over.
 pub const SUM_OPS_UNROLLED: usize = Limit::WR_SUM_OPS_UNROLLED.0 as usize;
-/// Fields of all packets of a general plan.
+/// Fields of the short programs.
+pub const FIELDS_SHORT: usize = Limit::WR_FIELDS_SHORT.0 as usize;
+/// Steps of checksums of the short programs.
+pub const SUM_OPS_SHORT: usize = Limit::WR_SUM_OPS_SHORT.0 as usize;
+/// Fields of all packets of a plan.
 pub const STATES_MAX: usize = Limit::WR_STATES_MAX.0 as usize;
+/// Ranges of a field whose values come from several.
+pub const POOLS: usize = Limit::WR_POOLS.0 as usize;
 /// Longest frame that can be built in user space for the skb engine.
 pub const PREBUILT_LEN_MAX: usize = Limit::WR_PREBUILT_MAX.0 as usize;
 
@@ -49,7 +55,7 @@ macro_rules! pod {
 
 pod!(
     Field,
-    General,
+    FieldState,
     Packet,
     SumOp,
     Cursor,

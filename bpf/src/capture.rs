@@ -307,7 +307,7 @@ mod tests {
             include_str!("bpf/capture.bpf.c"),
             include_str!("bpf/send.bpf.c"),
             include_str!("bpf/sink.bpf.c"),
-            include_str!("bpf/frame.h"),
+            include_str!("bpf/plan.h"),
         ] {
             let is_code = |line: &&str| !line.trim_start().starts_with("/*");
             let asks = |line: &&str| is_code(line) && line.contains("ingress_ifindex");

@@ -14,9 +14,9 @@ mod error;
 #[cfg(feature = "fault")]
 mod fault_box;
 mod filter;
-mod general;
 mod live_frames;
 pub mod log;
+mod plan_program;
 mod prebuilt;
 mod receive;
 mod reflect_stats;
@@ -40,8 +40,8 @@ pub use dummy_xdp::DummyXdp;
 pub use error::BpfError;
 #[cfg(feature = "fault")]
 pub use fault_box::FaultBox;
-pub use general::GeneralProgram;
 pub use live_frames::live_frame_len_max;
+pub use plan_program::PlanProgram;
 pub use prebuilt::{PrebuiltResult, PrebuiltSender};
 pub use receive::{Receiver, ReceiverParams};
 pub use reflect_stats::ReflectStats;

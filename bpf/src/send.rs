@@ -1,10 +1,9 @@
 //! `send.bpf.c`, loaded with one plan: builds and sends live frames.
 
-use crate::abi;
 use crate::attachable::Attachable;
 use crate::due_times::DueTimes;
-use crate::general::{self, GeneralProgram};
-use crate::state::{State, flow_entries};
+use crate::plan_program::{PlanProgram, fill, prepare};
+use crate::state::State;
 use crate::stream_switch::{StreamPlace, StreamSwitch};
 use crate::sys::{self, ProgRun};
 use crate::{BpfError, log, skel};
@@ -28,37 +27,20 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Loads the program with `plan` as its read-only data.
+    /// Loads the program with a plan.
     ///
     /// # Errors
     /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN),
     /// [`BpfError::MapMemory`].
-    pub fn load(plan: &abi::Plan) -> Result<Self, BpfError> {
-        let [program, cursor, due_times, flows] = log::loading(OBJECT, || load_fds(plan))?;
+    pub fn load(program: &PlanProgram) -> Result<Self, BpfError> {
+        let [fd, cursor, due_times, states, flows] = log::loading(OBJECT, || load_fds(program))?;
         Ok(Self {
-            program,
-            state: State::map(plan, cursor.as_fd(), flows.as_fd())?,
+            program: fd,
+            state: State::map(program, cursor.as_fd(), states.as_fd(), flows.as_fd())?,
             due_times: DueTimes::map(due_times.as_fd())?,
-            ingress_ifindex: if plan.flags & abi::PlanFlag::WR_PLAN_RECEIVE.0 != 0 {
-                plan.ifindex
-            } else {
-                0
-            },
+            ingress_ifindex: if program.receives() { program.plan.ifindex } else { 0 },
             place: None,
         })
-    }
-
-    /// Loads the program of general plans with one of them.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
-    pub fn load_general(general: &GeneralProgram) -> Result<Self, BpfError> {
-        let [program, cursor, due_times, states] = general::load(general)?;
-        let state = State::map_general(general.state_count, cursor.as_fd(), states.as_fd())?;
-        let receives = general.plan.flags & abi::GeneralFlag::WR_GENERAL_RECEIVE.0 != 0;
-        let ingress_ifindex = if receives { general.plan.ifindex } else { 0 };
-        let due_times = DueTimes::map(due_times.as_fd())?;
-        Ok(Self { program, state, due_times, ingress_ifindex, place: None })
     }
 
     /// Live frames are sent through `switch` from now on, if it has a free place; false if not.
@@ -137,18 +119,31 @@ impl AsFd for Sender {
     }
 }
 
-/// Program, cursor, due times and flow table. The descriptors keep them alive after the libbpf
-/// object is closed.
-fn load_fds(plan: &abi::Plan) -> libbpf_rs::Result<[OwnedFd; 4]> {
-    let mut storage = MaybeUninit::uninit();
-    let mut open = skel::send::SendSkelBuilder::default().open(&mut storage)?;
-    open.maps.rodata.set_initial_value(bytemuck::bytes_of(plan))?;
-    open.maps.wr_flows.set_max_entries(flow_entries(plan))?;
-    let skel = open.load()?;
-    Ok([
-        skel.progs.wr_send.as_fd().try_clone_to_owned()?,
-        skel.maps.bss.as_fd().try_clone_to_owned()?,
-        skel.maps.data_due_times.as_fd().try_clone_to_owned()?,
-        skel.maps.wr_flows.as_fd().try_clone_to_owned()?,
-    ])
+/// Program, cursor, due times, field states and flow table. The descriptors keep them alive after the
+/// libbpf object is closed.
+fn load_fds(program: &PlanProgram) -> libbpf_rs::Result<[OwnedFd; 5]> {
+    macro_rules! load {
+        ($builder:ty) => {{
+            let mut storage = MaybeUninit::uninit();
+            let mut open = <$builder>::default().open(&mut storage)?;
+            prepare!(open, program)?;
+            let skel = open.load()?;
+            fill(&skel.maps.wr_packets, &program.packets)?;
+            fill(&skel.maps.wr_fields, &program.fields)?;
+            fill(&skel.maps.wr_sum_ops, &program.ops)?;
+            fill(&skel.maps.wr_values, &program.values)?;
+            Ok([
+                skel.progs.wr_send.as_fd().try_clone_to_owned()?,
+                skel.maps.bss.as_fd().try_clone_to_owned()?,
+                skel.maps.data_due_times.as_fd().try_clone_to_owned()?,
+                skel.maps.data_states.as_fd().try_clone_to_owned()?,
+                skel.maps.wr_flows.as_fd().try_clone_to_owned()?,
+            ])
+        }};
+    }
+    if program.is_short() {
+        load!(skel::send_short::SendShortSkelBuilder)
+    } else {
+        load!(skel::send::SendSkelBuilder)
+    }
 }

@@ -1,7 +1,8 @@
 //! `skb.bpf.c`, loaded with one plan: builds frames in one skb and sends clones of it.
 
+use crate::plan_program::{PlanProgram, fill, prepare};
 use crate::shared::SharedArray;
-use crate::state::{State, flow_entries};
+use crate::state::State;
 use crate::sys::{self, ProgRun};
 use crate::{BpfError, abi, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -44,15 +45,15 @@ pub struct SendResult {
 }
 
 impl SkbSender {
-    /// Loads the program with `plan` as its read-only data.
+    /// Loads the program with a plan of one packet that is not in maps.
     ///
     /// # Errors
     /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN,
     /// EINVAL before Linux 5.17, which has no `bpf_loop`), [`BpfError::MapMemory`].
-    pub fn load(plan: &abi::Plan) -> Result<Self, BpfError> {
-        let [program, cursor, flows, run] = log::loading(OBJECT, || load_fds(plan))?;
-        let state = State::map(plan, cursor.as_fd(), flows.as_fd())?;
-        Ok(Self { program, state, run: SharedArray::new(run.as_fd(), "run", 1)? })
+    pub fn load(program: &PlanProgram) -> Result<Self, BpfError> {
+        let [fd, cursor, states, flows, run] = log::loading(OBJECT, || load_fds(program))?;
+        let state = State::map(program, cursor.as_fd(), states.as_fd(), flows.as_fd())?;
+        Ok(Self { program: fd, state, run: SharedArray::new(run.as_fd(), "run", 1)? })
     }
 
     /// Cursor, flow table and counters.
@@ -121,17 +122,27 @@ impl SkbSender {
     }
 }
 
-/// Program, cursor, flow table and call parameters. The descriptors keep them alive.
-fn load_fds(plan: &abi::Plan) -> libbpf_rs::Result<[OwnedFd; 4]> {
-    let mut storage = MaybeUninit::uninit();
-    let mut open = skel::skb::SkbSkelBuilder::default().open(&mut storage)?;
-    open.maps.rodata.set_initial_value(bytemuck::bytes_of(plan))?;
-    open.maps.wr_flows.set_max_entries(flow_entries(plan))?;
-    let skel = open.load()?;
-    Ok([
-        skel.progs.wr_send_skb.as_fd().try_clone_to_owned()?,
-        skel.maps.bss.as_fd().try_clone_to_owned()?,
-        skel.maps.wr_flows.as_fd().try_clone_to_owned()?,
-        skel.maps.data_run.as_fd().try_clone_to_owned()?,
-    ])
+/// Program, cursor, field states, flow table and call parameters. The descriptors keep them alive.
+fn load_fds(program: &PlanProgram) -> libbpf_rs::Result<[OwnedFd; 5]> {
+    macro_rules! load {
+        ($builder:ty) => {{
+            let mut storage = MaybeUninit::uninit();
+            let mut open = <$builder>::default().open(&mut storage)?;
+            prepare!(open, program)?;
+            let skel = open.load()?;
+            fill(&skel.maps.wr_values, &program.values)?;
+            Ok([
+                skel.progs.wr_send_skb.as_fd().try_clone_to_owned()?,
+                skel.maps.bss.as_fd().try_clone_to_owned()?,
+                skel.maps.data_states.as_fd().try_clone_to_owned()?,
+                skel.maps.wr_flows.as_fd().try_clone_to_owned()?,
+                skel.maps.data_run.as_fd().try_clone_to_owned()?,
+            ])
+        }};
+    }
+    if program.is_short() {
+        load!(skel::skb_short::SkbShortSkelBuilder)
+    } else {
+        load!(skel::skb::SkbSkelBuilder)
+    }
 }

@@ -1,8 +1,9 @@
-//! Cursor and flow table, which every program that builds frames shares with its worker
-//! (`frame.h`).
+//! Cursor, field states and flow table, which every program that builds frames shares with its
+//! worker (`plan.h`).
 
 use crate::BpfError;
 use crate::abi;
+use crate::plan_program::PlanProgram;
 use crate::shared::SharedArray;
 use std::mem::offset_of;
 use std::os::fd::BorrowedFd;
@@ -11,54 +12,41 @@ use std::os::fd::BorrowedFd;
 #[derive(Debug)]
 pub struct State {
     cursor: SharedArray<abi::Cursor>,
-    /// `None` for a general plan.
-    flows: Option<SharedArray<abi::Flow>>,
-    /// The states of the fields of a general plan, if it has fields.
-    field_states: Option<SharedArray<u64>>,
+    flows: SharedArray<abi::Flow>,
+    /// `None` for a plan without fields.
+    fields: Option<SharedArray<abi::FieldState>>,
     fixed_frame_len: Option<u32>,
 }
 
 impl State {
-    /// Maps cursor and flow table of a program that was loaded with `plan`.
+    /// Maps the memory of a loaded program.
     pub(crate) fn map(
-        plan: &abi::Plan,
-        cursor: BorrowedFd<'_>,
-        flows: BorrowedFd<'_>,
-    ) -> Result<Self, BpfError> {
-        Ok(Self {
-            cursor: SharedArray::new(cursor, "cursor", 1)?,
-            flows: Some(SharedArray::new(flows, "wr_flows", flow_entries(plan) as usize)?),
-            field_states: None,
-            fixed_frame_len: (plan.flags & abi::PlanFlag::WR_PLAN_SIZE_MOVES.0 == 0)
-                .then_some(plan.frame_len_max),
-        })
-    }
-
-    /// Maps cursor and field states of a program with a general plan.
-    pub(crate) fn map_general(
-        state_count: usize,
+        program: &PlanProgram,
         cursor: BorrowedFd<'_>,
         states: BorrowedFd<'_>,
+        flows: BorrowedFd<'_>,
     ) -> Result<Self, BpfError> {
-        let shared = |count| SharedArray::new(states, "states", count);
+        let fields = (program.state_count > 0).then_some(program.state_count);
         Ok(Self {
             cursor: SharedArray::new(cursor, "cursor", 1)?,
-            flows: None,
-            field_states: (state_count > 0).then_some(state_count).map(shared).transpose()?,
-            fixed_frame_len: None,
+            flows: SharedArray::new(flows, "wr_flows", program.flow_entries() as usize)?,
+            fields: fields.map(|count| SharedArray::new(states, "states", count)).transpose()?,
+            fixed_frame_len: program.fixed_frame_len(),
         })
     }
 
-    /// The states of the fields of a general plan.
-    pub fn field_states(&self) -> Vec<u64> {
-        let all = |states: &SharedArray<u64>| (0..states.len()).map(|index| states.get(index)).collect();
-        self.field_states.as_ref().map(all).unwrap_or_default()
+    /// The states of the fields.
+    pub fn field_states(&self) -> Vec<abi::FieldState> {
+        let all = |states: &SharedArray<abi::FieldState>| {
+            (0..states.len()).map(|index| states.get(index)).collect()
+        };
+        self.fields.as_ref().map(all).unwrap_or_default()
     }
 
     /// Sets the states of the fields; not while the program runs.
-    pub fn set_field_states(&self, states: &[u64]) {
+    pub fn set_field_states(&self, states: &[abi::FieldState]) {
         for (index, state) in states.iter().enumerate() {
-            self.field_states.iter().for_each(|shared| shared.set(index, state));
+            self.fields.iter().for_each(|shared| shared.set(index, state));
         }
     }
 
@@ -82,15 +70,14 @@ impl State {
 
     /// The flow table; one unused entry if the plan has no flows.
     pub fn flows(&self) -> Vec<abi::Flow> {
-        let all = |flows: &SharedArray<abi::Flow>| (0..flows.len()).map(|index| flows.get(index)).collect();
-        self.flows.as_ref().map(all).unwrap_or_default()
+        (0..self.flows.len()).map(|index| self.flows.get(index)).collect()
     }
 
     /// Sets the flow table, with at most as many entries as the plan has flows. Not while the
     /// program runs.
     pub fn set_flows(&self, flows: &[abi::Flow]) {
         for (index, flow) in flows.iter().enumerate() {
-            self.flows.iter().for_each(|shared| shared.set(index, flow));
+            self.flows.set(index, flow);
         }
     }
 
@@ -111,9 +98,4 @@ impl State {
     pub fn malformed(&self) -> u64 {
         self.cursor.counter(0, offset_of!(abi::Cursor, malformed))
     }
-}
-
-/// Entries of the flow table of `plan`: at least one.
-pub(crate) fn flow_entries(plan: &abi::Plan) -> u32 {
-    plan.flow_count.max(1)
 }

@@ -6,10 +6,12 @@
 #[expect(dead_code, reason = "it serves other tests too")]
 mod common;
 
-use bpf::abi::{self, Plan, PlanFlag as Flag, Range, Walk};
+use bpf::abi::{self, FieldKind as Kind, FieldMode as Mode, PlanFlag as Flag, SumOpKind};
 use bpf::capture::{CaptureProgram, Geometry, Metadata, possible_cpus};
 use bpf::xdp::XdpModeChoice;
-use bpf::{BpfError, PrebuiltSender, Sender, Sink, SinkVerdict, SkbSender, StreamSwitch, TxStats};
+use bpf::{
+    BpfError, PlanProgram, PrebuiltSender, Sender, Sink, SinkVerdict, SkbSender, StreamSwitch, TxStats,
+};
 use filter::sample::{self, SplitMix};
 use filter::{Ebpf, translate};
 use std::process::Command;
@@ -59,63 +61,77 @@ fn loads<T>(loaded: Result<T, BpfError>) -> Fate {
 /// The plan is read-only data, so the verifier removes what it does not use: each plan is another
 /// program.
 fn senders() -> Vec<(String, Fate)> {
-    let (v4, v6) = (ALL_FLAGS & !Flag::WR_PLAN_IPV6.0, ALL_FLAGS & !Flag::WR_PLAN_DST_RANDOM.0);
-    let mut flags =
-        vec![0, Flag::WR_PLAN_IPV6.0, v4, v6, v4 & !Flag::WR_PLAN_RECEIVE.0, v6 & !Flag::WR_PLAN_RECEIVE.0];
-    flags.extend((1..u32::BITS).map(|bit| 1 << bit).filter(|flag| ALL_FLAGS & flag != 0));
-    let of = |name: &str, load: &dyn Fn(&Plan) -> Fate| {
-        let fates = flags.iter().map(|flags| load(&plan(*flags)).map_err(|why| format!("{flags:#x}: {why}")));
-        (format!("{name}, {} plans", flags.len()), fates.collect::<Result<Vec<_>, _>>().and(LOADS))
+    let modes: Vec<u32> = (0..=Mode::WR_FIELD_FLOW_NUMBER.0).collect();
+    let all_flags = 2 * Flag::WR_PLAN_QUEUE_MAPPED.0 - 1;
+    let in_maps = Flag::WR_PLAN_IN_MAPS.0;
+    let mut plans: Vec<PlanProgram> = vec![program(&[], 0), program(&modes, all_flags & !in_maps)];
+    plans.extend(modes.iter().map(|mode| program(&[*mode], 0)));
+    let flags = (0..u32::BITS).map(|bit| 1 << bit).filter(|flag| all_flags & !in_maps & flag != 0);
+    plans.extend(flags.map(|flag| program(&modes, flag)));
+    let of = |name: &str, load: &dyn Fn(&PlanProgram) -> Fate, plans: &[PlanProgram]| {
+        let fates = plans
+            .iter()
+            .map(|program| load(program).map_err(|why| format!("{:#x}: {why}", program.plan.flags)));
+        (format!("{name}, {} plans", plans.len()), fates.collect::<Result<Vec<_>, _>>().and(LOADS))
     };
-    vec![
-        of("wr_send", &|plan| loads(Sender::load(plan))),
-        of("wr_send_skb", &|plan| loads(SkbSender::load(plan))),
-    ]
+    let skb = of("wr_send_skb", &|program| loads(SkbSender::load(program)), &plans);
+    plans.extend([in_maps, all_flags].map(|flags| program(&modes, flags)));
+    vec![of("wr_send", &|program| loads(Sender::load(program)), &plans), skb]
 }
 
-/// Every flag of a plan.
-const ALL_FLAGS: u32 = 2 * Flag::WR_PLAN_QUEUE_MAPPED.0 - 1;
-
-/// A plan with these flags; a field varies if its flag is set.
-fn plan(flags: u32) -> Plan {
-    let is = |flag: u32| flags & flag != 0;
-    let (ip_at, label_count) = if is(Flag::WR_PLAN_MPLS_RANDOM.0) { (22 + 64, 16) } else { (14, 0) };
-    let udp_at = ip_at + if is(Flag::WR_PLAN_IPV6.0) { 40 } else { 20 };
-    let walk =
-        |flag, walk| Range { walk: if is(flag) { walk } else { Walk::WR_WALK_FIXED }, min: 5, max: 1005 };
-    Plan {
-        header_len: udp_at + 40,
-        svlan_at: if is(Flag::WR_PLAN_SVLAN_RANDOM.0) { 14 } else { 0 },
-        vlan_at: if is(Flag::WR_PLAN_VLAN_RANDOM.0) { 18 } else { 0 },
-        mpls_at: if label_count > 0 { 22 } else { 0 },
-        ip_at,
-        udp_at,
-        stamp_at: udp_at + 8,
-        signature_len: 32,
-        signature_flows: 3,
-        flags,
+/// A plan with a field of each of these modes, and a checksum over all of them.
+fn program(modes: &[u32], flags: u32) -> PlanProgram {
+    const TEMPLATE_LEN: u32 = 100;
+    let mut plan: abi::Plan = abi::zeroed();
+    for (index, mode) in modes.iter().enumerate() {
+        let roles = match Mode(*mode) {
+            Mode::WR_FIELD_MIX => Kind::WR_KIND_SIZE.0,
+            Mode::WR_FIELD_STEP => Kind::WR_KIND_FLOW.0,
+            _ => 0,
+        };
+        let width = 1 + index as u32 % 8;
+        let (mask, offset) = (u64::MAX >> (64 - 8 * width), 14 + 4 * index as u32);
+        plan.fields[index] = abi::Field {
+            mask,
+            offset,
+            kind: *mode | roles | Kind::WR_KIND_BITS.0 | width << Kind::WR_KIND_WIDTH_SHIFT.0,
+            min: 5,
+            max: 1005,
+            step: 1,
+            wrap: 1001,
+            values_count: 1,
+            ..abi::zeroed()
+        };
+        plan.ops[index] = abi::SumOp { kind: SumOpKind::WR_SUM_HALF.0, offset, ..abi::zeroed() };
+    }
+    let kind = SumOpKind::WR_SUM_WRITE.0 | SumOpKind::WR_SUM_UDP.0;
+    plan.ops[modes.len()] = abi::SumOp { kind, offset: 12, ..abi::zeroed() };
+    let moves = flags & Flag::WR_PLAN_SIZE_MOVES.0 != 0;
+    let plan = abi::Plan {
+        template_len: TEMPLATE_LEN,
+        touched_len: TEMPLATE_LEN + 8,
+        frame_len_max: if moves { 1514 } else { TEMPLATE_LEN + 8 },
         ifindex: 1,
-        frame_len_max: if is(Flag::WR_PLAN_SIZE_MOVES.0 | Flag::WR_PLAN_IMIX.0) { 1514 } else { udp_at + 40 },
-        fixed_len: udp_at + 8,
+        flags,
+        packet_count: 3,
+        field_count: modes.len() as u32,
+        op_count: modes.len() as u32 + 1,
         repeats: 7,
-        mpls_count: label_count,
-        mpls_random: if label_count > 0 { 0xffff } else { 0 },
-        src_mac_offset: walk(Flag::WR_PLAN_SRC_MAC_MOVES.0, Walk::WR_WALK_RANDOM),
-        dst_mac_offset: walk(Flag::WR_PLAN_DST_MAC_MOVES.0, Walk::WR_WALK_COUNT),
-        udp_src: walk(Flag::WR_PLAN_UDP_SRC_MOVES.0, Walk::WR_WALK_COUNT),
-        udp_dst: walk(Flag::WR_PLAN_UDP_DST_MOVES.0, Walk::WR_WALK_RANDOM),
-        src_v4: walk(Flag::WR_PLAN_SRC_MOVES.0, Walk::WR_WALK_RANDOM),
-        dst_v4: walk(Flag::WR_PLAN_DST_MOVES.0, Walk::WR_WALK_COUNT),
-        frame_size: walk(Flag::WR_PLAN_SIZE_MOVES.0, Walk::WR_WALK_RANDOM),
-        queue: Range { min: 0, max: 3, ..walk(Flag::WR_PLAN_QUEUE_MOVES.0, Walk::WR_WALK_RANDOM) },
+        headers_len: TEMPLATE_LEN,
+        fixed_len: 42,
+        payload_min: 16,
+        queue_max: 3,
         queue_count: 4,
         flow_count: 1000,
         flow_len: 9,
-        imix_count: if is(Flag::WR_PLAN_IMIX.0) { abi::IMIX_MAX as u32 } else { 0 },
+        signature_flows: 3,
+        imix_count: abi::IMIX_MAX as u32,
         imix_size: [1514; abi::IMIX_MAX],
-        dst_count: [250, 250, 500],
-        ..Plan::default()
-    }
+        pool_count: [250, 250, 500],
+        ..plan
+    };
+    let (packets, fields, ops) = (Vec::new(), Vec::new(), Vec::new());
+    PlanProgram { plan, packets, fields, ops, values: vec![1], state_count: modes.len() }
 }
 
 fn prebuilt(ifindex: u32) -> Vec<(String, Fate)> {

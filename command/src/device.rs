@@ -1,7 +1,7 @@
 //! One device instance: its settings, the state of its run, and the text of its last result.
 
 use crate::result::{NO_FRAME, RunTotals};
-use packet::{Config, Cursor, DeviceFacts, Plan, PlanError};
+use packet::{Config, Cursor, DeviceFacts, Plan, PlanError, Slot};
 
 /// Longest interface name looked for when a name has no `@` in it.
 const INTERFACE_LEN_MAX: usize = 16;
@@ -129,7 +129,7 @@ impl Device {
             idle_ns: counters.idle_ns,
             sent: counters.sofar,
             errors: counters.errors,
-            frame_size: self.cursor.frame_size,
+            frame_size: self.cursor[Slot::FRAME_SIZE] as u32,
             fragments,
             imix_bytes: (!self.config.imix.is_empty())
                 .then(|| mix.map(|(entry, count)| u128::from(entry.size) * u128::from(*count)).sum()),
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn mac_counts_start_over_when_they_change() {
         let mut test = TestDevice::new();
-        (test.device.cursor.src_mac_offset, test.device.cursor.dst_mac_offset) = (2, 3);
+        (test.device.cursor[Slot::SRC_MAC_OFFSET], test.device.cursor[Slot::DST_MAC_OFFSET]) = (2, 3);
         test.expect(&[
             ("src_mac_count 0", "OK: src_mac_count=0"),
             ("dst_mac_count 4294967295", "OK: dst_mac_count=-1"),
@@ -278,13 +278,13 @@ mod tests {
     fn random_tags_show_and_stay() {
         let mut test = TestDevice::after(&["vlan_id 5", "flag VID_RND"]);
         test.device.start(&DeviceFacts::default(), 0, 1).unwrap();
-        test.device.cursor.vlan_id = 77;
+        test.device.cursor[Slot::VLAN] = 77;
         assert_eq!(test.line("vlan_id").unwrap(), "vlan_id: 77  vlan_p: 0  vlan_cfi: 0");
         test.write("count 5");
         assert_eq!(test.line("vlan_id").unwrap(), "vlan_id: 77  vlan_p: 0  vlan_cfi: 0");
         test.write("vlan_id 6");
         assert_eq!(test.line("vlan_id").unwrap(), "vlan_id: 6  vlan_p: 0  vlan_cfi: 0");
-        test.device.cursor.vlan_id = 78;
+        test.device.cursor[Slot::VLAN] = 78;
         test.device.stop(1, 0);
         assert_eq!(test.device.config.vlan_id, Some(78));
     }

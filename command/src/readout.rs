@@ -5,7 +5,7 @@
 use crate::address::ipv6_text;
 use crate::table::device_command;
 use crate::{Device, FLAGS, Facts};
-use packet::{Config, Flags, XmitMode};
+use packet::{Config, Flags, Slot, XmitMode};
 use std::fmt::Write;
 
 impl Device {
@@ -55,14 +55,20 @@ impl Device {
         ));
         lines.push(format!(
             "     seq_num: {}  cur_dst_mac_offset: {}  cur_src_mac_offset: {}",
-            cursor.seq_num as i32, cursor.dst_mac_offset as i32, cursor.src_mac_offset as i32
+            cursor.seq_num as i32,
+            cursor[Slot::DST_MAC_OFFSET] as i32,
+            cursor[Slot::SRC_MAC_OFFSET] as i32
         ));
         lines.push(if self.config.flags.has(Flags::IPV6) {
-            format!("     cur_saddr: {}  cur_daddr: {}", ipv6_text(cursor.src_v6), ipv6_text(cursor.dst_v6))
+            format!("     cur_saddr: {}  cur_daddr: {}", ipv6_text(cursor.src_v6), ipv6_text(cursor.dst_v6()))
         } else {
-            format!("     cur_saddr: {}  cur_daddr: {}", cursor.src_v4, cursor.dst_v4)
+            format!("     cur_saddr: {}  cur_daddr: {}", cursor.src_v4(), cursor.dst_v4())
         });
-        lines.push(format!("     cur_udp_dst: {}  cur_udp_src: {}", cursor.udp_dst, cursor.udp_src));
+        lines.push(format!(
+            "     cur_udp_dst: {}  cur_udp_src: {}",
+            cursor[Slot::UDP_DST],
+            cursor[Slot::UDP_SRC]
+        ));
         lines.push(format!("     cur_queue_map: {}", cursor.queue));
         lines.push(format!("     flows: {}", cursor.flows_started));
         lines

@@ -6,7 +6,7 @@ use crate::address::ipv4_text;
 use crate::device::NAME_LEN_MAX;
 use crate::scan::{Scan, until_nul};
 use crate::set::{self, Setter};
-use packet::{Config, NEVER_NS};
+use packet::{Config, NEVER_NS, Slot};
 
 /// Longest address of IPv6 as text that is looked at.
 const IPV6_LEN_MAX: usize = 127;
@@ -219,7 +219,7 @@ macro_rules! ipv4 {
     ($field:ident, $current:ident, $help:literal) => {{
         let set: Setter = |d, arg| {
             let address = set::ipv4(d, arg)?;
-            set::set_ipv4(&mut d.config.$field, &mut d.cursor.$current, address, arg)
+            set::set_ipv4(&mut d.config.$field, &mut d.cursor[Slot::$current], address, arg)
         };
         device(stringify!($field), Arg::Ipv4, set, $help).valued(|config| Some(ipv4_text(config.$field)))
     }};
@@ -232,7 +232,7 @@ macro_rules! moving {
         let set: Setter = |d, arg| {
             if arg.number != u64::from(d.config.$field) {
                 d.config.$field = arg.number as $type;
-                d.cursor.$current = $to(arg.number);
+                d.cursor[Slot::$current] = $to(arg.number);
             }
             arg.ok(d.config.$field as $shown)
         };
@@ -240,8 +240,8 @@ macro_rules! moving {
     }};
 }
 
-const FIRST: fn(u64) -> u32 = |_| 0;
-const ITSELF: fn(u64) -> u16 = |port| port as u16;
+const FIRST: fn(u64) -> u64 = |_| 0;
+const ITSELF: fn(u64) -> u64 = |port| u64::from(port as u16);
 
 /// Every command. Read by the parser, the read-out, the help, the man page, the completions, and by
 /// what writes a configuration as commands.
@@ -292,10 +292,10 @@ pub const COMMANDS: &[Spec] = &[
         "where frames enter: start_xmit, queue_xmit, netif_receive",
     ),
     device("flag", Arg::Flag, set::flag, "set a flag, clear it with ! before its name"),
-    ipv4!(dst_min, dst_v4, "first or only IPv4 destination").also(&["dst"]),
-    ipv4!(dst_max, dst_v4, "last IPv4 destination"),
-    ipv4!(src_min, src_v4, "first or only IPv4 source; empty for the device's own"),
-    ipv4!(src_max, src_v4, "last IPv4 source"),
+    ipv4!(dst_min, DST_V4, "first or only IPv4 destination").also(&["dst"]),
+    ipv4!(dst_max, DST_V4, "last IPv4 destination"),
+    ipv4!(src_min, SRC_V4, "first or only IPv4 source; empty for the device's own"),
+    ipv4!(src_max, SRC_V4, "last IPv4 source"),
     device("dst6", Arg::Ipv6, set::dst6, "IPv6 destination; turns IPv6 on"),
     device("dst6_min", Arg::Ipv6, set::dst6_min, "bits set in random IPv6 destinations; turns IPv6 on"),
     device("dst6_max", Arg::Ipv6, set::dst6_max, "bits allowed in random IPv6 destinations; turns IPv6 on"),
@@ -308,14 +308,14 @@ pub const COMMANDS: &[Spec] = &[
         .also(&["srcmac"]),
     moving!(
         dst_mac_count: u32 as i32,
-        dst_mac_offset = FIRST,
+        DST_MAC_OFFSET = FIRST,
         "destination MACs to go through, from dst_mac up"
     ),
-    moving!(src_mac_count: u32 as i32, src_mac_offset = FIRST, "source MACs to go through, from src_mac up"),
-    moving!(udp_src_min: u16 as u16, udp_src = ITSELF, "first or only UDP source port"),
-    moving!(udp_src_max: u16 as u16, udp_src = ITSELF, "end of the UDP source ports, itself not used"),
-    moving!(udp_dst_min: u16 as u16, udp_dst = ITSELF, "first or only UDP destination port"),
-    moving!(udp_dst_max: u16 as u16, udp_dst = ITSELF, "end of the UDP destination ports, itself not used"),
+    moving!(src_mac_count: u32 as i32, SRC_MAC_OFFSET = FIRST, "source MACs to go through, from src_mac up"),
+    moving!(udp_src_min: u16 as u16, UDP_SRC = ITSELF, "first or only UDP source port"),
+    moving!(udp_src_max: u16 as u16, UDP_SRC = ITSELF, "end of the UDP source ports, itself not used"),
+    moving!(udp_dst_min: u16 as u16, UDP_DST = ITSELF, "first or only UDP destination port"),
+    moving!(udp_dst_max: u16 as u16, UDP_DST = ITSELF, "end of the UDP destination ports, itself not used"),
     device("flows", N, set::flows, "flows at a time, 65536 at most, 0 for none")
         .valued(|config| Some(config.flows.to_string())),
     number!("flowlen", N, flow_len: u32, "frames of one flow"),

@@ -12,8 +12,6 @@ mod clock;
 mod device;
 #[cfg(test)]
 mod differential;
-#[cfg(test)]
-mod differential_general;
 mod dummy_program;
 mod engine;
 mod engine_kind;
@@ -36,7 +34,6 @@ mod skb;
 mod start_barrier;
 mod timed_calls;
 mod translate;
-mod translate_general;
 mod userspace;
 mod worker;
 mod xdp;

@@ -241,11 +241,11 @@ fn build_skb(
     _: &mut ThreadShared,
 ) -> BuildResult {
     let (plan, cursor) = (need.plan, need.cursor.clone());
-    if plan.ipsec.is_some() || plan.general.is_some() {
+    let Some(program) = skb::program(need, device.ifindex()) else {
         let engine = skb::open_prebuilt(device, need.mode, plan, cursor, options, need.cpu)?;
         return Ok((Box::new(engine), "the kernel sends prebuilt frames"));
-    }
-    let engine = SkbEngine::new(device, need.mode, plan, cursor, options, need.cpu)?;
+    };
+    let engine = SkbEngine::new(device, need, program, options)?;
     Ok((Box::new(engine), "a BPF program builds the frames"))
 }
 

@@ -1,226 +1,351 @@
 //! Conversion of plans and cursors to the types of the BPF programs, and back.
 
-use bpf::abi::{self, PlanFlag as Flag};
-use packet::{Cursor, Flow, Plan, Range, Rng, Walk};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use crate::EngineError;
+use crate::engine_kind::EngineKind;
+use bpf::abi::{self, FieldKind as Kind, FieldMode as Mode, PlanFlag as Flag, SumOpKind as Sum};
+use bpf::{PlanProgram, State};
+use packet::plan::{Field, FieldMode, Imix, PacketOrder, PacketPlan, SumKind, SumPlan, SumSource};
+use packet::{Cursor, Flow, Plan, Rng, SignatureLevel, Walk};
+use std::collections::BTreeMap;
 
-/// The plan for one device, or its receive path (`receive`), for a program that starts at `cursor`.
+/// Bytes of the template that each frame gets anew, because a receiver may have changed them: the
+/// headers, with a tunnel.
+const TEMPLATE_LEN_MAX: usize = abi::TEMPLATE_MAX;
+
+/// The program for one device, or its receive path (`receive`), that starts at `cursor`.
 ///
-/// # Panics
-/// If the header does not fit into the template; the longest possible header fits.
-pub(crate) fn plan(plan: &Plan, cursor: &Cursor, ifindex: u32, receive: bool) -> abi::Plan {
-    let mut header = abi::Plan::default().header;
-    header[..plan.header.len()].copy_from_slice(&plan.header);
-    let (set, allowed) = plan.dst_v6_masks.unwrap_or((Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED));
-    let layout = &plan.layout;
-    abi::Plan {
-        header,
-        header_len: layout.end as u32,
-        svlan_at: layout.svlan as u32,
-        vlan_at: layout.vlan as u32,
-        mpls_at: layout.mpls as u32,
-        ip_at: layout.ip as u32,
-        udp_at: layout.udp as u32,
-        stamp_at: layout.pktgen_header as u32,
-        signature_len: plan.signature.level.byte_count() as u32,
-        signature_stream: u32::from(plan.signature.stream),
-        signature_flows: plan.signature.flow_count,
-        signature_flow_first: plan.signature.flow_first,
-        flags: flags(plan, cursor, receive),
-        ifindex,
-        frame_len_max: plan.frame_len_max(),
-        fixed_len: plan.fixed_len(),
-        repeats: plan.repeats,
-        mpls_count: plan.mpls_count as u32,
-        mpls_random: u32::from(plan.mpls_random),
-        vlan_tci: u32::from(plan.vlan_tci),
-        svlan_tci: u32::from(plan.svlan_tci),
-        src_mac_offset: range(&plan.src_mac_offset),
-        dst_mac_offset: range(&plan.dst_mac_offset),
-        udp_src: range(&plan.udp_src),
-        udp_dst: range(&plan.udp_dst),
-        src_v4: range(&plan.src_v4),
-        dst_v4: range(&plan.dst_v4),
-        frame_size: range(&plan.frame_size),
-        queue: range(&plan.queue),
-        queue_count: u32::from(plan.queue_count),
-        flow_count: plan.flow_count,
-        flow_len: plan.flow_len,
-        imix_count: plan.imix.sizes.len() as u32,
-        imix_size: padded(&plan.imix.sizes),
-        imix_last: padded(&plan.imix.last),
-        dst_start: plan.dst_v4_pools.map(|(start, _)| start),
-        dst_count: plan.dst_v4_pools.map(|(_, count)| count),
-        dst_v6_set: words(set),
-        dst_v6_allowed: words(allowed),
-        ip_sum: plan.ip_sum,
-        udp_sum: plan.udp_sum,
-        src_mac: mac_word(plan.src_mac.0),
-        dst_mac: mac_word(plan.dst_mac.0),
+/// # Errors
+/// What the program cannot do.
+pub(crate) fn program(
+    plan: &Plan,
+    cursor: &Cursor,
+    ifindex: u32,
+    receive: bool,
+) -> Result<PlanProgram, EngineError> {
+    let mut lists = Lists::default();
+    for packet in plan.packets() {
+        lists.add(plan, packet)?;
+    }
+    let state_count = state_count(plan);
+    let Lists { packets, fields, ops, values, touched_len, .. } = lists;
+    if state_count > abi::STATES_MAX {
+        return Err(unable(format!("{state_count} moving fields: at most {}", abi::STATES_MAX)));
+    }
+    let is_unrolled =
+        packets.len() == 1 && fields.len() <= abi::FIELDS_UNROLLED && ops.len() <= abi::SUM_OPS_UNROLLED;
+    let mut words = abi::Plan { ifindex, ..rules(plan) };
+    words.flags |= flags(plan, cursor) | if receive { Flag::WR_PLAN_RECEIVE.0 } else { 0 };
+    if !is_unrolled {
+        words.flags |= Flag::WR_PLAN_IN_MAPS.0;
+        return Ok(PlanProgram { plan: words, packets, fields, ops, values, state_count });
+    }
+    let template = plan.template();
+    let template_len = template.len().min(TEMPLATE_LEN_MAX);
+    words.template[..template_len].copy_from_slice(&template[..template_len]);
+    words.template_len = template_len as u32;
+    words.touched_len = touched_len.max(template_len) as u32;
+    words.field_count = fields.len() as u32;
+    words.op_count = ops.len() as u32;
+    words.fields[..fields.len()].copy_from_slice(&fields);
+    words.ops[..ops.len()].copy_from_slice(&ops);
+    let none = (Vec::new(), Vec::new(), Vec::new());
+    Ok(PlanProgram { plan: words, packets: none.0, fields: none.1, ops: none.2, values, state_count })
+}
+
+/// True if the skb program can build the frames of a program.
+pub(crate) fn is_for_skb(program: &PlanProgram) -> bool {
+    program.plan.flags & Flag::WR_PLAN_IN_MAPS.0 == 0
+}
+
+/// The states of all fields, each once: those of an only packet in the order of its fields.
+fn state_count(plan: &Plan) -> usize {
+    match plan.packets() {
+        [only] => only.slots.len(),
+        all => all.iter().filter_map(|packet| packet.slots.last()).max().map_or(0, |last| last + 1),
     }
 }
 
-fn flags(plan: &Plan, cursor: &Cursor, receive: bool) -> u32 {
-    let moves = |range: &Range| range.walk != Walk::Fixed;
+/// The place in [`Cursor::states`] of each state of the program.
+fn slots(plan: &Plan) -> Vec<usize> {
+    match plan.packets() {
+        [only] => only.slots.clone(),
+        _ => (0..state_count(plan)).collect(),
+    }
+}
+
+/// The rules of a plan that are numbers.
+fn rules(plan: &Plan) -> abi::Plan {
+    let length = plan.length.unwrap_or_default();
+    let mut words = abi::Plan {
+        frame_len_max: plan.frame_len_max(),
+        packet_count: plan.packets().len() as u32,
+        repeats: plan.repeats,
+        headers_len: length.headers_len,
+        fixed_len: length.fixed_len,
+        payload_min: length.payload_min,
+        queue_min: plan.queue.min,
+        queue_max: plan.queue.max,
+        queue_count: u32::from(plan.queue_count),
+        flow_count: plan.flows.count,
+        flow_len: plan.flows.len,
+        signature_flows: plan.signature.flow_count,
+        signature_flow_first: plan.signature.flow_first,
+        ..abi::zeroed()
+    };
+    for (index, field) in plan.packets().iter().take(1).flat_map(|packet| packet.fields.iter().enumerate()) {
+        match &field.mode {
+            FieldMode::Mix(mix) => set_mix(&mut words, mix),
+            FieldMode::Pools(pools) => {
+                (words.pool_start, words.pool_count) =
+                    (pools.map(|(start, _)| start), pools.map(|(_, count)| count));
+            }
+            _ => {}
+        }
+        if is_size(plan, &plan.packets()[0], index) {
+            words.size_field = index as u32;
+        }
+    }
+    words
+}
+
+fn set_mix(words: &mut abi::Plan, mix: &Imix) {
+    words.imix_count = mix.sizes.len() as u32;
+    words.imix_size[..mix.sizes.len()].copy_from_slice(&mix.sizes);
+    words.imix_last[..mix.last.len()].copy_from_slice(&mix.last);
+}
+
+/// True if field `index` of a packet has the size of the frame.
+fn is_size(plan: &Plan, packet: &PacketPlan, index: usize) -> bool {
+    plan.length.is_some_and(|length| packet.slots[index] == length.slot)
+}
+
+fn flags(plan: &Plan, cursor: &Cursor) -> u32 {
+    let fields = || plan.packets().iter().flat_map(|packet| &packet.fields);
+    let has_wall_time = |field: &Field| {
+        use FieldMode::{WallMicros, WallNanos, WallSeconds};
+        matches!(field.mode, WallSeconds | WallMicros | WallNanos { .. })
+    };
     let bits = [
-        (plan.is_ipv6, Flag::WR_PLAN_IPV6),
-        (plan.has_udp_checksum, Flag::WR_PLAN_UDP_CHECKSUM),
-        (plan.has_timestamp, Flag::WR_PLAN_TIMESTAMP),
-        (receive, Flag::WR_PLAN_RECEIVE),
+        (plan.order() == PacketOrder::Random, Flag::WR_PLAN_RANDOM_ORDER),
+        (fields().any(|field| field.mode == FieldMode::Time), Flag::WR_PLAN_TIME),
+        (fields().any(has_wall_time), Flag::WR_PLAN_WALL_TIME),
         // Also for a repetition of a frame that another program built.
         (plan.repeats > 1 || cursor.repeats_left > 0, Flag::WR_PLAN_REPEATS),
-        (plan.flow_count > 0, Flag::WR_PLAN_FLOWS),
-        (plan.flow_sequential, Flag::WR_PLAN_FLOW_SEQ),
-        (!plan.imix.sizes.is_empty(), Flag::WR_PLAN_IMIX),
-        (moves(&plan.src_mac_offset), Flag::WR_PLAN_SRC_MAC_MOVES),
-        (moves(&plan.dst_mac_offset), Flag::WR_PLAN_DST_MAC_MOVES),
-        (plan.mpls_random != 0, Flag::WR_PLAN_MPLS_RANDOM),
-        (plan.vlan_random, Flag::WR_PLAN_VLAN_RANDOM),
-        (plan.svlan_random, Flag::WR_PLAN_SVLAN_RANDOM),
-        (!plan.is_ipv6 && moves(&plan.src_v4), Flag::WR_PLAN_SRC_MOVES),
-        (plan.destination_moves(), Flag::WR_PLAN_DST_MOVES),
-        (!plan.is_ipv6 && plan.dst_v4.walk == Walk::Random, Flag::WR_PLAN_DST_RANDOM),
-        (moves(&plan.udp_src), Flag::WR_PLAN_UDP_SRC_MOVES),
-        (moves(&plan.udp_dst), Flag::WR_PLAN_UDP_DST_MOVES),
-        (plan.size_moves(), Flag::WR_PLAN_SIZE_MOVES),
-        (moves(&plan.queue), Flag::WR_PLAN_QUEUE_MOVES),
+        (plan.flows.count > 0, Flag::WR_PLAN_FLOWS),
+        (plan.flows.is_sequential, Flag::WR_PLAN_FLOW_SEQ),
+        (plan.size_moves() && plan.length.is_some(), Flag::WR_PLAN_SIZE_MOVES),
+        (plan.signature.level == SignatureLevel::Full, Flag::WR_PLAN_FULL_SIGNATURE),
+        (plan.queue.walk != Walk::Fixed, Flag::WR_PLAN_QUEUE_MOVES),
+        (plan.queue.walk == Walk::Random, Flag::WR_PLAN_QUEUE_RANDOM),
     ];
     bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit.0).sum()
 }
 
-fn range(range: &Range) -> abi::Range {
-    let walk = match range.walk {
-        Walk::Fixed => abi::Walk::WR_WALK_FIXED,
-        Walk::Count => abi::Walk::WR_WALK_COUNT,
-        Walk::Random => abi::Walk::WR_WALK_RANDOM,
-    };
-    abi::Range { walk, min: range.min, max: range.max }
+fn unable(what: String) -> EngineError {
+    EngineError::unable(EngineKind::Xdp, what)
 }
 
-fn padded<T: Copy + Default, const N: usize>(values: &[T]) -> [T; N] {
-    std::array::from_fn(|index| values.get(index).copied().unwrap_or_default())
+/// The packets so far.
+#[derive(Default)]
+struct Lists {
+    packets: Vec<abi::Packet>,
+    fields: Vec<abi::Field>,
+    ops: Vec<abi::SumOp>,
+    values: Vec<u64>,
+    /// Where the list of values of a state begins.
+    values_at: BTreeMap<usize, u32>,
+    /// End of the bytes that fields and checksums write.
+    touched_len: usize,
 }
 
-fn words(address: Ipv6Addr) -> [u32; 4] {
-    std::array::from_fn(|word| (address.to_bits() >> (96 - 32 * word)) as u32)
-}
+impl Lists {
+    fn add(&mut self, plan: &Plan, packet: &PacketPlan) -> Result<(), EngineError> {
+        let len = packet.template.len();
+        if len > abi::PREBUILT_LEN_MAX {
+            return Err(unable(format!("frames of {len} bytes: they must fit into one page")));
+        }
+        let mut words = abi::Packet {
+            frame_len: len as u32,
+            field_first: self.fields.len() as u32,
+            field_count: packet.fields.len() as u32,
+            op_first: self.ops.len() as u32,
+            state_first: packet.slots.first().copied().unwrap_or(0) as u32,
+            ..abi::zeroed()
+        };
+        words.bytes[..len].copy_from_slice(&packet.template);
+        for (index, field) in packet.fields.iter().enumerate() {
+            self.touched_len = self.touched_len.max(field.offset + field.width);
+            let mut words = self.field(field, packet.slots[index]);
+            if is_size(plan, packet, index) {
+                words.kind |= Kind::WR_KIND_SIZE.0;
+            }
+            if plan.flows.count > 0 && plan.flows.field == Some(index) {
+                words.kind |= Kind::WR_KIND_FLOW.0;
+            }
+            self.fields.push(words);
+        }
+        for sum in &packet.sums {
+            self.touched_len = self.touched_len.max(sum.checksum.place().end);
+            self.ops.extend(sum.sources.iter().map(add_op));
+            self.ops.push(finish_op(sum)?);
+        }
+        words.op_count = self.ops.len() as u32 - words.op_first;
+        self.packets.push(words);
+        Ok(())
+    }
 
-fn address(words: [u32; 4]) -> Ipv6Addr {
-    Ipv6Addr::from_bits(words.iter().fold(0, |bits, word| bits << 32 | u128::from(*word)))
-}
-
-fn mac_word(bytes: [u8; 6]) -> u64 {
-    bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
-}
-
-/// The cursor for the program. The queue of a plan with one queue is set, frame counters start at
-/// 0, and the clock is read at the first frame.
-pub(crate) fn cursor(cursor: &Cursor, plan: &Plan) -> abi::Cursor {
-    let built = &cursor.built;
-    let queue = if plan.queue.walk == Walk::Fixed { plan.queue.min } else { u32::from(cursor.queue) };
-    abi::Cursor {
-        rng: cursor.rng.0,
-        offered: 0,
-        frame_bytes: 0,
-        malformed: 0,
-        wall_offset_ns: 0,
-        round: cursor.round,
-        built_number: built.number,
-        clock_every: 1,
-        clock_left: 0,
-        now_ns: 0,
-        now_sec: 0,
-        now_usec: 0,
-        now_nsec: 0,
-        seq_num: cursor.seq_num,
-        ip_id: u32::from(cursor.ip_id),
-        frame_size: cursor.frame_size,
-        src_mac_offset: cursor.src_mac_offset,
-        dst_mac_offset: cursor.dst_mac_offset,
-        src_v4: cursor.src_v4.into(),
-        dst_v4: cursor.dst_v4.into(),
-        dst_v6: words(cursor.dst_v6),
-        udp_src: u32::from(cursor.udp_src),
-        udp_dst: u32::from(cursor.udp_dst),
-        queue,
-        queue_started: u32::from(cursor.queue_started || plan.queue.walk == Walk::Fixed),
-        flow_index: cursor.flow_index,
-        flows_started: cursor.flows_started,
-        vlan_id: u32::from(cursor.vlan_id),
-        svlan_id: u32::from(cursor.svlan_id),
-        mpls: padded(&cursor.mpls),
-        repeats_left: cursor.repeats_left,
-        built_seq_num: built.seq_num,
-        built_ip_id: u32::from(built.ip_id),
-        built_src_mac_offset: built.src_mac_offset,
-        built_dst_mac_offset: built.dst_mac_offset,
-        built_sec: built.tv_sec,
-        built_usec: built.tv_usec,
-        built_nsec: built.tv_nsec,
-        built_flow: built.flow,
-        slot: cursor.slot,
-        next_packet: 0,
-        number: 0,
-        imix_counts: padded(&cursor.imix_counts),
+    fn field(&mut self, field: &Field, state: usize) -> abi::Field {
+        let words =
+            abi::Field { mask: field.mask, offset: field.offset as u32, shift: field.shift, ..abi::zeroed() };
+        let width = field.width;
+        let is_whole = matches!(width, 2 | 4..=6 | 8) && field.mask == u64::MAX >> (64 - 8 * width);
+        let bits = if is_whole && field.shift == 0 { 0 } else { Kind::WR_KIND_BITS.0 };
+        let kind = bits | (width as u32) << Kind::WR_KIND_WIDTH_SHIFT.0;
+        let of = |mode: Mode, min, max, step, wrap| abi::Field {
+            kind: kind | mode.0,
+            min,
+            max,
+            step,
+            wrap,
+            ..words
+        };
+        let plain = |mode: Mode| of(mode, 0, 0, 0, 0);
+        match field.mode {
+            FieldMode::Increment { min, max, step, wrap, .. } => of(Mode::WR_FIELD_UP, min, max, step, wrap),
+            FieldMode::Decrement { min, max, step, .. } => of(Mode::WR_FIELD_DOWN, min, max, step, 0),
+            FieldMode::Random { min, max } => {
+                of(Mode::WR_FIELD_RANDOM, min, (max - min).wrapping_add(1), 0, 0)
+            }
+            FieldMode::Number => plain(Mode::WR_FIELD_NUMBER),
+            FieldMode::Time => plain(Mode::WR_FIELD_TIME),
+            FieldMode::Values { ref values, repeat_from } => {
+                let values_at = *self.values_at.entry(state).or_insert_with(|| {
+                    self.values.extend(values.iter());
+                    (self.values.len() - values.len()) as u32
+                });
+                abi::Field {
+                    values_at,
+                    values_count: values.len() as u32,
+                    repeat_from: repeat_from as u32,
+                    ..plain(Mode::WR_FIELD_VALUES)
+                }
+            }
+            FieldMode::Kept => plain(Mode::WR_FIELD_KEPT),
+            FieldMode::Step { min, max } => of(Mode::WR_FIELD_STEP, min, max, 0, 0),
+            FieldMode::Offset { base, count } => of(Mode::WR_FIELD_OFFSET, base, count, 0, 0),
+            FieldMode::RandomOffset { base, count } => of(Mode::WR_FIELD_RANDOM_OFFSET, base, count, 0, 0),
+            FieldMode::Bits { is_long, set, allowed } => {
+                of(Mode::WR_FIELD_BITS, set, allowed, u64::from(is_long), 0)
+            }
+            FieldMode::Pools(_) => plain(Mode::WR_FIELD_POOLS),
+            FieldMode::Mix(_) => plain(Mode::WR_FIELD_MIX),
+            FieldMode::Length(more) => of(Mode::WR_FIELD_LENGTH, u64::from(more), 0, 0, 0),
+            FieldMode::Sequence => plain(Mode::WR_FIELD_SEQUENCE),
+            FieldMode::WallSeconds => plain(Mode::WR_FIELD_WALL_SECONDS),
+            FieldMode::WallMicros => plain(Mode::WR_FIELD_WALL_MICROS),
+            FieldMode::WallNanos { bits } => of(Mode::WR_FIELD_WALL_NANOS, u64::from(bits), 0, 0, 0),
+            FieldMode::Flow => plain(Mode::WR_FIELD_FLOW),
+            FieldMode::FlowNumber => plain(Mode::WR_FIELD_FLOW_NUMBER),
+        }
     }
 }
 
-/// Updates the cursor from the program.
-pub(crate) fn update(cursor: &mut Cursor, from: &abi::Cursor) {
-    cursor.rng = Rng(from.rng);
-    cursor.seq_num = from.seq_num;
-    cursor.ip_id = from.ip_id as u16;
-    cursor.frame_size = from.frame_size;
-    cursor.src_mac_offset = from.src_mac_offset;
-    cursor.dst_mac_offset = from.dst_mac_offset;
-    cursor.src_v4 = Ipv4Addr::from(from.src_v4);
-    cursor.dst_v4 = Ipv4Addr::from(from.dst_v4);
-    cursor.dst_v6 = address(from.dst_v6);
-    cursor.udp_src = from.udp_src as u16;
-    cursor.udp_dst = from.udp_dst as u16;
-    cursor.queue = from.queue as u16;
-    cursor.queue_started = from.queue_started != 0;
-    cursor.flow_index = from.flow_index;
-    cursor.flows_started = from.flows_started;
-    cursor.vlan_id = from.vlan_id as u16;
-    cursor.svlan_id = from.svlan_id as u16;
-    cursor.repeats_left = from.repeats_left;
-    (cursor.slot, cursor.round) = (from.slot, from.round);
-    cursor.mpls.iter_mut().zip(from.mpls).for_each(|(to, from)| *to = from);
-    cursor.imix_counts.iter_mut().zip(from.imix_counts).for_each(|(to, from)| *to = from);
-    cursor.built = packet::FrameState {
-        seq_num: from.built_seq_num,
-        ip_id: from.built_ip_id as u16,
-        src_mac_offset: from.built_src_mac_offset,
-        dst_mac_offset: from.built_dst_mac_offset,
-        tv_sec: from.built_sec,
-        tv_usec: from.built_usec,
-        tv_nsec: from.built_nsec,
-        flow: from.built_flow,
-        number: from.built_number,
-        ..packet::FrameState::default()
+/// The program adds numbers in the order of memory. Such a sum has its bytes exchanged, on a
+/// machine with the low byte first.
+fn add_op(source: &SumSource) -> abi::SumOp {
+    let mask = match source.width {
+        4 => u32::from_be(source.mask),
+        2 => u32::from(u16::from_be(source.mask as u16)),
+        _ => source.mask,
     };
+    let bits = [
+        (source.width == 4, Sum::WR_SUM_WORD),
+        (source.width == 2, Sum::WR_SUM_HALF),
+        (source.mask != u32::MAX >> (32 - 8 * source.width), Sum::WR_SUM_BITS),
+        (source.is_odd, Sum::WR_SUM_ODD),
+    ];
+    let kind = bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit.0).sum();
+    abi::SumOp { kind, offset: source.offset as u32, mask, base: 0 }
 }
 
-/// The flow table for the program.
-pub(crate) fn flows(flows: &[Flow]) -> Vec<abi::Flow> {
-    let entry = |flow: &Flow| abi::Flow {
-        dst_v4: flow.dst_v4,
+fn finish_op(sum: &SumPlan) -> Result<abi::SumOp, EngineError> {
+    let kind = match sum.checksum.kind {
+        SumKind::Internet => Sum::WR_SUM_WRITE.0,
+        SumKind::Udp => Sum::WR_SUM_WRITE.0 | Sum::WR_SUM_UDP.0,
+        SumKind::Crc32c => {
+            return Err(unable(
+                "the CRC32c of SCTP in frames that change: BPF would take too long".to_owned(),
+            ));
+        }
+    };
+    let base = u32::from(u16::from_be(sum.base));
+    Ok(abi::SumOp { kind, offset: sum.checksum.offset as u32, mask: 0, base })
+}
+
+/// Sets the cursor of a program before its first frame; frame counters start at 0, and the clock is
+/// read at the first frame.
+pub(crate) fn set_cursor(state: &State, plan: &Plan, cursor: &Cursor) {
+    state.set_cursor(&words(cursor, plan));
+    let field_state =
+        |slot: usize| abi::FieldState { state: cursor.states[slot], value: cursor.values[slot] };
+    let states: Vec<abi::FieldState> = slots(plan).into_iter().map(field_state).collect();
+    state.set_field_states(&states);
+    let flow = |flow: &Flow| abi::Flow {
+        value: flow.value,
+        number: flow.number,
         count: flow.count,
         is_open: u32::from(flow.is_open),
-        pad: 0,
-        number: flow.number,
     };
-    flows.iter().map(entry).collect()
+    let flows: Vec<abi::Flow> = cursor.flows.iter().take(plan.flows.count as usize).map(flow).collect();
+    state.set_flows(&flows);
 }
 
-/// The flow table of the program.
-pub(crate) fn flows_back(flows: &[abi::Flow]) -> Vec<Flow> {
-    let entry = |flow: &abi::Flow| Flow {
-        dst_v4: flow.dst_v4,
-        count: flow.count,
-        is_open: flow.is_open != 0,
-        number: flow.number,
+/// The queue of a plan with one queue is set.
+fn words(cursor: &Cursor, plan: &Plan) -> abi::Cursor {
+    let has_one_queue = plan.queue.walk == Walk::Fixed;
+    let mut words = abi::Cursor {
+        rng: cursor.rng.0,
+        number: cursor.number,
+        round: cursor.round,
+        clock_every: 1,
+        seq_num: cursor.seq_num,
+        packet: cursor.packet as u32,
+        next_packet: cursor.next_packet as u32,
+        queue: if has_one_queue { plan.queue.min } else { u32::from(cursor.queue) },
+        queue_started: u32::from(cursor.queue_started || has_one_queue),
+        flow_index: cursor.flow_index,
+        flows_started: cursor.flows_started,
+        repeats_left: cursor.repeats_left,
+        slot: cursor.slot,
+        ..abi::zeroed()
     };
-    flows.iter().map(entry).collect()
+    let counts = cursor.imix_counts.len().min(abi::IMIX_MAX);
+    words.imix_counts[..counts].copy_from_slice(&cursor.imix_counts[..counts]);
+    words
+}
+
+/// Updates the cursor from a program.
+pub(crate) fn update(cursor: &mut Cursor, plan: &Plan, state: &State) {
+    let from = state.cursor();
+    cursor.rng = Rng(from.rng);
+    cursor.number = from.number;
+    cursor.round = from.round;
+    cursor.seq_num = from.seq_num;
+    (cursor.packet, cursor.next_packet) = (from.packet as usize, from.next_packet as usize);
+    (cursor.queue, cursor.queue_started) = (from.queue as u16, from.queue_started != 0);
+    (cursor.flow_index, cursor.flows_started) = (from.flow_index, from.flows_started);
+    (cursor.repeats_left, cursor.slot) = (from.repeats_left, from.slot);
+    cursor.imix_counts.iter_mut().zip(from.imix_counts).for_each(|(to, from)| *to = from);
+    for (slot, from) in slots(plan).into_iter().zip(state.field_states()) {
+        (cursor.states[slot], cursor.values[slot]) = (from.state, from.value);
+    }
+    if plan.flows.count > 0 {
+        let flow = |flow: abi::Flow| Flow {
+            value: flow.value,
+            count: flow.count,
+            is_open: flow.is_open != 0,
+            number: flow.number,
+        };
+        cursor.flows = state.flows().into_iter().map(flow).collect();
+    }
 }

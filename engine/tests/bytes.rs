@@ -6,9 +6,7 @@ use engine::{Engine, EngineKind, MemEngine};
 use host::LabOptions;
 use lab::tap::Tap;
 use lab::{ENGINES, lab, polling_lab, request, run, run_with_reason};
-use packet::general::{
-    ChecksumField, Field, FieldMode, FrameSpec, GeneralPlan, PacketOrder, PseudoHeader, SumKind,
-};
+use packet::plan::{ChecksumField, Field, FieldMode, FrameSpec, PacketOrder, PseudoHeader, SumKind};
 use packet::{
     Config, Cursor, DeviceFacts, Flags, PKTGEN_MAGIC, PktgenHeader, Plan, Rng, XmitMode, checksum, sample,
 };
@@ -67,7 +65,7 @@ fn frames_carry_the_time_at_which_they_were_sent() {
     }
 }
 
-/// Two packets of a general plan with a number of 4 bytes and a time of 6 bytes, at even and odd
+/// Two packets with a number of 4 bytes and a time of 6 bytes, at even and odd
 /// offsets, under a checksum over the whole payload.
 fn timed_plan(has_many_fields: bool) -> (Plan, Cursor) {
     let field =
@@ -86,8 +84,7 @@ fn timed_plan(has_many_fields: bool) -> (Plan, Cursor) {
         let sum = ChecksumField { offset, start, end, pseudo_header, kind, is_wrong: false };
         FrameSpec { template, fields, checksums: vec![sum], ..FrameSpec::default() }
     };
-    let general = GeneralPlan::new(&[spec(90), spec(91)], PacketOrder::RoundRobin);
-    Plan::of_packets(general, &DeviceFacts::default())
+    Plan::of_specs(&[spec(90), spec(91)], PacketOrder::RoundRobin).on(&DeviceFacts::default())
 }
 
 /// Number and time at the end of the frame, by a checksum that covers them.
@@ -99,7 +96,7 @@ fn number_and_time(frame: &[u8]) -> (u32, u64) {
 }
 
 #[test]
-fn frames_of_general_plans_carry_number_and_time_under_their_checksum() {
+fn frames_of_packets_carry_number_and_time_under_their_checksum() {
     let Some(lab) = polling_lab() else { return };
     for has_many_fields in [false, true] {
         let (plan, cursor) = timed_plan(has_many_fields);

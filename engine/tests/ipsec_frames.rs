@@ -126,8 +126,8 @@ fn a_frame_without_an_association_ends_the_run_and_is_named_by_every_engine() {
     config.flags.set(Flags::FLOW_SEQ, true);
     for engine in SEALING {
         let mut request = request_with_ipsec(&lab, &config, IpsecMode::Transport, 100, Some(engine));
-        let elsewhere = Ipv4Addr::new(198, 18, 7, 7).into();
-        request.cursor.flows[1] = Flow { dst_v4: elsewhere, is_open: true, ..Flow::default() };
+        let elsewhere = Ipv4Addr::new(198, 18, 7, 7).to_bits();
+        request.cursor.flows[1] = Flow { value: elsewhere.into(), is_open: true, ..Flow::default() };
         let tap = Tap::new(lab.rx.netns());
         let report = run(&lab, request);
         let End::Failed(error) = &report.end else { panic!("{engine}: {:?}", report.end) };

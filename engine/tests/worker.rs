@@ -247,7 +247,7 @@ fn a_thread_that_panics_ends_its_runs_and_keeps_no_other_waiting() {
     let workers = [0, 1].map(|cpu| Worker::spawn(cpu, lab.tx.netns()).expect("two CPUs"));
     let barrier = Some(Arc::new(StartBarrier::new(2, None)));
     let mut bad = request(lab.tx.ifname, 10, Pace::Unpaced);
-    bad.plan.header.resize(4000, 0);
+    bad.cursor.states.clear();
     let good = workers[1].start_all(vec![request(lab.tx.ifname, 10, Pace::Unpaced)], barrier.clone());
     let lost = workers[0].start_all(vec![bad, request(lab.tx.ifname, 10, Pace::Unpaced)], barrier);
     for run in lost {

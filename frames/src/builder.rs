@@ -7,7 +7,7 @@
 use crate::FRAME_BYTES_MAX;
 use crate::protocols::{Default, Id, Next, Protocol, ProtocolField, Sum, ValueKind};
 use packet::MacAddr;
-use packet::general::{
+use packet::plan::{
     ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind, read_bits, write_bits,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,23 +1,23 @@
 //! The frames of a list of packets, in order. The reference for every engine that sends them.
 
-use packet::Rng;
-use packet::general::{FrameSpec, GeneralCursor, GeneralPlan, PacketOrder};
+use packet::plan::{FrameSpec, PacketOrder};
+use packet::{Cursor, Plan, Rng};
 
 /// Yields frames. The same packets and seed give the same frames.
 #[derive(Clone, Debug)]
 pub struct Expander {
-    plan: GeneralPlan,
-    cursor: GeneralCursor,
-    rng: Rng,
+    plan: Plan,
+    cursor: Cursor,
     frame: Vec<u8>,
 }
 
 impl Expander {
     /// Starts before the first frame.
     pub fn new(specs: &[FrameSpec], order: PacketOrder, seed: u64) -> Self {
-        let plan = GeneralPlan::new(specs, order);
-        let (cursor, frame) = (plan.start(), vec![0; plan.frame_len_max()]);
-        Self { plan, cursor, rng: Rng(seed), frame }
+        let plan = Plan::of_specs(specs, order);
+        let cursor = Cursor { rng: Rng(seed), ..plan.start() };
+        let frame = vec![0; plan.frame_len_max() as usize];
+        Self { plan, cursor, frame }
     }
 
     /// The next frame; `None` if there are no packets.
@@ -25,7 +25,7 @@ impl Expander {
         if self.plan.packets().is_empty() {
             return None;
         }
-        let len = self.plan.emit(&mut self.cursor, &mut self.rng, 0, &mut self.frame);
+        let len = self.plan.emit(&mut self.cursor, 0, &mut self.frame);
         Some(&self.frame[..len])
     }
 }
@@ -33,7 +33,7 @@ impl Expander {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packet::general::{Field, FieldMode};
+    use packet::plan::{Field, FieldMode};
 
     fn counting(first: u64) -> FrameSpec {
         let mode = FieldMode::Increment { first, min: 0, max: 255, step: 1, wrap: 256 };

@@ -20,7 +20,7 @@ pub use builder::DeviceAddresses;
 pub use error::ConfigError;
 pub use expand::Expander;
 pub use functions::{FUNCTIONS, Function};
-pub use packet::general::{FrameSpec, PacketOrder};
+pub use packet::plan::{FrameSpec, PacketOrder};
 pub use parse::{CaptureFrames, NoCaptures, ParseSettings, parse};
 pub use protocols::{Default, Id, Next, Numbers, PROTOCOLS, Protocol, ProtocolField, Sum, ValueKind, Word};
 pub use value::FIELD_FUNCTIONS;

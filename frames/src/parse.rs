@@ -9,7 +9,7 @@ use crate::protocols::{Id, PROTOCOLS, Protocol, ValueKind};
 use crate::scan::Scanner;
 use crate::value::{self, Value};
 use packet::Rng;
-use packet::general::{FieldMode, FrameSpec};
+use packet::plan::{FieldMode, FrameSpec};
 use std::ops::RangeInclusive;
 
 /// Bytes of all packets of a configuration together.

@@ -4,7 +4,7 @@ use crate::builder::{PacketBuilder, Spot};
 use crate::error::ConfigError;
 use crate::protocols::ValueKind;
 use crate::scan::{self, Scanner};
-use packet::general::FieldMode;
+use packet::plan::FieldMode;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes that a field function changes in a field longer than this: its last ones, as in trafgen.

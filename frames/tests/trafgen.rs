@@ -445,7 +445,9 @@ fn ipv6_on_a_device_has_the_header_below_it() {
 /// trafgen leaves these checksums as they are in its first frame.
 #[test]
 fn checksums_that_no_receiver_finds_follow_every_change() {
-    let sums: Vec<String> =
-        frames("{ eth() ipv6() tcp() dinc(1, 3) }", 2).iter().map(|frame| frame[140..144].to_owned()).collect();
+    let sums: Vec<String> = frames("{ eth() ipv6() tcp() dinc(1, 3) }", 2)
+        .iter()
+        .map(|frame| frame[140..144].to_owned())
+        .collect();
     assert_eq!(sums, ["ade4", "ace4"]);
 }

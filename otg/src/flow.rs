@@ -8,7 +8,7 @@ use crate::schedule::{FlowRate, FlowSchedule};
 use crate::size::Sizes;
 use crate::stack::{FCS_LEN, HeaderStack};
 use crate::topology::{SPEED_DEFAULT, Topology};
-use packet::general::{FrameMark, FrameSpec, MARK_LEN, MarkCount, PacketOrder};
+use packet::plan::{FrameMark, FrameSpec, MARK_LEN, MarkCount, PacketOrder};
 use std::net::IpAddr;
 
 /// A flow of a configuration.

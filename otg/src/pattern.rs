@@ -2,7 +2,7 @@
 
 use crate::node::ConfigNode;
 use packet::Rng;
-use packet::general::FieldMode;
+use packet::plan::FieldMode;
 use serde_json::Value;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -269,7 +269,7 @@ mod tests {
     fn sent(pattern: &Pattern, bits: u32) -> Vec<u64> {
         let mode = pattern.mode(bits, 0, bits.min(64)).unwrap();
         let (mut state, mut rng) = (mode.start(), Rng(1));
-        (0..200).map(|_| mode.next(&mut state, &mut rng, 0, 0)).collect()
+        (0..200).map(|_| mode.next(&mut state, &mut rng, &packet::plan::FrameFacts::default())).collect()
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! It sees frames and returns frames; sockets and time are the caller's.
 
 use crate::device::{EmulatedInterface, InterfaceAddress};
-use packet::general::{ChecksumField, PseudoHeader, SumKind};
+use packet::plan::{ChecksumField, PseudoHeader, SumKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const BROADCAST: [u8; 6] = [0xff; 6];

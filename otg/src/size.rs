@@ -1,7 +1,7 @@
 //! Frame sizes of a flow. The model counts the FCS; everything behind this module does not.
 
 use crate::node::ConfigNode;
-use packet::general::PacketOrder;
+use packet::plan::PacketOrder;
 
 /// Sizes with FCS, as configured.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@
 
 use crate::header::{ChecksumChoice, FlowHeader, HeaderKind, PlacedPattern};
 use crate::payload::Payload;
-use packet::general::{ChecksumField, Field, FrameMark, FrameSpec, PseudoHeader, SumKind};
+use packet::plan::{ChecksumField, Field, FrameMark, FrameSpec, PseudoHeader, SumKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 

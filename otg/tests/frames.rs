@@ -1,8 +1,8 @@
 //! Frames of flows, against those of an engine that was written in Python to try the model.
 
 use otg::{OtgConfig, model};
-use packet::Rng;
-use packet::general::{GeneralPlan, PacketOrder};
+use packet::Plan;
+use packet::plan::PacketOrder;
 use serde_json::{Value, json};
 
 /// A flow per line, with the bytes of some of its frames.
@@ -20,11 +20,11 @@ fn frames(flow: &Value, count: usize) -> Vec<Vec<u8>> {
     let config = config(flow).unwrap_or_else(|errors| panic!("{flow}: {errors:?}"));
     let frame_len = flow["size"]["fixed"].as_u64().expect("a fixed size") as usize - 4;
     let spec = config.flows[0].packet(frame_len).expect("a packet");
-    let plan = GeneralPlan::new(&[spec], PacketOrder::RoundRobin);
-    let (mut cursor, mut rng) = (plan.start(), Rng(1));
+    let plan = Plan::of_specs(&[spec], PacketOrder::RoundRobin);
+    let mut cursor = plan.start();
     let frame = |_| {
         let mut out = vec![0; frame_len];
-        plan.emit(&mut cursor, &mut rng, 0, &mut out);
+        plan.emit(&mut cursor, 0, &mut out);
         out
     };
     (0..count).map(frame).collect()
@@ -153,11 +153,11 @@ fn marks(latency: bool) -> Vec<Vec<u8>> {
     let config = config(&flow).unwrap_or_else(|errors| panic!("{errors:?}"));
     let (specs, order) = config.flows[0].packets(Some((0x0102, 0x0304)), 64, None).expect("packets");
     assert!(specs.len() > 1, "a packet per size");
-    let plan = GeneralPlan::of_lengths(&specs, order);
+    let plan = Plan::of_lengths(&specs, order);
     assert_eq!(plan.has_time(), latency);
-    let (mut cursor, mut rng, mut out) = (plan.start(), Rng(1), vec![0; 200]);
+    let (mut cursor, mut out) = (plan.start(), vec![0; 200]);
     let mark = |_| {
-        let len = plan.emit(&mut cursor, &mut rng, 0x0065_0605_0403_0201, &mut out);
+        let len = plan.emit(&mut cursor, 0x0065_0605_0403_0201, &mut out);
         let pseudo_header = [&out[26..34], &[0, 17], &((len - 34) as u16).to_be_bytes()].concat();
         assert_eq!(sum(&[&pseudo_header, &out[34..len]].concat()), 0xffff, "UDP checksum");
         out[len - 18..len].to_vec()
@@ -188,10 +188,11 @@ fn patterns_and_marks_count_the_frames_of_a_flow_whatever_their_sizes() {
         let config = config(&flow).unwrap_or_else(|errors| panic!("{errors:?}"));
         let (specs, order) = config.flows[0].packets(Some((3, 4)), 2048, None).expect("packets");
         assert_eq!(specs.len(), packet_count, "{flow}");
-        let plan = GeneralPlan::of_lengths(&specs, order);
-        let (mut cursor, mut rng, mut out) = (plan.start(), Rng(1), vec![0; plan.frame_len_max()]);
+        let plan = Plan::of_lengths(&specs, order);
+        let mut cursor = packet::Cursor { rng: packet::Rng(1), ..plan.start() };
+        let mut out = vec![0; plan.frame_len_max() as usize];
         for frame in 0..100_u16 {
-            let len = plan.emit(&mut cursor, &mut rng, 0, &mut out);
+            let len = plan.emit(&mut cursor, 0, &mut out);
             let half = |at: usize| u16::from_be_bytes([out[at], out[at + 1]]);
             let seen = (half(len - 8), half(34), half(36), usize::from(half(16)));
             let expected = (frame, 1000 + frame % 7, [5, 6, 9][usize::from(frame % 3)], len - 14);

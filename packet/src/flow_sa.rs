@@ -65,14 +65,14 @@ impl FlowAssociations {
     /// Numbers the frame that was just moved on to.
     pub(crate) fn take_sequence(&self, cursor: &mut Cursor) {
         if let Some(association) = self.current(cursor) {
-            cursor.built.numbers.sequence = association.take_sequence();
+            cursor.numbers.sequence = association.take_sequence();
         }
     }
 
     /// Draws what the cipher of the frame that was just moved on to wants drawn.
     pub(crate) fn draw_iv(&self, cursor: &mut Cursor) {
         if self.current(cursor).is_some_and(SecurityAssociation::needs_random_iv) {
-            for word in cursor.built.numbers.iv.chunks_exact_mut(4) {
+            for word in cursor.numbers.iv.chunks_exact_mut(4) {
                 word.copy_from_slice(&cursor.rng.next_u32().to_be_bytes());
             }
         }
@@ -81,7 +81,7 @@ impl FlowAssociations {
     /// That of the current flow, by the source it was opened with.
     pub(crate) fn current(&self, cursor: &Cursor) -> Option<&SecurityAssociation> {
         let source = cursor.flow_sources.get(cursor.flow_index as usize);
-        self.find(cursor.dst_v4, source.copied().unwrap_or(Ipv4Addr::UNSPECIFIED))
+        self.find(cursor.dst_v4(), source.copied().unwrap_or(Ipv4Addr::UNSPECIFIED))
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
             plan.skip(&mut skipped);
             assert_eq!(cursor.associations.usable()[0].sequence(), sent.div_ceil(2));
             let mut numbered = skipped.clone();
-            numbered.built.numbers.sequence = cursor.built.numbers.sequence;
+            numbered.numbers.sequence = cursor.numbers.sequence;
             assert_eq!(numbered, cursor);
         }
     }
@@ -261,7 +261,7 @@ mod tests {
     fn a_flow_that_another_plan_opened_is_never_sent_in_clear() {
         let all = [one(5, "10.0.0.1", "10.0.0.2", gcm())];
         let (plan, mut cursor) = begin(&asked(), &all).unwrap();
-        cursor.flows[0] = crate::Flow { dst_v4: 0x0a00_0063, is_open: true, ..crate::Flow::default() };
+        cursor.flows[0] = crate::Flow { value: 0x0a00_0063, is_open: true, ..crate::Flow::default() };
         assert!(send(&plan, &mut cursor).is_empty());
         let again = Plan::new(&asked(), &sample::facts(), &cursor).unwrap_err().to_string();
         assert!(again.ends_with("from 0.0.0.0 to 10.0.0.99"), "{again}");

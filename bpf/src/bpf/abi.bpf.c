@@ -11,13 +11,13 @@ struct wr_abi {
 	struct wr_capture_cpu capture_cpu;
 	struct wr_plan plan;
 	struct wr_flow flow;
-	enum wr_general_flag general_flag;
 	enum wr_field_mode field_mode;
+	enum wr_field_kind field_kind;
 	enum wr_sum_kind sum_kind;
 	struct wr_field field;
 	struct wr_sum_op sum_op;
 	struct wr_packet packet;
-	struct wr_general general;
+	struct wr_field_state field_state;
 	struct wr_cursor cursor;
 	struct wr_stream_choice stream_choice;
 	struct wr_skb_run skb_run;

@@ -13,19 +13,20 @@ enum wr_limit {
 	/* Two cache lines: x86 fetches lines in pairs, so a word that another CPU writes is kept this far
 	   away. */
 	WR_LINE = 128,
-	/* Longest header: Ethernet, 16 MPLS entries, IPv6, UDP and pktgen's own 16 bytes are 142. */
-	WR_HEADER_MAX = 160,
 	WR_IMIX_MAX = 20,
-	WR_MPLS_MAX = 16,
-	WR_DST_RANGES = 3,
+	/* Ranges of a field whose values come from several. */
+	WR_POOLS = 3,
 	/* Longest frame that fits into the page of a test run beside headroom and skb_shared_info. */
 	WR_PREBUILT_MAX = 3712,
-	/* General plans: bytes of the template that are written for each frame, fields and steps of
-	   checksums of an only packet, states of the fields of all packets (a power of two), and the
-	   bits of an offset in a frame. */
-	WR_TEMPLATE_MAX = 128,
-	WR_FIELDS_UNROLLED = 24,
+	/* Bytes of the template that are written for each frame (pktgen's longest headers are 158),
+	   fields and steps of checksums of an only packet, states of the fields of all packets (a power
+	   of two), and the bits of an offset in a frame. */
+	WR_TEMPLATE_MAX = 160,
+	WR_FIELDS_UNROLLED = 32,
 	WR_SUM_OPS_UNROLLED = 48,
+	/* The same for the short programs, which load four times as fast. */
+	WR_FIELDS_SHORT = 8,
+	WR_SUM_OPS_SHORT = 12,
 	WR_STATES_MAX = 4096,
 	WR_OFFSET_MASK = 0xfff,
 	/* Threads of one process that can send from XDP at a time. */
@@ -106,101 +107,155 @@ _Static_assert(__builtin_offsetof(struct wr_capture_cpu, mode) == 2 * WR_LINE, "
 
 /* ---- send ---- */
 
-/* How a field changes from frame to frame. */
-enum wr_walk {
-	WR_WALK_FIXED = 0,
-	WR_WALK_COUNT = 1,
-	WR_WALK_RANDOM = 2,
-};
-
 /* Bits of wr_plan.flags. */
 enum wr_plan_flag {
-	WR_PLAN_IPV6 = 0x00001,
-	WR_PLAN_UDP_CHECKSUM = 0x00002,
-	WR_PLAN_TIMESTAMP = 0x00004,
-	WR_PLAN_RECEIVE = 0x00008, /* into the receive path of the device */
-	WR_PLAN_REPEATS = 0x00010, /* frames are repeated, or the first frame is a repetition */
-	WR_PLAN_FLOWS = 0x00020,
-	WR_PLAN_FLOW_SEQ = 0x00040,
-	WR_PLAN_IMIX = 0x00080,
-	/* What changes from frame to frame; the header holds the values of all other fields. */
-	WR_PLAN_SRC_MAC_MOVES = 0x00100,
-	WR_PLAN_DST_MAC_MOVES = 0x00200,
-	WR_PLAN_MPLS_RANDOM = 0x00400,
-	WR_PLAN_VLAN_RANDOM = 0x00800,
-	WR_PLAN_SVLAN_RANDOM = 0x01000,
-	WR_PLAN_SRC_MOVES = 0x02000,  /* IPv4 source */
-	WR_PLAN_DST_MOVES = 0x04000,  /* destination address */
-	WR_PLAN_DST_RANDOM = 0x08000, /* IPv4 destination drawn */
-	WR_PLAN_UDP_SRC_MOVES = 0x10000,
-	WR_PLAN_UDP_DST_MOVES = 0x20000,
-	WR_PLAN_SIZE_MOVES = 0x40000,
-	WR_PLAN_QUEUE_MOVES = 0x80000,
-	WR_PLAN_QUEUE_MAPPED = 0x100000, /* skb only: the queue is written into the skb */
+	WR_PLAN_RECEIVE = 0x1,	    /* into the receive path of the device */
+	WR_PLAN_RANDOM_ORDER = 0x2, /* the next packet is any, not the next in order */
+	WR_PLAN_IN_MAPS = 0x4,	    /* packets, fields and ops are in maps */
+	WR_PLAN_TIME = 0x8,	    /* a field has CLOCK_MONOTONIC */
+	WR_PLAN_WALL_TIME = 0x10,   /* a field has the time of day */
+	WR_PLAN_REPEATS = 0x20,	    /* frames are repeated, or the first frame is a repetition */
+	WR_PLAN_FLOWS = 0x40,	    /* there is a flow table */
+	WR_PLAN_FLOW_SEQ = 0x80,    /* its flows come one after the other */
+	WR_PLAN_SIZE_MOVES = 0x100, /* a field has the size */
+	WR_PLAN_FULL_SIGNATURE = 0x200,
+	WR_PLAN_QUEUE_MOVES = 0x400,
+	WR_PLAN_QUEUE_RANDOM = 0x800,
+	WR_PLAN_QUEUE_MAPPED = 0x1000, /* skb only: the queue is written into the skb */
 };
 
-struct wr_range {
-	enum wr_walk walk;
-	__u32 min;
-	__u32 max;
+/* Where the values of a field come from: packet::plan::FieldMode. */
+enum wr_field_mode {
+	WR_FIELD_UP = 0,
+	WR_FIELD_DOWN = 1,
+	WR_FIELD_RANDOM = 2, /* max: size of the range, 0 for 2^64 */
+	WR_FIELD_VALUES = 3,
+	WR_FIELD_NUMBER = 4, /* of the frame in the run */
+	WR_FIELD_TIME = 5,   /* CLOCK_MONOTONIC in nanoseconds */
+	WR_FIELD_KEPT = 6,
+	WR_FIELD_STEP = 7,
+	WR_FIELD_OFFSET = 8,	    /* min: base, max: count */
+	WR_FIELD_RANDOM_OFFSET = 9, /* as WR_FIELD_OFFSET */
+	WR_FIELD_BITS = 10,	    /* min: bits set, max: bits allowed, step: 64 bits are drawn */
+	WR_FIELD_POOLS = 11,	    /* of the plan */
+	WR_FIELD_MIX = 12,	    /* of the plan */
+	WR_FIELD_LENGTH = 13,	    /* min: added to the length of the payload */
+	WR_FIELD_SEQUENCE = 14,
+	WR_FIELD_WALL_SECONDS = 15,
+	WR_FIELD_WALL_MICROS = 16,
+	WR_FIELD_WALL_NANOS = 17, /* min: bits above them */
+	WR_FIELD_FLOW = 18,
+	WR_FIELD_FLOW_NUMBER = 19,
 };
 
-/* packet::Plan for the BPF programs. Read-only once loaded, so that the verifier removes every
- * branch that this plan does not take. The header holds all constant fields. Numbers in host order,
- * header bytes as sent. */
+/* wr_field.kind: the mode, and what else a program has to know of a field. In one word, because the
+ * verifier removes branches on read-only data and not the loads of it. */
+enum wr_field_kind {
+	WR_KIND_MODE = 0xff,	 /* WR_FIELD_* */
+	WR_KIND_WIDTH_SHIFT = 8, /* bytes, 0 to 8; 0 for a value that is not written */
+	WR_KIND_BITS = 0x1000,	 /* not all bits of the bytes are written, or they are 1, 3 or 7 */
+	WR_KIND_SIZE = 0x2000,	 /* its value is the size of the frame */
+	WR_KIND_FLOW = 0x4000,	 /* frames of a flow have the same value */
+};
+#define WR_KIND_SPECIAL (WR_KIND_SIZE | WR_KIND_FLOW)
+#define WR_KIND_FORM (WR_KIND_WIDTH(15) | WR_KIND_BITS)
+#define WR_KIND_WIDTH(bytes) ((bytes) << WR_KIND_WIDTH_SHIFT)
+
+/* packet::plan::Field. */
+struct wr_field {
+	__u64 mask; /* the bits that are written, of a big-endian number of its width */
+	__u64 min;
+	__u64 max;
+	__u64 step;
+	__u64 wrap; /* subtracted from a value above max */
+	__u32 kind; /* WR_KIND_* */
+	__u32 offset;
+	__u32 shift;
+	__u32 values_at; /* place in wr_values */
+	__u32 values_count;
+	__u32 repeat_from;
+};
+
+/* Bits of wr_sum_op.kind: adds bytes to the current checksum, or writes it and starts the next. */
+enum wr_sum_kind {
+	WR_SUM_WORD = 0x1, /* four bytes are added; one without this and WR_SUM_HALF */
+	WR_SUM_HALF = 0x2, /* two bytes */
+	WR_SUM_BITS = 0x4, /* not all of their bits */
+	WR_SUM_ODD = 0x8,
+	WR_SUM_WRITE = 0x10,
+	WR_SUM_UDP = 0x20, /* 0 is written as 0xffff */
+};
+
+/* One step of the checksums of a packet. */
+struct wr_sum_op {
+	__u32 kind; /* WR_SUM_* */
+	__u32 offset;
+	__u32 mask; /* the bits that are added, in the order of memory */
+	__u32 base; /* sum of the constant part, in the order of memory */
+};
+
+/* One of the packets in maps. */
+struct wr_packet {
+	__u32 frame_len;
+	__u32 field_first;
+	__u32 field_count;
+	__u32 op_first;
+	__u32 op_count;
+	__u32 state_first; /* the same in packets that share their states */
+	__u8 bytes[WR_PREBUILT_MAX];
+};
+
+/* packet::Plan. Read-only once loaded, so that the verifier removes every branch that this plan does
+ * not take. The template, fields and ops are those of the only packet, unless WR_PLAN_IN_MAPS. */
 struct wr_plan {
-	__u8 header[WR_HEADER_MAX];
-	__u32 header_len;
-	__u32 svlan_at; /* offsets in the header; 0 for none */
-	__u32 vlan_at;
-	__u32 mpls_at;
-	__u32 ip_at;
-	__u32 udp_at;
-	__u32 stamp_at;
-	__u32 signature_len; /* 0, 16, 18 or 32 bytes; the header holds its constant fields */
-	__u32 signature_stream;
-	__u32 signature_flows; /* flows in turn, if there is no flow table */
-	__u32 signature_flow_first;
-	__u32 flags; /* WR_PLAN_* */
+	__u8 template[WR_TEMPLATE_MAX];
+	__u32 template_len; /* bytes that each frame gets anew */
+	__u32 touched_len;  /* end of all bytes that are written */
+	__u32 frame_len_max;
 	__u32 ifindex;
-	__u32 frame_len_max; /* initial length of each frame */
-	__u32 fixed_len;     /* part of frame_size that is not payload */
-	__u32 repeats;	     /* times each built frame is sent */
-	__u32 mpls_count;
-	__u32 mpls_random; /* bit mask */
-	__u32 vlan_tci;	   /* without the id */
-	__u32 svlan_tci;
-	struct wr_range src_mac_offset;
-	struct wr_range dst_mac_offset;
-	struct wr_range udp_src;
-	struct wr_range udp_dst;
-	struct wr_range src_v4;
-	struct wr_range dst_v4;
-	struct wr_range frame_size;
-	struct wr_range queue;
+	__u32 flags; /* WR_PLAN_* */
+	__u32 packet_count;
+	__u32 field_count;
+	__u32 op_count;
+	__u32 repeats;	   /* times each built frame is sent */
+	__u32 headers_len; /* bytes in front of the payload, if sizes move */
+	__u32 fixed_len;   /* part of a size that is not payload */
+	__u32 payload_min;
+	__u32 size_field; /* index of the field with the size */
+	__u32 queue_min;
+	__u32 queue_max;
 	__u32 queue_count;
 	__u32 flow_count;
 	__u32 flow_len;
+	__u32 signature_flows; /* flows in turn, if there is no flow table */
+	__u32 signature_flow_first;
 	__u32 imix_count;
 	__u32 imix_size[WR_IMIX_MAX];
 	__u32 imix_last[WR_IMIX_MAX];
-	__u32 dst_start[WR_DST_RANGES];
-	__u32 dst_count[WR_DST_RANGES];
-	__u32 dst_v6_set[4];
-	__u32 dst_v6_allowed[4];
-	__u32 ip_sum;
-	__u32 udp_sum;
-	__u64 src_mac; /* low 48 bits */
-	__u64 dst_mac;
+	__u32 pool_start[WR_POOLS];
+	__u32 pool_count[WR_POOLS];
+	__u32 pad;
+	struct wr_field fields[WR_FIELDS_UNROLLED];
+	struct wr_sum_op ops[WR_SUM_OPS_UNROLLED];
 };
 
 /* One entry of the flow table. */
 struct wr_flow {
-	__u32 dst_v4;
+	__u64 value;  /* of the field with WR_ROLE_FLOW */
+	__u64 number; /* of its next frame, for full signatures */
 	__u32 count;
 	__u32 is_open;
-	__u32 pad;
-	__u64 number; /* of its next frame, for full signatures */
+};
+
+/* State of a field, and its value in the last frame built. */
+struct wr_field_state {
+	__u64 state;
+	__u64 value;
+};
+
+/* The states of the fields of all packets. */
+struct wr_field_states {
+	struct wr_field_state of[WR_STATES_MAX];
 };
 
 /* Progress of a run: packet::Cursor. Written by the program while it runs, by the worker between
@@ -211,43 +266,23 @@ struct wr_cursor {
 	__u64 frame_bytes;    /* their lengths, if lengths vary */
 	__u64 malformed;      /* frames whose memory was too short; never sent */
 	__u64 wall_offset_ns; /* wall clock minus CLOCK_MONOTONIC */
+	__u64 number;	      /* of the next frame built */
 	__u64 round;	      /* number of the next frame in flow `slot` */
-	__u64 built_number;
-	__u64 now_ns;	   /* CLOCK_MONOTONIC, read for general plans */
-	__u32 clock_every; /* frames per clock reading */
-	__u32 clock_left;  /* frames until the next clock reading */
-	__u32 now_sec;
+	__u64 now_ns;	      /* CLOCK_MONOTONIC, as last read */
+	__u32 clock_every;    /* frames per clock reading */
+	__u32 clock_left;     /* frames until the next clock reading */
+	__u32 now_sec;	      /* the same as time of day */
 	__u32 now_usec;
 	__u32 now_nsec;
 	__u32 seq_num;
-	__u32 ip_id;
-	__u32 frame_size;
-	__u32 src_mac_offset;
-	__u32 dst_mac_offset;
-	__u32 src_v4;
-	__u32 dst_v4;
-	__u32 dst_v6[4]; /* host order words, most significant first */
-	__u32 udp_src;
-	__u32 udp_dst;
+	__u32 packet; /* of the last frame built */
+	__u32 next_packet;
 	__u32 queue;
 	__u32 queue_started;
 	__u32 flow_index;
 	__u32 flows_started;
-	__u32 vlan_id;
-	__u32 svlan_id;
-	__u32 mpls[WR_MPLS_MAX];
 	__u32 repeats_left;
-	__u32 built_seq_num;
-	__u32 built_ip_id;
-	__u32 built_src_mac_offset;
-	__u32 built_dst_mac_offset;
-	__u32 built_sec;
-	__u32 built_usec;
-	__u32 built_nsec;
-	__u32 built_flow;
-	__u32 slot;	   /* flow of the next frame without flow table */
-	__u32 next_packet; /* of a general plan */
-	__u32 number;	   /* of the next frame of a general plan */
+	__u32 slot; /* flow of the next frame without flow table */
 	__u64 imix_counts[WR_IMIX_MAX];
 };
 
@@ -336,91 +371,6 @@ struct wr_due_times {
 	__u32 next;			 /* the next of them; set to 0 by the worker */
 	__u64 due_ns[WR_DUE_TIMES_MAX];	 /* set by the worker */
 	__u64 sent_ns[WR_DUE_TIMES_MAX]; /* the end of the wait, set by the program */
-};
-
-/* ---- general plans ---- */
-
-/* Bits of wr_general.flags. */
-enum wr_general_flag {
-	WR_GENERAL_RECEIVE = 0x1,      /* into the receive path of the device */
-	WR_GENERAL_RANDOM_ORDER = 0x2, /* the next packet is any, not the next in order */
-	WR_GENERAL_IN_MAPS = 0x4,      /* packets, fields and ops are in maps */
-	WR_GENERAL_TIME = 0x8,	       /* a field has the time */
-};
-
-/* Where the values of a field come from. */
-enum wr_field_mode {
-	WR_FIELD_UP = 0,
-	WR_FIELD_DOWN = 1,
-	WR_FIELD_RANDOM = 2,
-	WR_FIELD_VALUES = 3,
-	WR_FIELD_NUMBER = 4, /* of the frame in the run */
-	WR_FIELD_TIME = 5,   /* CLOCK_MONOTONIC in nanoseconds */
-};
-
-/* packet::general::Field. */
-struct wr_field {
-	__u64 mask; /* the bits that are written, of a big-endian number of `width` bytes */
-	__u64 min;
-	__u64 max;
-	__u64 step;
-	__u64 wrap; /* subtracted from a value above max */
-	__u32 mode; /* WR_FIELD_* */
-	__u32 offset;
-	__u32 width;
-	__u32 shift;
-	__u32 values_at; /* place in wr_values */
-	__u32 values_count;
-	__u32 repeat_from;
-	__u32 pad;
-};
-
-enum wr_sum_kind {
-	WR_SUM_ADD = 0,	     /* add bytes to the current checksum */
-	WR_SUM_INTERNET = 1, /* write it and start the next */
-	WR_SUM_UDP = 2,	     /* the same; 0 is written as 0xffff */
-};
-
-/* One step of the checksums of a packet. */
-struct wr_sum_op {
-	__u32 kind; /* WR_SUM_* */
-	__u32 offset;
-	__u32 width; /* of the bytes that are added: 1, 2 or 4 */
-	__u32 mask;  /* their bits, in the order of memory */
-	__u32 is_odd;
-	__u32 base; /* sum of the constant part, in the order of memory */
-};
-
-/* One of the packets in maps. */
-struct wr_packet {
-	__u32 frame_len;
-	__u32 field_first;
-	__u32 field_count;
-	__u32 op_first;
-	__u32 op_count;
-	__u32 state_first; /* the same in packets that share their states */
-	__u8 bytes[WR_PREBUILT_MAX];
-};
-
-/* packet::general::GeneralPlan. Read-only once loaded. The template, fields and ops are those of
- * the only packet, unless WR_GENERAL_IN_MAPS. */
-struct wr_general {
-	__u8 template[WR_TEMPLATE_MAX];
-	__u32 template_len; /* bytes that each frame gets anew */
-	__u32 touched_len;  /* end of all bytes that are written */
-	__u32 frame_len_max;
-	__u32 ifindex;
-	__u32 flags; /* WR_GENERAL_* */
-	__u32 packet_count;
-	__u32 field_count;
-	__u32 op_count;
-	struct wr_field fields[WR_FIELDS_UNROLLED];
-	struct wr_sum_op ops[WR_SUM_OPS_UNROLLED];
-};
-
-/* The state of each field of each packet. */
-struct wr_field_states {
-	__u64 state[WR_STATES_MAX];
 };
 
 /* ---- sink ---- */

@@ -11,7 +11,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "frame.h"
+#include "plan.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -21,19 +21,53 @@ struct send_context {
 	struct __sk_buff *skb;
 };
 
-/* Writes the frame of the cursor into the skb; not 0 on failure. */
-static __always_inline int fill(struct __sk_buff *skb, __u32 frame_len, __u32 udp_len, __u32 flags)
+/* Moves all fields on to the next frame. */
+static __always_inline void build(__u32 flags)
 {
-	__u32 header_len = plan.header_len;
+	__u32 field_count = plan.field_count;
+	struct wr_facts facts = {};
+
+	begin_frame(&facts, flags);
+#pragma unroll
+	for (__u32 i = 0; i < FIELDS_MAX; i++) {
+		struct wr_field_state *state = &states.of[i];
+
+		if (i < field_count)
+			state->value =
+			    advance_field(&plan.fields[i], plan.fields[i].kind, &state->state, &facts);
+	}
+	end_frame(&facts, flags);
+}
+
+/* The length of the frame that was built. */
+static __always_inline __u32 built_length(__u32 flags)
+{
+	struct wr_facts facts = {};
+
+	if (flags & WR_PLAN_SIZE_MOVES)
+		facts.payload_len = payload_length(states.of[plan.size_field & STATE_MASK].value);
+	return frame_length(&facts, flags);
+}
+
+/* Writes the frame that was built into the skb; not 0 on failure. */
+static __always_inline int fill(struct __sk_buff *skb, __u32 frame_len, __u32 flags)
+{
+	__u32 field_count = plan.field_count;
 	void *frame, *end;
 
 	if (flags & WR_PLAN_SIZE_MOVES && frame_len != skb->len && bpf_skb_change_tail(skb, frame_len, 0))
 		return -1;
 	frame = (void *)(long)skb->data;
 	end = (void *)(long)skb->data_end;
-	if (frame + header_len > end)
+	if (frame + plan.touched_len > end)
 		return -1;
-	write_frame(frame, header_len, udp_len, flags);
+	copy_template(frame, plan.template_len);
+#pragma unroll
+	for (__u32 i = 0; i < FIELDS_MAX; i++) {
+		if (i < field_count)
+			write_field(frame, end, &plan.fields[i], plan.fields[i].kind, states.of[i].value, 1);
+	}
+	write_sums(frame, end);
 	/* With a recorded queue the stack does not dissect the frame for a hash. 0 means "not recorded".
 	 */
 	skb->queue_mapping = flags & WR_PLAN_QUEUE_MAPPED ? cursor.queue + 1 : run.queue_mapping;
@@ -42,20 +76,20 @@ static __always_inline int fill(struct __sk_buff *skb, __u32 frame_len, __u32 ud
 
 static long send_one(__u32 index, struct send_context *context)
 {
-	__u32 flags = plan.flags, frame_len, udp_len = 0;
+	__u32 flags = plan.flags, frame_len;
 	long result;
 
 	if (!run.left)
 		return 1;
 	if (!run.is_kept) {
-		if (!(flags & WR_PLAN_REPEATS) || !cursor.repeats_left) {
+		if (!is_repeated(flags)) {
 			build(flags);
 			run.is_written = 0;
 		}
 		run.is_kept = 1;
 	}
-	frame_len = frame_length(flags, &udp_len);
-	if (!run.is_written && fill(context->skb, frame_len, udp_len, flags)) {
+	frame_len = built_length(flags);
+	if (!run.is_written && fill(context->skb, frame_len, flags)) {
 		cursor.malformed++;
 		run.left = 0;
 		return 1;

@@ -22,13 +22,13 @@ pub(crate) fn ipv4(device: &mut Device, arg: &Argument<'_>) -> Result<Option<Ipv
 /// The current address moves only when the setting changes, as in the kernel.
 pub(crate) fn set_ipv4(
     setting: &mut Option<Ipv4Addr>,
-    current: &mut Ipv4Addr,
+    current: &mut u64,
     address: Option<Ipv4Addr>,
     arg: &Argument<'_>,
 ) -> SetterResult {
     if *setting != address {
         *setting = address;
-        *current = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        *current = address.unwrap_or(Ipv4Addr::UNSPECIFIED).to_bits().into();
     }
     arg.ok(ipv4_text(address))
 }
@@ -36,14 +36,14 @@ pub(crate) fn set_ipv4(
 pub(crate) fn dst6(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let address = ipv6(device, arg)?;
     device.config.dst6 = address;
-    device.cursor.dst_v6 = address;
+    device.cursor.set_dst_v6(address);
     arg.ok(ipv6_text(address))
 }
 
 pub(crate) fn dst6_min(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let address = ipv6(device, arg)?;
     device.config.dst6_min = address;
-    device.cursor.dst_v6 = address;
+    device.cursor.set_dst_v6(address);
     arg.ok(ipv6_text(address))
 }
 

@@ -3,7 +3,7 @@
 use super::{Argument, Reply, SetterResult};
 use crate::scan::Scan;
 use crate::{Device, Fault};
-use packet::{IMIX_ENTRIES_MAX, ImixEntry};
+use packet::{IMIX_ENTRIES_MAX, ImixEntry, Slot};
 
 /// Ethernet, IPv4 and UDP headers: no size is set below this.
 const SIZE_MIN: u64 = 14 + 20 + 8;
@@ -29,7 +29,7 @@ fn differs(typed: u64, setting: u32) -> bool {
 /// another size: in the kernel only a burst repeats frames of a mix, and no command comes between
 /// them.
 fn next_size(device: &mut Device, size: u64) {
-    device.cursor.frame_size = size as u32;
+    device.cursor[Slot::FRAME_SIZE] = u64::from(size as u32);
     if !device.config.imix.is_empty() {
         device.cursor.repeats_left = 0;
     }
@@ -144,9 +144,9 @@ mod tests {
         let mut test = TestDevice::after(&["min_pkt_size 60", "max_pkt_size 1500", "pkt_size 60"]);
         assert_eq!(test.line("count"), None);
         assert_eq!((test.device.config.min_pkt_size, test.device.config.max_pkt_size), (60, 1500));
-        assert_eq!(test.device.cursor.frame_size, 1500, "the size set last");
+        assert_eq!(test.device.cursor[packet::Slot::FRAME_SIZE], 1500, "the size set last");
         test.write("pkt_size 61");
-        assert_eq!((test.device.config.max_pkt_size, test.device.cursor.frame_size), (61, 61));
+        assert_eq!((test.device.config.max_pkt_size, test.device.cursor[packet::Slot::FRAME_SIZE]), (61, 61));
     }
 
     #[test]

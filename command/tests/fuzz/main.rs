@@ -182,7 +182,7 @@ fn head(text: &[u8]) -> &str {
 #[track_caller]
 fn run(device: &mut Device, facts: &Facts, rng: &mut Rng) {
     device.cursor.src_v6 = device.config.src6;
-    device.cursor.dst_v6 = device.config.dst6;
+    device.cursor.set_dst_v6(device.config.dst6);
     let plan = match device.start(&facts.link, 1, 7) {
         Ok(plan) => plan,
         Err(error) => {
@@ -233,5 +233,5 @@ fn make_frames(device: &mut Device, plan: &Plan) -> u32 {
         assert!(plan.ipsec.is_some() || len > 57, "a frame of {len} bytes");
         device.counters.sofar += 1;
     }
-    device.cursor.frame_size
+    device.cursor[packet::Slot::FRAME_SIZE] as u32
 }

@@ -135,7 +135,7 @@ fn run(device: &mut Device, link: &Link, now_ns: u64) {
     }
     let calls = device.config.count.div_ceil(u64::from(device.config.frames_each_call()));
     device.counters.idle_ns += calls * device.config.delay_ns;
-    let fragments = command::fragments(&device.config, &plan, device.cursor.frame_size);
+    let fragments = command::fragments(&device.config, &plan, device.cursor[packet::Slot::FRAME_SIZE] as u32);
     device.stop(now_ns + device.counters.idle_ns + 12_345_678, fragments);
 }
 

@@ -220,8 +220,11 @@ impl InstanceRun {
     fn finish(&mut self, device: &mut Device, report: RunReport) {
         let Some(plan) = self.update_from(device, &report) else { return };
         let has_frame = device.counters.sofar + device.counters.errors > 0;
-        let fragments =
-            if has_frame { fragments(&device.config, &plan, device.cursor.frame_size) } else { NO_FRAME };
+        let fragments = if has_frame {
+            fragments(&device.config, &plan, device.cursor[packet::Slot::FRAME_SIZE] as u32)
+        } else {
+            NO_FRAME
+        };
         match &report.end {
             // Also for pktgen a device that goes away ends its run normally.
             End::Failed(error) if !error.is_device_gone() => device.fail(report.stopped_ns, &in_words(error)),

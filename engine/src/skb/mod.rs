@@ -3,8 +3,8 @@
 //!
 //! It works on every device, through the qdisc or into the receive path, without a system call per
 //! frame. The kernel reports for each clone whether it was accepted. A frame that was not is kept
-//! and sent first the next time, so none is lost. Frames with ESP or AH and
-//! those of general plans are built by the plan (`prebuilt`) and sent the same way.
+//! and sent first the next time, so none is lost. Frames with ESP or AH and those of several packets
+//! are built by the plan (`prebuilt`) and sent the same way.
 
 mod prebuilt;
 
@@ -12,9 +12,10 @@ use crate::clock::Clock;
 use crate::device::OutputDevice;
 use crate::engine::{Burst, Engine, Errors};
 use crate::engine_kind::EngineKind;
-use crate::requirements::{BuildOptions, QueueMap};
+use crate::requirements::{BuildOptions, QueueMap, Requirements};
 use crate::{EngineError, SystemClock, translate};
-use bpf::{SendResult, SkbParams, SkbSender, abi};
+use bpf::{PlanProgram, SendResult, SkbParams, SkbSender, abi};
+use packet::plan::PacketPlan;
 use packet::{Cursor, Plan, XmitMode};
 use std::io;
 use std::num::NonZeroU32;
@@ -37,6 +38,7 @@ const CHECK_INTERVAL_NS: u64 = 10_000_000;
 pub(crate) struct SkbEngine {
     device: OutputDevice,
     sender: SkbSender,
+    plan: Plan,
     cursor: Cursor,
     /// Initial contents of the skb; the stack takes the protocol from its headers.
     start: Vec<u8>,
@@ -47,7 +49,7 @@ pub(crate) struct SkbEngine {
 }
 
 impl SkbEngine {
-    /// Loads the program for `plan`. The calling thread is pinned to `cpu`, is in the namespace of
+    /// Loads a program of [`program`]. The calling thread is pinned to `cpu`, is in the namespace of
     /// the device, and sends the frames.
     ///
     /// # Errors
@@ -55,28 +57,25 @@ impl SkbEngine {
     /// the program.
     pub(crate) fn new(
         device: OutputDevice,
-        mode: XmitMode,
-        plan: &Plan,
-        cursor: Cursor,
+        need: &Requirements<'_>,
+        mut program: PlanProgram,
         options: &BuildOptions,
-        cpu: u32,
     ) -> Result<Self, EngineError> {
-        check_ability(&device, plan, mode, options)?;
-        let transmits = mode != XmitMode::NetifReceive;
+        let (plan, cursor) = (need.plan.clone(), need.cursor.clone());
+        check_ability(&device, &plan, need.mode, options)?;
+        let transmits = need.mode != XmitMode::NetifReceive;
         if let Some(trouble) = device.trouble(transmits)? {
             return Err(trouble);
         }
-        let mut words = translate::plan(plan, &cursor, device.ifindex(), !transmits);
         if transmits && options.queues != QueueMap::Any {
-            words.flags |= abi::PlanFlag::WR_PLAN_QUEUE_MAPPED.0;
+            program.plan.flags |= abi::PlanFlag::WR_PLAN_QUEUE_MAPPED.0;
         }
-        let sender = SkbSender::load(&words)?;
-        sender.state().set_cursor(&translate::cursor(&cursor, plan));
-        sender.state().set_flows(&translate::flows(&cursor.flows));
+        let sender = SkbSender::load(&program)?;
+        translate::set_cursor(sender.state(), &plan, &cursor);
         sender.set_frame_kept(cursor.repeats_left > 0);
-        let start = start(plan);
-        let params = params(plan, options, cpu, transmits);
-        Ok(Self { device, sender, cursor, start, params, transmits, clock_sharing: 1, checked_ns: 0 })
+        let start = start(&plan);
+        let params = params(&plan, options, need.cpu, transmits);
+        Ok(Self { device, sender, plan, cursor, start, params, transmits, clock_sharing: 1, checked_ns: 0 })
     }
 
     /// Why the next frame cannot be sent, if so.
@@ -107,10 +106,31 @@ impl SkbEngine {
     }
 }
 
+/// Bytes of the EtherType, from which the stack takes the protocol of all frames of a call.
+const ETHER_TYPE: std::ops::Range<usize> = 12..14;
+
+/// The program for the frames of a run; `None` if user space has to build them: IPsec, several
+/// packets, or an EtherType that changes.
+pub(crate) fn program(need: &Requirements<'_>, ifindex: u32) -> Option<PlanProgram> {
+    let has_one_protocol = |packet: &PacketPlan| {
+        let fields = packet.fields.iter().filter(|field| field.mask != 0);
+        let mut places = fields
+            .map(|field| field.offset..field.offset + field.width)
+            .chain(packet.sums.iter().map(|sum| sum.checksum.place()));
+        !places.any(|place| place.start < ETHER_TYPE.end && ETHER_TYPE.start < place.end)
+    };
+    if need.plan.ipsec.is_some() || !need.plan.packets().iter().all(has_one_protocol) {
+        return None;
+    }
+    let receive = need.mode == XmitMode::NetifReceive;
+    let program = translate::program(need.plan, &need.cursor, ifindex, receive).ok()?;
+    translate::is_for_skb(&program).then_some(program)
+}
+
 /// Initial contents of the skb.
 fn start(plan: &Plan) -> Vec<u8> {
     let mut start = vec![0; plan.frame_len_max() as usize];
-    start[..plan.header.len()].copy_from_slice(&plan.header);
+    start[..plan.template().len()].copy_from_slice(plan.template());
     start
 }
 
@@ -191,11 +211,7 @@ impl Engine for SkbEngine {
 
     fn cursor(&self) -> Cursor {
         let mut cursor = self.cursor.clone();
-        let state = self.sender.state();
-        translate::update(&mut cursor, &state.cursor());
-        if !cursor.flows.is_empty() {
-            cursor.flows = translate::flows_back(&state.flows());
-        }
+        translate::update(&mut cursor, &self.plan, self.sender.state());
         if self.sender.is_frame_kept() {
             // Built and not sent: treated as one more repetition.
             cursor.repeats_left = cursor.repeats_left.max(1);

@@ -1,5 +1,5 @@
-//! Frames that user space built in the skb engine: those of ESP, AH and general plans, and those of
-//! a replay. They are in memory of a BPF program, which sends clones of one skb.
+//! Frames that user space built in the skb engine: those of ESP, AH and several packets, and those
+//! of a replay. They are in memory of a BPF program, which sends clones of one skb.
 
 use super::{BATCH_DEFAULT, BATCH_MAX, FRAME_LEN_MAX, check_ability, params, start};
 use crate::EngineError;

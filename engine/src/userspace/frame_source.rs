@@ -21,7 +21,7 @@ pub(crate) struct FrameSource {
 
 impl FrameSource {
     pub(crate) fn new(plan: Plan, cursor: Cursor) -> Self {
-        let copy_every = COPY_EVERY.max(plan.flow_count as usize);
+        let copy_every = COPY_EVERY.max(plan.flows.count as usize);
         Self { plan, past: cursor.clone(), cursor, since: 0, copy_every }
     }
 
@@ -72,10 +72,8 @@ impl FrameSource {
         // A repeated frame already has its time, in its bytes.
         if cursor.repeats_left > 0
             && let Some(first) = first
-            && let Some(time) = self.plan.time_in(first)
         {
-            let built = &mut cursor.built;
-            (built.tv_sec, built.tv_usec, built.tv_nsec) = (time.sec, time.usec, time.nsec);
+            self.plan.read_times(&mut cursor, first);
         }
         cursor
     }

@@ -113,7 +113,7 @@ fn engine(script: &Script, health: Patient, config: &Config) -> Tested {
 fn start(config: &Config) -> (Plan, Cursor) {
     let (mut config, facts): (_, DeviceFacts) = (config.clone(), sample::facts());
     config.prepare(&facts);
-    let mut cursor = Cursor { src_v6: config.src6, dst_v6: config.dst6, ..Cursor::default() };
+    let mut cursor = Cursor::of_v6(config.src6, config.dst6);
     cursor.start(&config, &facts, 7);
     (Plan::new(&config, &facts, &cursor).expect("a good configuration"), cursor)
 }
@@ -200,8 +200,10 @@ fn a_frame_to_be_repeated_keeps_its_time_when_the_run_goes_on_elsewhere() {
     let mut engine = engine(&script, WELL, &config);
     engine.clock.0.set(5_000_007_000);
     engine.send_burst(budget(8)).expect("not an error");
-    let cursor = engine.cursor();
-    assert_eq!((cursor.repeats_left, cursor.built.tv_sec, cursor.built.tv_usec), (7, 5, 7));
+    let mut cursor = engine.cursor();
+    let mut frame = [0; 58];
+    engine.source.plan().emit(&mut cursor, 0, &mut frame);
+    assert_eq!((cursor.repeats_left, &frame[50..58]), (6, &[0, 0, 0, 5, 0, 0, 0, 7][..]));
 }
 
 #[test]

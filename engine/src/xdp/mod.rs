@@ -15,7 +15,7 @@ use crate::dummy_program::DummyProgram;
 use crate::engine::{Burst, Engine, Errors, TimedEngine};
 use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap, Requirements, TxOptions};
-use crate::{EngineError, SystemClock, translate, translate_general};
+use crate::{EngineError, SystemClock, translate};
 use attachment::SharedAttachment;
 pub(crate) use attachment::SharedProgram;
 use bpf::{DUE_TIMES_MAX, Sender, TxCounts, TxSlot};
@@ -52,10 +52,7 @@ pub(crate) struct XdpEngine {
     tx_slot: Option<Rc<TxSlot>>,
     cursor: Cursor,
     page: Vec<u8>,
-    /// The program is that of general plans.
-    is_general: bool,
-    /// Not all frames have the same length.
-    size_moves: bool,
+    plan: Plan,
     batch: u32,
     clock_sharing: u32,
     /// Its run was so slow that each frame was a call.
@@ -104,8 +101,7 @@ impl XdpEngine {
             tx_slot,
             cursor,
             page: page(plan),
-            is_general: plan.general.is_some(),
-            size_moves: plan.size_moves(),
+            plan: plan.clone(),
             batch: options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
             clock_sharing: 1,
             makes_call_per_frame: false,
@@ -182,21 +178,14 @@ impl XdpEngine {
 
 /// Loads the program of a plan at `cursor`.
 fn load(plan: &Plan, cursor: &Cursor, ifindex: u32, receive: bool) -> Result<Sender, EngineError> {
-    if let Some(general) = &plan.general {
-        let sender = Sender::load_general(&translate_general::program(general, ifindex, receive)?)?;
-        sender.state().set_cursor(&translate_general::cursor(cursor));
-        sender.state().set_field_states(&cursor.general.states);
-        return Ok(sender);
-    }
-    let sender = Sender::load(&translate::plan(plan, cursor, ifindex, receive))?;
-    sender.state().set_cursor(&translate::cursor(cursor, plan));
-    sender.state().set_flows(&translate::flows(&cursor.flows));
+    let sender = Sender::load(&translate::program(plan, cursor, ifindex, receive)?)?;
+    translate::set_cursor(sender.state(), plan, cursor);
     Ok(sender)
 }
 
-/// Initial contents of a page: zeros, or the first packet of a general plan.
+/// Initial contents of a page: the first packet, and zeros.
 fn page(plan: &Plan) -> Vec<u8> {
-    let mut page = plan.general.as_ref().map_or_else(Vec::new, |_| plan.header.clone());
+    let mut page = plan.template().to_vec();
     page.resize(plan.frame_len_max() as usize, 0);
     page
 }
@@ -290,15 +279,7 @@ impl Engine for XdpEngine {
 
     fn cursor(&self) -> Cursor {
         let mut cursor = self.cursor.clone();
-        if self.is_general {
-            let state = self.sender.state();
-            translate_general::update(&mut cursor, &state.cursor(), state.field_states());
-            return cursor;
-        }
-        translate::update(&mut cursor, &self.sender.state().cursor());
-        if !cursor.flows.is_empty() {
-            cursor.flows = translate::flows_back(&self.sender.state().flows());
-        }
+        translate::update(&mut cursor, &self.plan, self.sender.state());
         cursor
     }
 
@@ -319,7 +300,7 @@ impl Engine for XdpEngine {
 impl TimedEngine for XdpEngine {
     fn frame_len(&self) -> Option<u32> {
         // A page is as long as the longest frame.
-        (!self.size_moves).then_some(self.page.len() as u32)
+        (!self.plan.size_moves()).then_some(self.page.len() as u32)
     }
 
     fn call_frames_max(&self) -> usize {

@@ -50,7 +50,7 @@ pub(crate) fn ipsec_request(
     }
     config.prepare(&facts);
     let associations = Arc::new(associations);
-    let mut cursor = Cursor { src_v6: config.src6, dst_v6: config.dst6, associations, ..Cursor::default() };
+    let mut cursor = Cursor { associations, ..Cursor::of_v6(config.src6, config.dst6) };
     cursor.start(&config, &facts, 1);
     let plan = Plan::new(&config, &facts, &cursor).expect("the configuration is good");
     let ifname = lab.tx.ifname.to_owned();

@@ -23,7 +23,7 @@ fn another_decoder_finds_in_random_frames_what_was_asked_for() {
         let facts = facts(rng);
         let mut config = config(rng);
         config.prepare(&facts);
-        let mut cursor = Cursor { src_v6: config.src6, dst_v6: config.dst6, ..Cursor::default() };
+        let mut cursor = Cursor::of_v6(config.src6, config.dst6);
         let mut built = 0;
         for run in 1..=2 {
             cursor.start(&config, &facts, u64::from(rng.next_u32()));
@@ -70,9 +70,7 @@ fn check_run(
         }
         before = bytes[..len].to_vec();
         plan.skip(&mut skipped);
-        skipped.built.tv_sec = cursor.built.tv_sec;
-        skipped.built.tv_usec = cursor.built.tv_usec;
-        skipped.built.tv_nsec = cursor.built.tv_nsec;
+        plan.read_times(&mut skipped, &bytes[..len]);
         if skipped != *cursor {
             return Err(said("skipping it leads elsewhere".to_owned()));
         }

@@ -196,10 +196,7 @@ const PROTOCOLS: &[(&str, &str)] = &[
         "ipv6(sa=fd00::1, da=drnd(), hl=9), icmp6(echorequest), c16(1), c16(2), drnd(3)",
         "eth:ethertype:ipv6:icmpv6",
     ),
-    (
-        "ipv6(sa=fd00::1, hl=9), udp(sp=4000, dp=dinc(4000, 4001)), 1, 2, 3",
-        "eth:ethertype:ipv6:udp:data",
-    ),
+    ("ipv6(sa=fd00::1, hl=9), udp(sp=4000, dp=dinc(4000, 4001)), 1, 2, 3", "eth:ethertype:ipv6:udp:data"),
     ("ipv4(ttl=9), udp(), dns(rd=1, query(name=\"www.example.com\"), id=drnd())", "eth:ethertype:ip:udp:dns"),
     ("ipv4(da=224.0.0.1, ttl=1), igmp(query, time=100)", "eth:ethertype:ip:igmp"),
     (
@@ -437,7 +434,7 @@ fn frames_on_a_device_are_those_of_trafgen() -> TestResult {
     let configs: Vec<String> = packets.map(|(below, above)| format!("{{ {below}{above} }}")).collect();
     assert!(configs.len() >= 60, "{}", configs.len());
     let file = lab.file("one.cfg");
-    let mut seen = |ours: bool| {
+    let seen = |ours: bool| {
         on_the_wire(&lab, 2 * configs.len(), || {
             for config in &configs {
                 std::fs::write(&file, config).expect("a configuration");

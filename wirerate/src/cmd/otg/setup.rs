@@ -3,7 +3,7 @@
 use super::rules::SendRules;
 use engine::{EngineKind, Limits, Pace, Request, TxOptions};
 use otg::{FlowConfig, FlowDuration};
-use packet::general::{FrameSpec, GeneralPlan, PacketOrder};
+use packet::plan::{FrameSpec, PacketOrder};
 use packet::{Cursor, DeviceFacts, Plan, Rate, Rng, XmitMode};
 use std::num::NonZeroU32;
 
@@ -40,13 +40,12 @@ impl FlowSetup<'_> {
         resume: Option<&(Cursor, u64)>,
         stagger_ns: u64,
     ) -> Option<Request> {
-        let general = GeneralPlan::of_lengths(&self.packets, self.order);
-        let (plan, mut cursor) = Plan::of_packets(general, &self.facts);
+        let (plan, mut cursor) = Plan::of_lengths(&self.packets, self.order).on(&self.facts);
         cursor.rng = Rng(self.seed);
         if let Some((paused, _)) = resume {
             // A flow whose sizes changed has other packets with the same fields.
             cursor = paused.clone();
-            cursor.general.next_packet %= self.packets.len();
+            cursor.next_packet %= self.packets.len();
         }
         let schedule = &self.flow.schedule;
         let pps = self.flow.pps(self.speed);

@@ -16,7 +16,7 @@ use host::CpuList;
 use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow};
 use otg::{CaptureQuery, EmulatedInterface, FlowConfig, OtgConfig, PortConfig, RequestRefusal};
 use packet::DeviceFacts;
-use packet::general::FrameSpec;
+use packet::plan::FrameSpec;
 use serde_json::{Value, json};
 use server::ApiError;
 use std::collections::{BTreeSet, HashMap};

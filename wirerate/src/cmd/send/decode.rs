@@ -5,7 +5,7 @@ use etherparse::{
     Ethernet2Slice, IpNumber, LinkExtSlice, LinkSlice, NetSlice, SlicedPacket, TransportSlice, UdpSlice,
 };
 use measure::{Mark, Signature};
-use packet::general::MARK_LEN;
+use packet::plan::MARK_LEN;
 use packet::{MacAddr, wire_len};
 use serde::Serialize;
 use std::fmt;

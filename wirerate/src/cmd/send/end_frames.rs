@@ -6,8 +6,8 @@ use super::workers::WorkerSet;
 use crate::outcome::Failure;
 use crate::stop::Stop;
 use engine::{EngineKind, Limits, Pace, Request, TxOptions};
-use packet::general::{FrameSpec, GeneralPlan, PacketOrder};
 use packet::ipsec::Associations;
+use packet::plan::{FrameSpec, PacketOrder};
 use packet::{Config, DeviceFacts, Flags, Plan, SignatureLevel, XmitMode};
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub fn no_frame(count: u32) -> Failure {
 pub fn send(device: &TxDevice, cpu: u32, frame: Vec<u8>, count: u32) -> Result<(), Failure> {
     let frame = FrameSpec { template: frame, ..FrameSpec::default() };
     let facts = DeviceFacts { cpu, ..device.facts };
-    let (plan, cursor) = Plan::of_packets(GeneralPlan::new(&[frame], PacketOrder::default()), &facts);
+    let (plan, cursor) = Plan::of_specs(&[frame], PacketOrder::default()).on(&facts);
     let request = Request {
         ifname: device.link.name.clone(),
         plan,

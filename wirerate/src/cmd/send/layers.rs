@@ -6,7 +6,7 @@
 use super::decode::{Checksum, MarkFields, SignatureFields};
 use etherparse::checksum::Sum16BitWords;
 use packet::MacAddr;
-use packet::general::{ChecksumField, PseudoHeader, SumKind};
+use packet::plan::{ChecksumField, PseudoHeader, SumKind};
 use serde::Serialize;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

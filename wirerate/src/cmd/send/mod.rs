@@ -120,12 +120,8 @@ pub fn plan(
     associations: &Arc<Associations>,
 ) -> Result<(Plan, Cursor), Failure> {
     config.prepare(facts);
-    let mut cursor = Cursor {
-        src_v6: config.src6,
-        dst_v6: config.dst6,
-        associations: Arc::clone(associations),
-        ..Cursor::default()
-    };
+    let associations = Arc::clone(associations);
+    let mut cursor = Cursor { associations, ..Cursor::of_v6(config.src6, config.dst6) };
     cursor.start(config, facts, fresh_seed);
     Plan::new(config, facts, &cursor).map(|plan| (plan, cursor)).map_err(|why| match why {
         PlanError::NoAssociation { .. } | PlanError::UnusableAssociation { .. } => {

@@ -22,8 +22,8 @@ use crate::units::time_of_day_ns;
 use crate::waiting_read;
 use engine::{EngineError, EngineKind};
 use measure::AnnouncedEnd;
-use packet::general::MARK_LEN;
-use packet::{Config, DeviceFacts, MacAddr, Plan, Rng, XmitMode};
+use packet::plan::MARK_LEN;
+use packet::{Config, DeviceFacts, MacAddr, Rng, XmitMode};
 
 /// Sends the frames, or shows them.
 ///
@@ -270,11 +270,11 @@ fn show(args: &Args, frame_count: u64) -> Result<Outcome, Failure> {
     mark(&mut packets, args, 1, None)?;
     packets.notes().iter().filter(|_| !args.quiet).for_each(|note| eprintln!("wirerate: {note}"));
     let config = packets.config(config::count(args), config::xmit_mode(args), seed);
-    let general = packets.of_thread(0).ok_or_else(|| {
+    let plan = packets.of_thread(0).ok_or_else(|| {
         Failure::usage("show the frames of the first thread", "all packets are for other threads")
             .try_this("packets without cpu()")
     })?;
-    let (plan, mut cursor) = Plan::of_packets(general, &shown.facts);
+    let (plan, mut cursor) = plan.on(&shown.facts);
     cursor.rng = Rng(seed);
     let preview = Preview {
         device: &args.device,

@@ -423,9 +423,10 @@ mod tests {
     /// The length of each frame, and of its IP packet and TCP segment as the headers say.
     fn lens(words: &str, count: usize) -> Vec<[usize; 3]> {
         let plan = made(words).unwrap_or_else(|why| panic!("{words}: {why}")).of_thread(0).unwrap();
-        let (mut cursor, mut rng, mut out) = (plan.start(), Rng(1), vec![0; plan.frame_len_max()]);
+        let mut cursor = packet::Cursor { rng: Rng(1), ..plan.start() };
+        let mut out = vec![0; plan.frame_len_max() as usize];
         let mut next = || {
-            let len = plan.emit(&mut cursor, &mut rng, 0, &mut out);
+            let len = plan.emit(&mut cursor, 0, &mut out);
             let sum = |bytes: &[u8], start| checksum::finish(checksum::add(start, bytes));
             let (ip_len, tcp_len) = (usize::from(u16::from_be_bytes([out[16], out[17]])), len - 34);
             assert_eq!(sum(&out[14..34], 0), 0, "the IP checksum of {words}");

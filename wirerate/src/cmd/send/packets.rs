@@ -5,8 +5,8 @@ use super::layers::{FrameTail, tail};
 use super::packet_sizes::PacketSizes;
 use crate::outcome::Failure;
 use frames::{DeviceAddresses, FrameSpec, PacketOrder, ParseSettings};
-use packet::general::{ChecksumField, Field, FrameMark, GeneralPlan, MARK_LEN, MarkCount, PseudoHeader};
-use packet::{Config, DeviceFacts, Rng, XmitMode};
+use packet::plan::{ChecksumField, Field, FrameMark, MARK_LEN, MarkCount, PseudoHeader};
+use packet::{Config, Cursor, DeviceFacts, Plan, Rng, XmitMode};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -217,7 +217,7 @@ impl Packets {
     }
 
     /// The packets that thread `index` of a run sends; `None` if `cpu()` leaves it none.
-    pub fn of_thread(&self, index: u32) -> Option<GeneralPlan> {
+    pub fn of_thread(&self, index: u32) -> Option<Plan> {
         let is_its_own = |spec: &&FrameSpec| spec.cpus.as_ref().is_none_or(|cpus| cpus.contains(&index));
         let specs: Vec<FrameSpec> = self
             .lengths
@@ -226,7 +226,7 @@ impl Packets {
             .map(|(packet, spec)| self.marked(packet, index as usize, spec.clone()))
             .collect();
         let packet_count = specs.len() / self.lengths.len();
-        (!specs.is_empty()).then(|| GeneralPlan::of_packet_lengths(&specs, packet_count, self.order))
+        (!specs.is_empty()).then(|| Plan::of_packet_lengths(&specs, packet_count, self.order))
     }
 
     /// Gives the packets a mark at their end.
@@ -316,9 +316,9 @@ impl Packets {
 
 /// The first frame of a packet.
 fn first_frame(spec: &FrameSpec) -> Vec<u8> {
-    let plan = GeneralPlan::new(std::slice::from_ref(spec), PacketOrder::RoundRobin);
-    let mut frame = vec![0; plan.frame_len_max()];
-    plan.emit(&mut plan.start(), &mut Rng(1), 0, &mut frame);
+    let plan = Plan::of_specs(std::slice::from_ref(spec), PacketOrder::RoundRobin);
+    let mut frame = vec![0; plan.frame_len_max() as usize];
+    plan.emit(&mut Cursor { rng: Rng(1), ..plan.start() }, 0, &mut frame);
     frame
 }
 
@@ -404,10 +404,10 @@ mod tests {
     /// The first `count` frames of a thread.
     fn frames_of(packets: &Packets, thread: u32, count: usize) -> Vec<Vec<u8>> {
         let plan = packets.of_thread(thread).expect("packets for the thread");
-        let (mut cursor, mut rng) = (plan.start(), Rng(1));
+        let mut cursor = Cursor { rng: Rng(1), ..plan.start() };
         let next = |_| {
-            let mut frame = vec![0; plan.frame_len_max()];
-            let len = plan.emit(&mut cursor, &mut rng, 5, &mut frame);
+            let mut frame = vec![0; plan.frame_len_max() as usize];
+            let len = plan.emit(&mut cursor, 5, &mut frame);
             frame.truncate(len);
             frame
         };
@@ -504,9 +504,8 @@ mod tests {
         let packets = Packets::parse(text, "it", (&DeviceFacts::default(), 0), &sizes).unwrap();
         let frames = |thread: u32| {
             let plan = packets.of_thread(thread).unwrap();
-            let (mut cursor, mut rng, mut out) =
-                (plan.start(), packet::Rng(1), vec![0; plan.frame_len_max()]);
-            let mut next = || (plan.emit(&mut cursor, &mut rng, 0, &mut out), out[14]);
+            let (mut cursor, mut out) = (plan.start(), vec![0; plan.frame_len_max() as usize]);
+            let mut next = || (plan.emit(&mut cursor, 0, &mut out), out[14]);
             (0..8).map(|_| next()).collect::<Vec<_>>()
         };
         let both = [(20, 2), (20, 102), (30, 3), (30, 103), (40, 4), (40, 104), (20, 5), (20, 105)];

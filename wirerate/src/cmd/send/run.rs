@@ -24,7 +24,7 @@ use crate::units::{Interval, Queues, quantity_of, time_of_day_ns, utc_time};
 use anyhow::anyhow;
 use engine::{CatchUp, EngineError, EngineKind, Limits, Request, TxOptions};
 use host::{CpuList, StartTime};
-use packet::{Config, DeviceFacts, Flags, Plan, XmitMode};
+use packet::{Config, DeviceFacts, Flags, XmitMode};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -401,7 +401,7 @@ impl<'a> Job<'a> {
             sign_thread(&mut self.config, self.stream + index as u32);
             let (plan, mut cursor) = match &self.packets {
                 Some(packets) => match packets.of_thread(index as u32) {
-                    Some(general) => Plan::of_packets(general, &facts),
+                    Some(plan) => plan.on(&facts),
                     None => continue,
                 },
                 None => super::plan(&mut self.config, &facts, seed, &associations)?,

@@ -123,7 +123,7 @@ fn prepare<'a>(
         packets => packets.clone(),
     };
     let (plan, mut cursor) = match packets.and_then(|packets| packets.of_thread(0)) {
-        Some(general) => packet::Plan::of_packets(general, facts),
+        Some(plan) => plan.on(facts),
         None => {
             let shown = show(&mut config)?;
             super::super::plan(&mut config, facts, seed, &shown.associations)?

@@ -6,8 +6,8 @@ use crate::wire::PKTGEN_HEADER_LEN;
 /// Names the fields behind the nanoseconds.
 const TAG: [u8; 2] = 0x5752_u16.to_be_bytes();
 /// Where the fields are that the template holds: tag, and run.
-pub(crate) const TAG_AT: usize = 18;
-pub(crate) const RUN_AT: usize = 30;
+const TAG_AT: usize = 18;
+const RUN_AT: usize = 30;
 
 /// How much of the signature frames carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

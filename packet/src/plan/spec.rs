@@ -1,5 +1,6 @@
 //! A packet as data: template, fields, checksums.
 
+use crate::wire::{FrameClock, WallTime};
 use crate::{Rng, checksum};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -68,7 +69,7 @@ pub enum FieldMode {
         /// Highest value.
         max: u64,
     },
-    /// Number of the frame in the run, over all packets, from 0 on.
+    /// Number of the frame in the run, over all packets, from 0 on; repeats do not count.
     Number,
     /// `CLOCK_MONOTONIC` in nanoseconds, when the frame is built.
     Time,
@@ -79,6 +80,103 @@ pub enum FieldMode {
         /// Index of the value that follows the last one.
         repeat_from: usize,
     },
+    /// The value that the state has, which something else may change.
+    Kept,
+    /// Counts from the last value on, before the frame: after `max`, or from outside, comes `min`.
+    Step {
+        /// The value after `max`.
+        min: u64,
+        /// The last value.
+        max: u64,
+    },
+    /// `base` and an offset from 0 to `count` - 1, which is counted after the frame.
+    Offset {
+        /// Value of the offset 0.
+        base: u64,
+        /// Number of offsets.
+        count: u64,
+    },
+    /// `base` and a random offset below `count`; the state stays.
+    RandomOffset {
+        /// Value of the offset 0.
+        base: u64,
+        /// Number of offsets.
+        count: u64,
+    },
+    /// Random bits, with these set and no others allowed.
+    Bits {
+        /// 64 bits are drawn instead of 32.
+        is_long: bool,
+        /// Bits that are set.
+        set: u64,
+        /// Bits that may be set.
+        allowed: u64,
+    },
+    /// Random from up to three ranges of (first, length).
+    Pools(
+        /// The ranges.
+        [(u32, u32); 3],
+    ),
+    /// One of the values of an internet mix, by a random number.
+    Mix(
+        /// The mix.
+        Arc<Imix>,
+    ),
+    /// Bytes of the payload, and this many more.
+    Length(
+        /// Bytes that are added.
+        u32,
+    ),
+    /// The sequence number of the frame, by which repeats count.
+    Sequence,
+    /// Seconds of the wall clock, modulo 2^32, when the frame is built.
+    WallSeconds,
+    /// Microseconds of the second.
+    WallMicros,
+    /// Nanoseconds beyond the microseconds, and bits above them.
+    WallNanos {
+        /// The other bits.
+        bits: u16,
+    },
+    /// The flow in a full signature.
+    Flow,
+    /// The number in that flow: its low 32 bits, then 16 higher ones.
+    FlowNumber,
+}
+
+/// An internet mix, prepared for selection: the first entry whose `last[i]` is not below a random
+/// 32-bit number is taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imix {
+    /// Frame lengths.
+    pub sizes: Vec<u32>,
+    /// Last random number that selects the entry.
+    pub last: Vec<u32>,
+}
+
+impl Imix {
+    /// The entry that a random number selects.
+    #[inline]
+    pub fn entry(&self, draw: u32) -> usize {
+        self.last.iter().position(|last| draw <= *last).unwrap_or(self.last.len() - 1)
+    }
+}
+
+/// Facts about a frame that fields take their values from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameFacts {
+    /// Its number in the run.
+    pub number: u64,
+    /// Its sequence number.
+    pub seq_num: u32,
+    /// The time when it is built.
+    pub now_ns: u64,
+    /// The same as wall time.
+    pub wall: WallTime,
+    /// Its flow in a full signature.
+    pub flow: u32,
+    /// Its number in that flow.
+    pub flow_number: u64,
 }
 
 impl FrameSpec {
@@ -97,12 +195,23 @@ impl FieldMode {
     pub fn start(&self) -> u64 {
         match self {
             Self::Increment { first, .. } | Self::Decrement { first, .. } => *first,
-            Self::Random { .. } | Self::Number | Self::Time | Self::Values { .. } => 0,
+            _ => 0,
         }
     }
 
-    /// The value for the frame `number`, built at `now_ns`; moves `state` on.
-    pub fn next(&self, state: &mut u64, rng: &mut Rng, number: u32, now_ns: u64) -> u64 {
+    /// The clock that it reads.
+    pub(super) fn clock(&self) -> Option<FrameClock> {
+        match self {
+            Self::Time => Some(FrameClock::Monotonic),
+            Self::WallSeconds | Self::WallMicros | Self::WallNanos { .. } => Some(FrameClock::Wall),
+            _ => None,
+        }
+    }
+
+    /// The value for a frame; moves `state` on. [`Self::Length`] and [`Self::Mix`] need more than a
+    /// frame's facts: the plan gives their values.
+    #[inline]
+    pub fn next(&self, state: &mut u64, rng: &mut Rng, frame: &FrameFacts) -> u64 {
         let value = *state;
         match *self {
             Self::Increment { min, max, step, wrap, .. } => {
@@ -117,19 +226,60 @@ impl FieldMode {
                 };
                 value
             }
-            Self::Random { min, max } => min + random_below(rng, (max - min).wrapping_add(1)),
-            Self::Number => number.into(),
-            Self::Time => now_ns,
+            Self::Random { min, max } => {
+                *state = min + random_below(rng, (max - min).wrapping_add(1));
+                *state
+            }
+            Self::Number => frame.number,
+            Self::Time => frame.now_ns,
             Self::Values { ref values, repeat_from } => {
                 let index = value as usize;
                 *state = if index + 1 < values.len() { value + 1 } else { repeat_from as u64 };
                 values[index]
             }
+            Self::Step { min, max } => {
+                *state = if value < max { value + 1 } else { min };
+                *state
+            }
+            Self::Offset { base, count } => {
+                *state = if value + 1 >= count { 0 } else { value + 1 };
+                base + value
+            }
+            Self::RandomOffset { base, count } => base + random_below(rng, count),
+            Self::Bits { is_long, set, allowed } => {
+                let upper = if is_long { u64::from(rng.next_u32()) << 32 } else { 0 };
+                *state = (upper | u64::from(rng.next_u32()) | set) & allowed;
+                *state
+            }
+            Self::Pools(pools) => {
+                *state = from_pools(&pools, rng).into();
+                *state
+            }
+            Self::Kept | Self::Mix(_) | Self::Length(_) => value,
+            Self::Sequence => frame.seq_num.into(),
+            Self::WallSeconds => frame.wall.sec.into(),
+            Self::WallMicros => frame.wall.usec.into(),
+            Self::WallNanos { bits } => u64::from(bits) | u64::from(frame.wall.nsec),
+            Self::Flow => frame.flow.into(),
+            Self::FlowNumber => (frame.flow_number & 0xffff_ffff) << 16 | frame.flow_number >> 32 & 0xffff,
         }
     }
 }
 
-/// A number below `bound`; any number if `bound` is 0. `frame.h` draws the same numbers.
+/// A uniform random number of the ranges.
+fn from_pools(pools: &[(u32, u32); 3], rng: &mut Rng) -> u32 {
+    let [first, second, third] = *pools;
+    let mut place = rng.below(first.1 + second.1 + third.1);
+    for (start, count) in [first, second] {
+        if place < count {
+            return start + place;
+        }
+        place -= count;
+    }
+    third.0 + place
+}
+
+/// A number below `bound`; any number if `bound` is 0. `plan.h` draws the same numbers.
 fn random_below(rng: &mut Rng, bound: u64) -> u64 {
     match bound {
         0 => rng.next_u64(),
@@ -149,8 +299,20 @@ impl Field {
     }
 
     /// Writes `value` into the bits of the field.
+    #[inline]
     pub fn write(&self, frame: &mut [u8], value: u64) {
-        write_bits(&mut frame[self.offset..self.offset + self.width], self.mask, value << self.shift);
+        let bytes = &mut frame[self.offset..self.offset + self.width];
+        let bits = value << self.shift;
+        match bytes.len() {
+            4 if self.mask == u64::from(u32::MAX) => bytes.copy_from_slice(&(bits as u32).to_be_bytes()),
+            2 if self.mask == u64::from(u16::MAX) => bytes.copy_from_slice(&(bits as u16).to_be_bytes()),
+            _ => write_bits(bytes, self.mask, bits),
+        }
+    }
+
+    /// The value in the bits of the field.
+    pub fn read(&self, frame: &[u8]) -> u64 {
+        (read_bits(&frame[self.offset..self.offset + self.width]) & self.mask) >> self.shift
     }
 }
 
@@ -277,7 +439,7 @@ mod tests {
 
     fn values(mode: &FieldMode, count: usize) -> Vec<u64> {
         let (mut state, mut rng) = (mode.start(), Rng(1));
-        (0..count).map(|_| mode.next(&mut state, &mut rng, 0, 0)).collect()
+        (0..count).map(|_| mode.next(&mut state, &mut rng, &FrameFacts::default())).collect()
     }
 
     #[test]

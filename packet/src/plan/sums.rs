@@ -37,7 +37,7 @@ pub struct SumSource {
 
 impl SumPlan {
     /// The checksums of a packet.
-    pub(super) fn of(spec: &FrameSpec) -> Vec<Self> {
+    pub(crate) fn of(spec: &FrameSpec) -> Vec<Self> {
         let prepare = |index: usize| {
             let checksum = spec.checksums[index];
             if checksum.kind == SumKind::Crc32c {
@@ -48,7 +48,23 @@ impl SumPlan {
         (0..spec.checksums.len()).map(prepare).collect()
     }
 
+    /// Adds a number to the constant part.
+    pub(crate) fn add(&mut self, number: u16) {
+        self.base = !checksum::finish(u64::from(self.base) + u64::from(number));
+    }
+
+    /// Takes a number out of the constant part.
+    pub(crate) fn subtract(&mut self, number: u16) {
+        self.add(!number);
+    }
+
+    /// Adds the two bytes at an even `offset` of what is covered once more.
+    pub(crate) fn read_again(&mut self, offset: usize) {
+        self.sources.push(SumSource { offset, width: 2, mask: 0xffff, is_odd: false });
+    }
+
     /// Computes the checksum and writes it.
+    #[inline]
     pub fn write(&self, frame: &mut [u8]) {
         let ChecksumField { offset, kind, .. } = self.checksum;
         if kind == SumKind::Crc32c {
@@ -65,8 +81,15 @@ impl SumPlan {
 
 impl SumSource {
     /// What it adds to the sum.
+    #[inline]
     fn summand(&self, frame: &[u8]) -> u64 {
-        let bits = read_bits(&frame[self.offset..self.offset + self.width]) & u64::from(self.mask);
+        let bytes = &frame[self.offset..self.offset + self.width];
+        let bits = match *bytes {
+            [a, b, c, d] => u32::from_be_bytes([a, b, c, d]),
+            [a, b] => u16::from_be_bytes([a, b]).into(),
+            _ => bytes[0].into(),
+        };
+        let bits = u64::from(bits & self.mask);
         // 2^16 counts as 1, so a number whose last byte is the low half of a word counts as it is.
         let ends_low = self.is_odd == (self.width == 1);
         if ends_low { bits } else { bits << 8 }

@@ -72,16 +72,15 @@ impl FrameMark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Rng;
-    use crate::general::{ChecksumField, GeneralPlan, PacketOrder, PseudoHeader, SumKind};
+    use crate::plan::{ChecksumField, PacketOrder, Plan, PseudoHeader, SumKind};
 
     const MARK: FrameMark = FrameMark { flow: 0x0102, run: 0x0304, has_time: true, counts: MarkCount::Run };
 
-    fn frames(plan: &GeneralPlan, count: usize) -> Vec<Vec<u8>> {
-        let (mut cursor, mut rng) = (plan.start(), Rng(1));
+    fn frames(plan: &Plan, count: usize) -> Vec<Vec<u8>> {
+        let mut cursor = plan.start();
         let mut next = |_| {
-            let mut out = vec![0; plan.frame_len_max()];
-            let len = plan.emit(&mut cursor, &mut rng, 0x0910_1112_1314, &mut out);
+            let mut out = vec![0; plan.frame_len_max() as usize];
+            let len = plan.emit(&mut cursor, 0x0910_1112_1314, &mut out);
             out.truncate(len);
             out
         };
@@ -93,7 +92,7 @@ mod tests {
     fn a_mark_has_flow_run_number_and_time() {
         let mut spec = FrameSpec { template: vec![0xee; 30], ..FrameSpec::default() };
         MARK.add(28, &mut spec);
-        let plan = GeneralPlan::new(&[spec], PacketOrder::RoundRobin);
+        let plan = Plan::of_specs(&[spec], PacketOrder::RoundRobin);
         let frame = frames(&plan, 3).pop().expect("three frames");
         let hex: String = frame[10..].iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, "57524f54".to_owned() + "0102" + "0304" + "00000002" + "091011121314" + "eeee");
@@ -107,7 +106,7 @@ mod tests {
                 FrameMark { flow, counts, ..MARK }.add(18, &mut spec);
                 spec
             };
-            GeneralPlan::new(&[spec(0), spec(1)], PacketOrder::RoundRobin)
+            Plan::of_specs(&[spec(0), spec(1)], PacketOrder::RoundRobin)
         };
         let numbers = |counts| frames(&plan(counts), 4).iter().map(|frame| frame[11]).collect::<Vec<_>>();
         assert_eq!(numbers(MarkCount::Run), [0, 1, 2, 3]);
@@ -134,7 +133,7 @@ mod tests {
             FrameSpec { template: vec![0; 40], fields, checksums: vec![checksum], ..FrameSpec::default() };
         MARK.add(40, &mut spec);
         assert_eq!(spec.fields.len(), 4, "two of the frame and two of the mark: {:?}", spec.fields);
-        for frame in frames(&GeneralPlan::new(&[spec], PacketOrder::RoundRobin), 3) {
+        for frame in frames(&Plan::of_specs(&[spec], PacketOrder::RoundRobin), 3) {
             assert_eq!((&frame[2..6], &frame[19..22]), (&[0xff; 4][..], &[0xff; 3][..]));
             assert_eq!(&frame[22..28], [0x57, 0x52, 0x4f, 0x54, 1, 2]);
             assert_eq!(crate::checksum::finish(crate::checksum::add(0, &frame)), 0);
@@ -152,7 +151,7 @@ mod tests {
             is_wrong: false,
         };
         let spec = FrameSpec { template: vec![7; 20], checksums: vec![checksum], ..FrameSpec::default() };
-        let plan = GeneralPlan::new(&[spec], PacketOrder::RoundRobin);
+        let plan = Plan::of_specs(&[spec], PacketOrder::RoundRobin);
         assert!(plan.packets()[0].sums.is_empty());
         assert_eq!(crate::checksum::finish(crate::checksum::add(0, &frames(&plan, 1)[0])), 0);
     }

@@ -1,0 +1,3 @@
+/* skb_short.bpf.c: skb.bpf.c for plans with few fields. */
+#define WR_SHORT
+#include "skb.bpf.c"

@@ -1,0 +1,72 @@
+//! A plan in the types of the programs that build frames, and its maps.
+
+use crate::abi;
+use bytemuck::Pod;
+use libbpf_rs::{MapCore, MapFlags};
+
+/// A plan for `send.bpf.c` and `skb.bpf.c`.
+#[derive(Debug)]
+pub struct PlanProgram {
+    /// Its read-only data.
+    pub plan: abi::Plan,
+    /// The packets, if they are in maps; only for [`crate::Sender`].
+    pub packets: Vec<abi::Packet>,
+    /// Their fields.
+    pub fields: Vec<abi::Field>,
+    /// The steps of their checksums.
+    pub ops: Vec<abi::SumOp>,
+    /// The lists of values of all fields.
+    pub values: Vec<u64>,
+    /// Number of field states.
+    pub state_count: usize,
+}
+
+impl PlanProgram {
+    /// True if a short program has room for the fields and checksums.
+    pub(crate) fn is_short(&self) -> bool {
+        self.plan.field_count as usize <= abi::FIELDS_SHORT
+            && self.plan.op_count as usize <= abi::SUM_OPS_SHORT
+    }
+
+    /// Entries of the flow table: at least one.
+    pub(crate) fn flow_entries(&self) -> u32 {
+        self.plan.flow_count.max(1)
+    }
+
+    /// True if the frames go into the receive path of the device.
+    pub(crate) fn receives(&self) -> bool {
+        self.plan.flags & abi::PlanFlag::WR_PLAN_RECEIVE.0 != 0
+    }
+
+    /// The length of all frames, if they have one.
+    pub(crate) fn fixed_frame_len(&self) -> Option<u32> {
+        let varies = abi::PlanFlag::WR_PLAN_SIZE_MOVES.0 | abi::PlanFlag::WR_PLAN_IN_MAPS.0;
+        (self.plan.flags & varies == 0).then_some(self.plan.frame_len_max)
+    }
+}
+
+/// Sizes the maps of a program that is open, and sets its read-only data.
+macro_rules! prepare {
+    ($open:expr, $program:expr) => {{
+        $open.maps.rodata.set_initial_value(bytemuck::bytes_of(&$program.plan))?;
+        $open.maps.wr_flows.set_max_entries($program.flow_entries())?;
+        $open.maps.wr_packets.set_max_entries($crate::plan_program::entries(&$program.packets))?;
+        $open.maps.wr_fields.set_max_entries($crate::plan_program::entries(&$program.fields))?;
+        $open.maps.wr_sum_ops.set_max_entries($crate::plan_program::entries(&$program.ops))?;
+        $open.maps.wr_values.set_max_entries($crate::plan_program::entries(&$program.values))
+    }};
+}
+pub(crate) use prepare;
+
+/// Entries of a map: at least one.
+pub(crate) fn entries<T>(values: &[T]) -> u32 {
+    values.len().max(1) as u32
+}
+
+/// Writes the entries of a map.
+pub(crate) fn fill<T: Pod>(map: &impl MapCore, values: &[T]) -> libbpf_rs::Result<()> {
+    for (index, value) in (0u32..).zip(values) {
+        map.update(&index.to_ne_bytes(), bytemuck::bytes_of(value), MapFlags::ANY)?;
+    }
+    Ok(())
+}

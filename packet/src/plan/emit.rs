@@ -1,0 +1,237 @@
+//! Frames from a plan: advancing the cursor and writing the bytes.
+//!
+//! The order of the steps, and so of the random numbers, is that of pktgen (specification 6.3) and
+//! of the BPF programs (`plan.h`): flow, fields in order, queue, next packet. A differential test
+//! compares the bytes: change both.
+
+use super::{FieldMode, FrameFacts, PacketOrder, PacketPlan, Plan, Walk};
+use crate::flow_sa::FlowAssociations;
+use crate::wire::{FrameClock, WallTime};
+use crate::{Cursor, Flow, SignatureLevel, Slot};
+use std::net::Ipv4Addr;
+
+impl Plan {
+    /// Writes the next frame to the start of `out` and returns its length in bytes without FCS.
+    ///
+    /// 0 is a frame that must not be sent: its flow was opened by another plan and has no security
+    /// association here.
+    ///
+    /// `now_ns` is the time by [`Plan::clock`], for frames that carry it; it is not used when the
+    /// last frame is repeated.
+    ///
+    /// # Panics
+    /// Without packets, and when `out` is shorter than the frame; [`Plan::frame_len_max`] bytes are
+    /// always enough.
+    pub fn emit(&self, cursor: &mut Cursor, now_ns: u64, out: &mut [u8]) -> usize {
+        if cursor.repeats_left == 0 {
+            self.build(cursor, now_ns);
+            if let Some(ipsec) = &self.ipsec {
+                ipsec.take_sequence(cursor);
+            }
+        }
+        cursor.repeats_left -= 1;
+        cursor.seq_num = cursor.seq_num.wrapping_add(1);
+        self.write(cursor, out)
+    }
+
+    /// Advances the cursor as [`Plan::emit`] does with the time zero, without an IPsec sequence
+    /// number: to find the cursor of an earlier frame.
+    pub fn skip(&self, cursor: &mut Cursor) {
+        if cursor.repeats_left == 0 {
+            self.build(cursor, 0);
+        }
+        cursor.repeats_left -= 1;
+        cursor.seq_num = cursor.seq_num.wrapping_add(1);
+    }
+
+    /// Reads the times of a frame of this plan back into the cursor that repeats it.
+    pub fn read_times(&self, cursor: &mut Cursor, frame: &[u8]) {
+        let packet = &self.packets[cursor.packet];
+        for (field, slot) in packet.fields.iter().zip(&packet.slots) {
+            if field.mode.clock().is_some() && field.offset + field.width <= frame.len() {
+                cursor.values[*slot] = field.read(frame);
+            }
+        }
+    }
+
+    /// Advances all fields for the next `repeats` frames.
+    fn build(&self, cursor: &mut Cursor, now_ns: u64) {
+        let packet = &self.packets[cursor.next_packet];
+        cursor.packet = cursor.next_packet;
+        let flow = self.pick_flow(cursor);
+        let wall = match self.clock {
+            Some(FrameClock::Wall) => WallTime::from_ns(now_ns),
+            _ => WallTime::default(),
+        };
+        let (number, seq_num) = (cursor.number, cursor.seq_num);
+        let mut frame = FrameFacts { number, seq_num, now_ns, wall, flow: 0, flow_number: 0 };
+        self.count_in_flow(cursor, &mut frame);
+        for (index, (field, slot)) in packet.fields.iter().zip(&packet.slots).enumerate() {
+            let value = match &field.mode {
+                _ if flow.is_some() && self.flows.field == Some(index) => {
+                    self.flow_value(cursor, flow, &field.mode, *slot, &frame)
+                }
+                FieldMode::Mix(mix) => {
+                    let entry = mix.entry(cursor.rng.next_u32());
+                    cursor.imix_counts[entry] += 1;
+                    cursor.states[*slot] = mix.sizes[entry].into();
+                    cursor.states[*slot]
+                }
+                FieldMode::Length(more) => u64::from(self.payload_len(cursor) + more),
+                mode => mode.next(&mut cursor.states[*slot], &mut cursor.rng, &frame),
+            };
+            cursor.values[*slot] = value;
+        }
+        self.step_queue(cursor);
+        if let Some(flow) = flow {
+            cursor.flows[flow].count += 1;
+        }
+        self.choose_packet(cursor);
+        cursor.number = cursor.number.wrapping_add(1);
+        cursor.repeats_left = self.repeats;
+        if let Some(ipsec) = &self.ipsec {
+            ipsec.draw_iv(cursor);
+        }
+    }
+
+    fn choose_packet(&self, cursor: &mut Cursor) {
+        cursor.next_packet = match self.order {
+            _ if self.packets.len() == 1 => 0,
+            PacketOrder::RoundRobin => (cursor.next_packet + 1) % self.packets.len(),
+            PacketOrder::Random => cursor.rng.below(self.packets.len() as u32) as usize,
+        };
+    }
+
+    /// The flow of the next frame; closes it first when it has had its frames.
+    fn pick_flow(&self, cursor: &mut Cursor) -> Option<usize> {
+        if self.flows.count == 0 {
+            return None;
+        }
+        if self.flows.is_sequential {
+            let current = &mut cursor.flows[cursor.flow_index as usize];
+            if current.count >= self.flows.len {
+                *current = Flow { count: 0, is_open: false, ..*current };
+                cursor.flow_index = (cursor.flow_index + 1) % self.flows.count;
+            }
+        } else {
+            cursor.flow_index = cursor.rng.below(self.flows.count);
+            let drawn = &mut cursor.flows[cursor.flow_index as usize];
+            if drawn.count > self.flows.len {
+                *drawn = Flow { count: 0, is_open: false, ..*drawn };
+            }
+        }
+        Some(cursor.flow_index as usize)
+    }
+
+    /// The value that a field has in a flow: that of its first frame.
+    fn flow_value(
+        &self,
+        cursor: &mut Cursor,
+        flow: Option<usize>,
+        mode: &FieldMode,
+        slot: usize,
+        frame: &FrameFacts,
+    ) -> u64 {
+        let index = flow.unwrap_or(0);
+        if cursor.flows[index].is_open {
+            cursor.states[slot] = cursor.flows[index].value;
+            return cursor.flows[index].value;
+        }
+        let value = mode.next(&mut cursor.states[slot], &mut cursor.rng, frame);
+        cursor.flows[index] = Flow { value, is_open: true, ..cursor.flows[index] };
+        cursor.flows_started = cursor.flows_started.wrapping_add(1);
+        if let Some(source) = cursor.flow_sources.get_mut(index) {
+            *source = Ipv4Addr::from(cursor.states[Slot::SRC_V4.0] as u32);
+        }
+        value
+    }
+
+    /// Sets flow and number of the next built frame, which only full signatures have.
+    fn count_in_flow(&self, cursor: &mut Cursor, frame: &mut FrameFacts) {
+        if self.signature.level < SignatureLevel::Full {
+            return;
+        }
+        let (flow, number) = match cursor.flows.get_mut(cursor.flow_index as usize) {
+            Some(flow) if self.flows.count > 0 => {
+                flow.number += 1;
+                (cursor.flow_index, flow.number - 1)
+            }
+            _ => {
+                let at = (cursor.slot, cursor.round);
+                cursor.slot += 1;
+                if cursor.slot >= self.signature.flow_count {
+                    (cursor.slot, cursor.round) = (0, cursor.round + 1);
+                }
+                at
+            }
+        };
+        frame.flow = self.signature.flow_first.wrapping_add(flow);
+        frame.flow_number = number;
+    }
+
+    /// A queue that is not in the range (as on a fresh device) is followed by the first one of the
+    /// range.
+    fn step_queue(&self, cursor: &mut Cursor) {
+        let super::Range { walk, min, max } = self.queue;
+        let current = u32::from(cursor.queue);
+        let next = match walk {
+            Walk::Fixed => min,
+            Walk::Random => min + cursor.rng.below(max - min + 1),
+            Walk::Count if !cursor.queue_started || current < min || current >= max => min,
+            Walk::Count => current + 1,
+        };
+        cursor.queue_started = true;
+        cursor.queue = if max < u32::from(self.queue_count) {
+            next as u16
+        } else {
+            (next % u32::from(self.queue_count)) as u16
+        };
+    }
+
+    /// Bytes of the payload of the frame of the cursor.
+    fn payload_len(&self, cursor: &Cursor) -> u32 {
+        let Some(length) = &self.length else { return 0 };
+        let size = cursor.states[length.slot] as u32;
+        let protection = self.ipsec.as_ref().and_then(|ipsec| ipsec.current(cursor));
+        length.payload_len(size.saturating_sub(protection.map_or(0, |one| one.header_len() as u32)))
+    }
+
+    /// Writes the frame of the cursor.
+    fn write(&self, cursor: &Cursor, out: &mut [u8]) -> usize {
+        match &self.ipsec {
+            None => self.write_clear(cursor, out),
+            Some(associations) => self.write_protected(associations, cursor, out),
+        }
+    }
+
+    /// Writes the frame of the cursor, protected by IPsec; 0 when it has no association.
+    fn write_protected(&self, associations: &FlowAssociations, cursor: &Cursor, out: &mut [u8]) -> usize {
+        let Some(association) = associations.current(cursor) else { return 0 };
+        let clear_len = self.write_clear(cursor, out);
+        association.protect(&cursor.numbers, out, self.layout.ip, clear_len)
+    }
+
+    fn write_clear(&self, cursor: &Cursor, out: &mut [u8]) -> usize {
+        let packet = &self.packets[cursor.packet];
+        let template_len = packet.template.len();
+        let frame_len = match &self.length {
+            None => template_len,
+            Some(length) => (length.headers_len + self.payload_len(cursor)) as usize,
+        };
+        let (headers, zeros) = out[..frame_len].split_at_mut(template_len);
+        headers.copy_from_slice(&packet.template);
+        zeros.fill(0);
+        write_fields(packet, cursor, headers);
+        frame_len
+    }
+}
+
+#[inline]
+fn write_fields(packet: &PacketPlan, cursor: &Cursor, frame: &mut [u8]) {
+    for (field, slot) in packet.fields.iter().zip(&packet.slots).filter(|(field, _)| field.width > 0) {
+        field.write(frame, cursor.values[*slot]);
+    }
+    for sum in &packet.sums {
+        sum.write(frame);
+    }
+}
