@@ -1,5 +1,5 @@
 //! Open Traffic Generator: configurations to ports, captures and flows, and flows to the packets of
-//! general plans.
+//! plans.
 //!
 //! [`model`] checks JSON and protobuf against the whole model. [`OtgConfig::read`] takes the part
 //! that wirerate does, and refuses the rest with the path of each field. [`AddressResolution`]

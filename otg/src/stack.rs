@@ -1,4 +1,4 @@
-//! A flow's headers and payload to the packet of a general plan.
+//! A flow's headers and payload to the packet of a plan.
 //!
 //! Built per frame length; all lengths have the same fields. Lengths count to the end of the frame,
 //! less four bytes for each Ethernet header further out but the first: an inner Ethernet frame

@@ -1,6 +1,6 @@
 //! Random numbers that a seed repeats: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 //!
-//! One 64-bit word of state, no tables, and the same few instructions in C: `bpf/src/bpf/frame.h`
+//! One 64-bit word of state, no tables, and the same few instructions in C: `bpf/src/bpf/draw.h`
 //! draws the same numbers in the kernel. Not for secrets.
 
 /// A repeatable source of random numbers.
