@@ -204,6 +204,9 @@ pub struct Lateness {
 /// Lateness up to this is normal for an operating system.
 const LATE_NS: u64 = 10_000_000;
 
+/// A run that catches up is on schedule again with this lateness: a call of an engine takes as long.
+const ON_TIME_NS: u64 = 100_000;
+
 /// Deadlines of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacer {
@@ -366,6 +369,14 @@ impl Pacer {
         }
     }
 
+    /// Ends catching up if the run is on schedule but for the time of a call. Among several runs of a
+    /// thread it goes on until no frame is due: each would take the thread with a frame per call.
+    pub(crate) fn end_catching_up(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.scheduled_ns()) <= ON_TIME_NS {
+            self.lag = None;
+        }
+    }
+
     /// Frames that are due at `now_ns` by the schedule, however late: for frames that will not be
     /// sent, and make no later frame late.
     pub(crate) fn due_in_full(&mut self, now_ns: u64) -> u64 {
@@ -392,10 +403,6 @@ impl Pacer {
             }
         });
         if self.lag.is_some() && schedule_ns.saturating_sub(next_ns) <= LATE_NS {
-            if schedule_ns == now_ns {
-                // The clock of the schedule is no longer behind.
-                self.lag = None;
-            }
             return schedule_ns;
         }
         self.lateness.longest_ns = self.lateness.longest_ns.max(now_ns - next_ns);
@@ -693,6 +700,7 @@ mod tests {
     fn catching_up_ends_when_the_schedule_is_reached() {
         let mut pacer = Pacer::new(Pace::from_pps(1_000_000), 0).with_catch_up(times(2));
         for now_ns in (15_000_000..2_000_000_000).step_by(10_000) {
+            pacer.end_catching_up(now_ns);
             let due = pacer.due(now_ns);
             pacer.sent(due, 60 * due);
         }

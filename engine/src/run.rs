@@ -351,6 +351,9 @@ impl Run {
         if self.is_interrupted && !self.is_link_back(now_ns, progress) {
             return Step::WaitUntil((now_ns + LINK_LOOK_NS).min(self.end_ns()));
         }
+        if self.is_alone {
+            self.pacer.end_catching_up(now_ns);
+        }
         let due = self.pacer.due(now_ns);
         let budget = self.budget(due);
         let is_overdue = due >= OVERDUE_BATCH_MIN;
