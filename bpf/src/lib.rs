@@ -8,6 +8,7 @@
 pub mod abi;
 mod attachable;
 pub mod capture;
+mod connect_program;
 mod due_times;
 mod dummy_xdp;
 mod error;
@@ -35,6 +36,9 @@ mod xdp_mode;
 
 pub use abi::ReplayRecord;
 pub use attachable::Attachable;
+pub use connect_program::{
+    ConnectKind, ConnectParams, ConnectProgram, ConnectTimes, FrameCounts, LIST_MAX, REQUEST_MAX,
+};
 pub use due_times::{DUE_TIMES_MAX, DueTimes};
 pub use dummy_xdp::DummyXdp;
 pub use error::BpfError;

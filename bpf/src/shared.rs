@@ -61,6 +61,11 @@ impl<T: Pod> SharedArray<T> {
         self.memory.atomic_u64(self.at(index) + offset).load(Relaxed)
     }
 
+    /// The 32-bit word `offset` bytes into an entry; may be read while a program runs.
+    pub(crate) fn half_word(&self, index: usize, offset: usize) -> u32 {
+        self.memory.atomic_u32(self.at(index) + offset).load(Relaxed)
+    }
+
     /// Sets the 64-bit word `offset` bytes into an entry.
     pub(crate) fn set_word(&self, index: usize, offset: usize, value: u64) {
         self.memory.atomic_u64(self.at(index) + offset).store(value, Relaxed);

@@ -20,6 +20,7 @@ macro_rules! skeleton {
 
 skeleton!(abi, "abi.bpf.c", "/abi.skel.rs");
 skeleton!(capture, "capture.bpf.c", "/capture.skel.rs");
+skeleton!(connect, "connect.bpf.c", "/connect.skel.rs");
 skeleton!(fault, "fault.bpf.c", "/fault.skel.rs");
 skeleton!(prebuilt, "prebuilt.bpf.c", "/prebuilt.skel.rs");
 skeleton!(receive, "receive.bpf.c", "/receive.skel.rs");

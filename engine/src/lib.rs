@@ -9,6 +9,7 @@ mod af_packet;
 mod af_xdp;
 mod backoff;
 mod clock;
+mod connecting;
 mod device;
 #[cfg(test)]
 mod differential;
@@ -38,7 +39,10 @@ mod userspace;
 mod worker;
 mod xdp;
 
+pub use bpf::xdp::XdpModeChoice;
+pub use bpf::{ConnectKind, ConnectProgram, ConnectTimes, FrameCounts, REQUEST_MAX};
 pub use clock::{Clock, SystemClock};
+pub use connecting::{ConnectRequest, ConnectResult, Connecting};
 pub use engine::{Burst, Engine, Errors, TimedEngine};
 pub use engine_kind::EngineKind;
 pub use error::EngineError;

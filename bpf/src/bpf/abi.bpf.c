@@ -1,4 +1,5 @@
 /* abi.bpf.c: no program. Its BTF describes every type of shared.h, for bpf/src/abi.rs. */
+#include "connect.h"
 #include "shared.h"
 
 struct wr_abi {
@@ -38,4 +39,10 @@ struct wr_abi {
 	struct wr_reflect_counts reflect_counts;
 	struct wr_faults faults;
 	struct wr_fault_counts fault_counts;
+	enum wr_connect_limit connect_limit;
+	struct wr_connection connection;
+	struct wr_connect_order_entry connect_order;
+	struct wr_connect_cpu connect_cpu;
+	struct wr_connect_page connect_page;
+	struct wr_accept_cpu accept_cpu;
 } wr_abi;

@@ -9,6 +9,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "histogram.h"
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set before load. */
@@ -155,39 +157,6 @@ static __always_inline __u32 ones(__u64 bits)
 static __always_inline __u64 unwrap(__u64 reference, __u32 number)
 {
 	return reference + (__s64)(__s32)(number - (__u32)reference);
-}
-
-/* measure::histogram_index. */
-static __always_inline __u32 histogram_index(__u64 value)
-{
-	__u32 shift = 0;
-	__u64 rest;
-
-	if (value >> 36)
-		return WR_HISTOGRAM_LEN - 1;
-	rest = value >> (WR_HISTOGRAM_BITS + 1);
-	if (rest >> 16) {
-		shift += 16;
-		rest >>= 16;
-	}
-	if (rest >> 8) {
-		shift += 8;
-		rest >>= 8;
-	}
-	if (rest >> 4) {
-		shift += 4;
-		rest >>= 4;
-	}
-	if (rest >> 2) {
-		shift += 2;
-		rest >>= 2;
-	}
-	if (rest >> 1) {
-		shift += 1;
-		rest >>= 1;
-	}
-	shift += rest;
-	return (shift << WR_HISTOGRAM_BITS) + (__u32)(value >> shift);
 }
 
 /* True if a signature starts at front_at. */

@@ -5,6 +5,7 @@ pub mod analyze;
 pub mod bench;
 pub mod capture;
 pub mod completions;
+pub mod connect;
 pub mod count;
 pub mod ctl;
 pub mod demo;
@@ -85,6 +86,16 @@ one reflector on a path: two would send the frames to and fro.\n\n\
 Examples:\n  \
 wirerate reflect eth2\n  \
 wirerate measure --tx eth1 --rx eth1 --dst 198.18.0.2 --count 1M --pps 100k";
+
+const CONNECT_HELP: &str = "\
+Opens TCP connections with any server, through firewalls, NAT and load balancers: an XDP program\n\
+answers the server in the kernel, without sockets. Of the time between, nothing is sent by this\n\
+host. The docs explain each result (docs/connect.md).\n\n\
+Examples:\n  \
+wirerate connect eth1 --dst 198.18.0.2:80 --src 198.18.64.0/20 --cps 20k -t 10s\n  \
+wirerate connect eth1 --dst 198.18.0.2:80 --src 198.18.64.0/20 --open 64 --requests 100 -t 10s\n  \
+wirerate connect eth1 --dst 198.18.0.2:80 --src 198.18.64.0/20 --hold 200k --cps 50k -t 60s\n  \
+wirerate connect eth1 --dst 198.18.0.2:53 --src 198.18.64.0/24 --dns example.com --open 100 -t 10s";
 
 const INFO_HELP: &str = "\
 Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4, xz). The exit code is 1 if a file is\n\
@@ -184,6 +195,9 @@ pub enum Command {
     /// Send measured frames back, so that their sender measures round trips
     #[command(after_help = REFLECT_HELP)]
     Reflect(Box<Monitored<reflect::Args>>),
+    /// Open connections with a live server, and send requests
+    #[command(after_help = CONNECT_HELP)]
+    Connect(Box<Monitored<connect::Args>>),
     /// Measure loss, duplicates, order and latency of the frames in capture files
     #[command(after_help = ANALYZE_HELP)]
     Analyze(Box<analyze::Args>),
@@ -264,6 +278,7 @@ impl Command {
             Self::Tcpreplay(args) => (&mut args.device, &mut args.netns),
             Self::Receive(command) => (&mut command.args.run.device, &mut command.args.run.netns),
             Self::Reflect(command) => (&mut command.args.run.device, &mut command.args.run.netns),
+            Self::Connect(command) => (&mut command.args.device, &mut command.args.netns),
             Self::Ctl(args) => (&mut args.device, &mut args.netns),
             Self::Timestamp(args) => (&mut args.device, &mut args.netns),
             Self::MgcapHwtstampConfig(args) => (&mut args.device, &mut args.netns),
@@ -324,6 +339,10 @@ impl Command {
             Self::Reflect(command) => {
                 let subject = subject("reflect", &command.args.run.device, command.args.run.netns.as_deref());
                 command.run(subject, stop, |args| reflect::run(args, stop))
+            }
+            Self::Connect(command) => {
+                let subject = subject("connect", &command.args.device, command.args.netns.as_deref());
+                command.run(subject, stop, |args| connect::run(args, stop))
             }
             Self::Analyze(args) => analyze::run(&args, stop),
             Self::Info(args) => info::run(&args, stop),

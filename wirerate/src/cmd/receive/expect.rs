@@ -15,7 +15,7 @@ type CountOf = fn(&Report) -> Option<u64>;
 /// Reads a latency in nanoseconds; `None` if it is unknown.
 type TimeOf = fn(&measure::Latency) -> Option<u64>;
 /// Compares a value with a limit.
-type Comparison = fn(u128, u128) -> bool;
+pub(crate) type Comparison = fn(u128, u128) -> bool;
 
 /// A result that can be checked.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ const TIMES: [(&str, TimeOf); 5] = [
 ];
 
 /// Comparisons; those of two characters first.
-const COMPARISONS: [(&str, Comparison); 6] = [
+pub(crate) const COMPARISONS: [(&str, Comparison); 6] = [
     ("<=", |found, limit| found <= limit),
     (">=", |found, limit| found >= limit),
     ("!=", |found, limit| found != limit),

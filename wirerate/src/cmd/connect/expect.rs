@@ -1,0 +1,151 @@
+//! `--expect 'failed=0'`: checks of the results that decide the exit code.
+
+use super::report::{PERCENTILES, Report, Times};
+use crate::cmd::receive::{COMPARISONS, Comparison};
+use crate::units::{Count, FrameRate, Nanos, human_duration};
+use std::fmt;
+use std::str::FromStr;
+
+type CountOf = fn(&Report) -> u64;
+type RateOf = fn(&Report) -> f64;
+type TimesOf = fn(&Report) -> Option<&Times>;
+
+const COUNTS: [(&str, CountOf); 14] = [
+    ("tried", |report| report.tried),
+    ("established", |report| report.established),
+    ("completed", |report| report.completed),
+    ("failed", |report| report.failed),
+    ("refused", |report| report.refused),
+    ("reset", |report| report.reset),
+    ("timeout", |report| report.timeout),
+    ("cut_off", |report| report.cut_off),
+    ("responses", |report| report.responses),
+    ("payload_bytes", |report| report.payload_bytes),
+    ("syn_resent", |report| report.syn_resent),
+    ("open_max", |report| report.open_max),
+    ("missing", |report| report.tried - report.completed),
+    ("error_answers", |report| report.error_answers),
+];
+
+const RATES: [(&str, RateOf); 2] =
+    [("cps", |report| report.rate_cps), ("requests_ps", |report| report.requests_ps)];
+
+const TIMES: [(&str, TimesOf); 3] = [
+    ("connect", |report| report.connect.as_ref()),
+    ("first_byte", |report| report.first_byte.as_ref()),
+    ("connection", |report| report.connection.as_ref()),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Metric {
+    Count(CountOf),
+    /// In millionths.
+    Rate(RateOf),
+    /// The times, and the place of the percentile; 4 is the highest.
+    Time(TimesOf, usize),
+}
+
+/// A check.
+#[derive(Clone, Debug)]
+pub struct Expectation {
+    text: String,
+    metric: Metric,
+    holds: Comparison,
+    limit: u64,
+}
+
+impl FromStr for Expectation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let split = |(sign, holds): (&str, Comparison)| {
+            text.split_once(sign).map(|(name, limit)| (name.trim(), limit.trim(), holds))
+        };
+        let found = COMPARISONS.into_iter().find_map(split);
+        let (name, limit, holds) =
+            found.ok_or("not a check such as failed=0 or connect_p99<1ms (comparisons: = != < <= > >=)")?;
+        let metric = metric(name).ok_or_else(|| format!("no result `{name}`; there are {}", names()))?;
+        let limit = match metric {
+            Metric::Count(_) => limit.parse::<Count>().map_err(|why| why.to_string())?.0,
+            Metric::Rate(_) => limit.parse::<FrameRate>().map_err(|why| why.to_string())?.0,
+            Metric::Time(..) => limit.parse::<Nanos>().map_err(|why| why.to_string())?.0,
+        };
+        Ok(Self { text: text.to_owned(), metric, holds, limit })
+    }
+}
+
+fn metric(name: &str) -> Option<Metric> {
+    if let Some((_, of)) = COUNTS.iter().find(|(known, _)| *known == name) {
+        return Some(Metric::Count(*of));
+    }
+    if let Some((_, of)) = RATES.iter().find(|(known, _)| *known == name) {
+        return Some(Metric::Rate(*of));
+    }
+    let (times, which) = name.rsplit_once('_')?;
+    let (_, of) = TIMES.iter().find(|(known, _)| *known == times)?;
+    let places = PERCENTILES.iter().map(|(name, _)| *name).chain(["max"]);
+    let place = places.enumerate().find(|(_, name)| *name == which)?.0;
+    Some(Metric::Time(*of, place))
+}
+
+fn names() -> String {
+    let counts = COUNTS.iter().map(|(name, _)| (*name).to_owned());
+    let rates = RATES.iter().map(|(name, _)| (*name).to_owned());
+    let times = TIMES.iter().map(|(name, _)| format!("{name}_p50 (p90, p99, p99.9, max)"));
+    counts.chain(rates).chain(times).collect::<Vec<_>>().join(", ")
+}
+
+impl Expectation {
+    /// The failure as a sentence; `None` if the check holds.
+    pub fn failure(&self, report: &Report) -> Option<String> {
+        let (found, text) = match self.metric {
+            Metric::Count(of) => (of(report), of(report).to_string()),
+            Metric::Rate(of) => ((of(report) * 1e6) as u64, format!("{:.0}", of(report))),
+            Metric::Time(of, place) => {
+                let Some(times) = of(report) else {
+                    return Some(format!("{self} failed: it was not measured"));
+                };
+                let all = [times.p50_ns, times.p90_ns, times.p99_ns, times.p999_ns, times.max_ns];
+                (all[place], human_duration(all[place]))
+            }
+        };
+        let holds = (self.holds)(u128::from(found), u128::from(self.limit));
+        (!holds).then(|| format!("{self} failed: it is {text}"))
+    }
+}
+
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_compare_counts_rates_and_times() {
+        let times = Times { p99_ns: 900_000, max_ns: 2_000_000, ..Times::default() };
+        let report = Report {
+            tried: 10,
+            completed: 9,
+            failed: 1,
+            rate_cps: 50_000.4,
+            connect: Some(times),
+            ..Report::default()
+        };
+        let failure = |text: &str| text.parse::<Expectation>().unwrap().failure(&report);
+        for text in
+            ["failed=1", "cps>=50k", "connect_p99<1ms", "connect_max<=2ms", "missing=1", "completed!=10"]
+        {
+            assert_eq!(failure(text), None, "{text}");
+        }
+        assert_eq!(failure("failed=0").unwrap(), "failed=0 failed: it is 1");
+        assert_eq!(failure("cps>60k").unwrap(), "cps>60k failed: it is 50000");
+        assert_eq!(failure("first_byte_p50<1s").unwrap(), "first_byte_p50<1s failed: it was not measured");
+        for text in ["failed", "nothing=0", "connect_p98<1ms", "failed=x"] {
+            assert!(text.parse::<Expectation>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The report of `wirerate connect`: a table, or JSON as `wirerate.connect/1`.
+
+use crate::out;
+use crate::units::{Table, human_count, human_duration, per_second};
+use engine::{ConnectKind, ConnectResult};
+use measure::HistogramLog;
+use serde::Serialize;
+use std::fmt;
+
+/// Name and version of the report as JSON.
+const SCHEMA: &str = "wirerate.connect/1";
+/// Percentiles of times.
+pub(super) const PERCENTILES: [(&str, f64); 4] =
+    [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9)];
+
+/// How the run was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Head {
+    /// The device.
+    pub device: String,
+    /// Its namespace, as the user named it.
+    pub netns: Option<String>,
+    /// `tcp`, `udp` or `dns`.
+    pub protocol: &'static str,
+    /// The server.
+    pub server: String,
+    /// How the XDP program was attached.
+    pub xdp: String,
+    /// Requested connections per second.
+    pub requested_cps: Option<f64>,
+}
+
+/// Times in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Times {
+    /// Number of times.
+    pub count: u64,
+    /// Lowest.
+    pub min_ns: u64,
+    /// Percentiles.
+    pub p50_ns: u64,
+    /// See above.
+    pub p90_ns: u64,
+    /// See above.
+    pub p99_ns: u64,
+    /// See above.
+    pub p999_ns: u64,
+    /// Highest.
+    pub max_ns: u64,
+    /// The whole histogram, as HdrHistogram's V2 in base64.
+    pub histogram: String,
+}
+
+impl Times {
+    fn of(counts: &[u64]) -> Option<Self> {
+        let log = HistogramLog::new(counts);
+        let [p50_ns, p90_ns, p99_ns, p999_ns] =
+            PERCENTILES.map(|(_, percentile)| log.percentile_ns(percentile));
+        (!log.is_empty()).then(|| Self {
+            count: log.len(),
+            min_ns: log.min_ns(),
+            p50_ns,
+            p90_ns,
+            p99_ns,
+            p999_ns,
+            max_ns: log.max_ns(),
+            histogram: log.v2_base64(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let [min, p50, p99, p999, max] =
+            [self.min_ns, self.p50_ns, self.p99_ns, self.p999_ns, self.max_ns].map(human_duration);
+        format!("min {min}, p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}")
+    }
+}
+
+/// Everything counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// See [`Head`].
+    #[serde(flatten)]
+    pub head: Head,
+    /// Time in which connections were opened.
+    pub opening_ns: u64,
+    /// Time until the last one was closed.
+    pub run_ns: u64,
+    /// Connections: their SYN was sent. `tried = completed + failed + open_at_end`.
+    pub tried: u64,
+    /// SYNs sent again.
+    pub syn_resent: u64,
+    /// SYNs that were answered.
+    pub established: u64,
+    /// SYN-ACKs that the server repeated.
+    pub syn_acks_repeated: u64,
+    /// Connections that went through all of their states.
+    pub completed: u64,
+    /// Sum of the next four.
+    pub failed: u64,
+    /// Connections refused with a reset.
+    pub refused: u64,
+    /// Connections reset by the server.
+    pub reset: u64,
+    /// Connections without progress for the timeout.
+    pub timeout: u64,
+    /// Connections that the server ended within a response.
+    pub cut_off: u64,
+    /// Connections open at the end.
+    pub open_at_end: u64,
+    /// Connections missing in this account: 0.
+    pub unexplained: i64,
+    /// Requests.
+    pub requests: u64,
+    /// Requests sent again.
+    pub requests_resent: u64,
+    /// Complete responses.
+    pub responses: u64,
+    /// Responses without a Content-Length in their first segment, which ended with PSH.
+    pub unsized_responses: u64,
+    /// DNS: answers with an error code.
+    pub error_answers: u64,
+    /// Bytes of the server; each counts once.
+    pub payload_bytes: u64,
+    /// Completed connections per second while connections were opened.
+    pub rate_cps: f64,
+    /// Connections tried per second in that time.
+    pub tried_cps: f64,
+    /// Responses per second in that time.
+    pub requests_ps: f64,
+    /// From SYN to SYN-ACK.
+    pub connect: Option<Times>,
+    /// From a request to the first byte of its response.
+    pub first_byte: Option<Times>,
+    /// From SYN to the end.
+    pub connection: Option<Times>,
+    /// Most connections open at a time.
+    pub open_max: u64,
+    /// Held connections that the server ended.
+    pub ended_by_server: u64,
+    /// Longest time without a completed connection while connections were opened.
+    pub longest_pause_ns: u64,
+    /// Segments behind a gap, and repeated ones.
+    pub gaps: u64,
+    /// See above.
+    pub repeated: u64,
+    /// FINs sent again.
+    pub fins_resent: u64,
+    /// Keepalive probes answered.
+    pub keepalive: u64,
+    /// Segments that belong to no connection.
+    pub strays: u64,
+    /// SYNs answered with an ACK for an earlier connection.
+    pub challenged: u64,
+    /// New connections that found no free port.
+    pub no_port: u64,
+    /// Frames of the sender that the driver dropped; they were sent again at once.
+    pub dropped: u64,
+    /// Frames that the program could not write, or dropped because another CPU worked with their
+    /// connection: as if lost on the way.
+    pub lost_in_program: u64,
+    /// Answers to ARP and neighbour solicitations.
+    pub neighbours: u64,
+    /// True if the device was deleted before the end.
+    pub is_device_gone: bool,
+}
+
+impl Report {
+    /// From the counters of a run.
+    pub(super) fn new(head: Head, result: &ConnectResult) -> Self {
+        let (counts, frames) = (&result.counts, &result.frames);
+        let whole = [counts.completed, counts.failed(), result.open_at_end].iter().sum::<u64>();
+        let rate = |count| per_second(count, result.opening_ns.max(1));
+        Self {
+            head,
+            opening_ns: result.opening_ns,
+            run_ns: result.run_ns,
+            tried: counts.tried,
+            syn_resent: counts.syn_resent,
+            established: counts.established,
+            syn_acks_repeated: counts.syn_acks_repeated,
+            completed: counts.completed,
+            failed: counts.failed(),
+            refused: counts.refused,
+            reset: counts.reset,
+            timeout: counts.timeout,
+            cut_off: counts.cut_off,
+            open_at_end: result.open_at_end,
+            unexplained: counts.tried.cast_signed() - whole.cast_signed(),
+            requests: counts.requests,
+            requests_resent: counts.requests_resent,
+            responses: counts.responses,
+            unsized_responses: counts.unsized_responses,
+            error_answers: frames.error_answers,
+            payload_bytes: counts.payload_bytes,
+            rate_cps: rate(result.completed_while_opening),
+            tried_cps: rate(counts.tried),
+            requests_ps: rate(result.responses_while_opening),
+            connect: Times::of(&result.times.connect),
+            first_byte: Times::of(&result.times.first_byte),
+            connection: Times::of(&result.times.total),
+            open_max: frames.open_max,
+            ended_by_server: counts.ended_by_server,
+            longest_pause_ns: result.longest_pause_ns,
+            gaps: counts.gaps,
+            repeated: counts.repeated,
+            fins_resent: counts.fins_resent,
+            keepalive: counts.keepalive,
+            strays: counts.strays,
+            challenged: counts.challenged,
+            no_port: frames.no_port,
+            dropped: result.dropped,
+            lost_in_program: frames.not_written + frames.contended,
+            neighbours: frames.neighbours,
+            is_device_gone: result.is_device_gone,
+        }
+    }
+
+    /// The report as one line of JSON.
+    pub fn json_line(&self) -> String {
+        out::json_line(SCHEMA, self)
+    }
+
+    /// True if all is complete, and at the requested rate.
+    pub(super) fn is_whole(&self) -> bool {
+        self.failed == 0 && self.open_at_end == 0 && !self.is_device_gone && self.missed_rate().is_none()
+    }
+
+    /// The rate that was reached, if it is more than 2 % below the requested one.
+    fn missed_rate(&self) -> Option<f64> {
+        let requested = self.head.requested_cps?;
+        // The first connection is due at once, so few of them take less time.
+        let most = (self.tried.saturating_sub(1)) as f64 / (self.opening_ns.max(1) as f64 / 1e9);
+        (most < requested * 0.98 && self.tried > 100).then_some(most)
+    }
+
+    fn connection_rows(&self, table: &mut Table) {
+        table.count("tried", self.tried, &format!("{} SYNs sent again", human_count(self.syn_resent)));
+        let repeated = format!("{} SYN-ACKs repeated", human_count(self.syn_acks_repeated));
+        table.count("established", self.established, &repeated);
+        table.count("completed", self.completed, &self.share());
+        let causes = format!(
+            "refused {}, reset {}, timeout {}, cut off {}",
+            human_count(self.refused),
+            human_count(self.reset),
+            human_count(self.timeout),
+            human_count(self.cut_off)
+        );
+        table.count("failed", self.failed, &causes);
+    }
+
+    fn share(&self) -> String {
+        format!("{:.2} %", self.completed as f64 * 100.0 / self.tried.max(1) as f64)
+    }
+
+    fn repair_rows(&self, table: &mut Table) {
+        let repaired = self.requests_resent + self.gaps + self.repeated + self.fins_resent;
+        if repaired > 0 {
+            let text = format!(
+                "{} requests and {} FINs sent again, {} segments behind a gap, {} repeated",
+                human_count(self.requests_resent),
+                human_count(self.fins_resent),
+                human_count(self.gaps),
+                human_count(self.repeated)
+            );
+            table.text("repairs", &text);
+        }
+        for (name, count, remark) in [
+            ("keepalive", self.keepalive, "probes answered"),
+            ("strays", self.strays, "segments that belong to no connection"),
+            ("no port", self.no_port, "new connections waited for a free port"),
+            ("dropped", self.dropped, "frames by the driver, sent again at once"),
+            ("lost here", self.lost_in_program, "frames that the program could not write"),
+            ("ended early", self.ended_by_server, "held connections, by the server"),
+            ("unsized", self.unsized_responses, "responses without Content-Length, ended by PSH"),
+        ] {
+            if count > 0 {
+                table.count(name, count, remark);
+            }
+        }
+    }
+}
+
+/// The word of a protocol in the report.
+pub(super) fn protocol_of(kind: ConnectKind) -> &'static str {
+    match kind {
+        ConnectKind::Tcp => "tcp",
+        ConnectKind::Udp => "udp",
+        ConnectKind::Dns => "dns",
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_tcp = self.head.protocol == "tcp";
+        let place = self.head.netns.as_ref().map_or_else(String::new, |netns| format!(" in {netns}"));
+        let what = if is_tcp { "connections" } else { "queries" };
+        let seconds = self.opening_ns as f64 / 1e9;
+        let (tried, rate) = (human_count(self.tried), human_count(self.tried_cps.round() as u64));
+        writeln!(f, "{}{place}: {tried} {what} in {seconds:.3} s, {rate}/s", self.head.device)?;
+        let mut table = Table::default();
+        if is_tcp {
+            self.connection_rows(&mut table);
+            let bytes = format!(
+                "{}/s, {} bytes of payload",
+                human_count(self.requests_ps.round() as u64),
+                human_count(self.payload_bytes)
+            );
+            table.count("responses", self.responses, &bytes);
+        } else {
+            table.count("sent", self.tried, "");
+            let bytes = format!("{}, {} bytes", self.share(), human_count(self.payload_bytes));
+            table.count("answered", self.completed, &bytes);
+            table.count("missing", self.tried - self.completed, "without an answer within the timeout");
+            if self.error_answers > 0 {
+                table.count("errors", self.error_answers, "answers with an error code");
+            }
+        }
+        for (name, times) in
+            [("connect", &self.connect), ("first byte", &self.first_byte), ("connection", &self.connection)]
+        {
+            if let Some(times) = times.as_ref().filter(|_| is_tcp || name == "first byte") {
+                table.text(if is_tcp { name } else { "answer" }, &times.text());
+            }
+        }
+        table.count("open", self.open_max, &format!("at most; {} at the end", human_count(self.open_at_end)));
+        if self.longest_pause_ns > 0 {
+            table.text("pause", &format!("at most {} without an end", human_duration(self.longest_pause_ns)));
+        }
+        self.repair_rows(&mut table);
+        if let Some(rate) = self.missed_rate() {
+            let requested = human_count(self.head.requested_cps.unwrap_or(0.0).round() as u64);
+            let reached = human_count(rate.round() as u64);
+            table.text("missed", &format!("{requested}/s requested, {reached}/s reached"));
+        }
+        table.count("unexplained", self.unexplained.unsigned_abs(), "");
+        table.text("source", &self.head.xdp);
+        write!(f, "{table}")
+    }
+}

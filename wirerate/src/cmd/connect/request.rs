@@ -1,0 +1,138 @@
+//! What a connection sends: the bytes of the request, and the rules that follow from it.
+
+use super::{Args, CloseArg, ResponseEndArg};
+use crate::outcome::Failure;
+use anyhow::anyhow;
+use connect::{Close, ResponseEnd, Settings};
+use engine::{ConnectKind, REQUEST_MAX};
+
+/// Bytes of Ethernet, IPv4 and UDP headers are not in the MTU, or are.
+const IPV4_LEN: u32 = 20;
+const IPV6_LEN: u32 = 40;
+const TCP_LEN: u32 = 20;
+const UDP_LEN: u32 = 8;
+/// Longest segment in the page of a live frame.
+const SEGMENT_MAX: u32 = 3_300;
+
+/// What the connections of a run do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Conversation {
+    pub(super) kind: ConnectKind,
+    pub(super) request: Vec<u8>,
+    pub(super) settings: Settings,
+}
+
+impl Conversation {
+    /// From the options, for a device with this MTU.
+    ///
+    /// # Errors
+    /// Bad usage; refused when the file of `--payload` cannot be read or the request is too long.
+    pub(super) fn of(args: &Args, mtu: u32) -> Result<Self, Failure> {
+        let kind = match args {
+            Args { dns: Some(_), .. } => ConnectKind::Dns,
+            Args { udp: true, .. } | Args { quic_initial: true, .. } => ConnectKind::Udp,
+            _ => ConnectKind::Tcp,
+        };
+        let is_tcp = kind == ConnectKind::Tcp;
+        if !is_tcp {
+            refuse_of_tcp(args)?;
+        }
+        let close = args.close.map_or_else(|| default_close(args), close_of);
+        let request = request(args, close)?;
+        let ip_len = if args.src.is_v6() { IPV6_LEN } else { IPV4_LEN };
+        let segment_max = mtu.saturating_sub(ip_len + TCP_LEN).clamp(64, SEGMENT_MAX);
+        let datagram_max = (mtu.saturating_sub(ip_len + UDP_LEN) as usize).min(SEGMENT_MAX as usize);
+        let longest = if is_tcp { REQUEST_MAX } else { REQUEST_MAX.min(datagram_max) };
+        if request.len() > longest {
+            let why = anyhow!("it has {} bytes, and {longest} are the most", request.len());
+            return Err(Failure::refused("send the request", why).try_this("a shorter --payload"));
+        }
+        let settings = Settings {
+            request_len: request.len() as u32,
+            requests: if request.is_empty() || args.ask_rate.is_some() { 0 } else { args.requests },
+            response_end: response_end(args, close)?,
+            close,
+            holds: args.hold.is_some(),
+            segment_max: segment_max as u16,
+        };
+        Ok(Self { kind, request, settings })
+    }
+}
+
+fn refuse_of_tcp(args: &Args) -> Result<(), Failure> {
+    let options = [
+        ("--hold", args.hold.is_some()),
+        ("--close", args.close.is_some()),
+        ("--requests", args.requests > 1),
+        ("--response-end", args.response_end.is_some()),
+        ("--response-bytes", args.response_bytes.is_some()),
+    ];
+    match options.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(Failure::usage(
+            format!("use {option} with datagrams"),
+            "it belongs to connections of TCP, and a datagram has one answer",
+        )
+        .try_this(format!("without {option}"))),
+        None => Ok(()),
+    }
+}
+
+fn close_of(close: CloseArg) -> Close {
+    match close {
+        CloseArg::Server => Close::Server,
+        CloseArg::Client => Close::Client,
+        CloseArg::Reset => Close::Reset,
+    }
+}
+
+/// The server ends a connection with a single GET, since the request asks it to.
+fn default_close(args: &Args) -> Close {
+    let is_get = !(args.payload.is_some() || args.no_request || args.tls_hello);
+    match is_get && args.requests == 1 && args.hold.is_none() {
+        true => Close::Server,
+        false => Close::Client,
+    }
+}
+
+fn request(args: &Args, close: Close) -> Result<Vec<u8>, Failure> {
+    let host = || args.host.clone().unwrap_or_else(|| args.dst.addresses.first().to_string());
+    if let Some(path) = &args.payload {
+        return std::fs::read(path).map_err(|why| Failure::read(path, why));
+    }
+    if let Some(query) = &args.dns {
+        return Ok(connect::dns_query(query));
+    }
+    if args.no_request || args.hold.is_some() && args.get.is_none() && args.ask_rate.is_none() {
+        return Ok(Vec::new());
+    }
+    if args.tls_hello {
+        return Ok(connect::tls_hello(&host()));
+    }
+    if args.quic_initial {
+        return Ok(connect::quic_initial());
+    }
+    let path = args.get.as_deref().unwrap_or("/");
+    let is_kept = args.requests > 1 || args.hold.is_some() || close != Close::Server;
+    Ok(connect::http_get(path, &host(), is_kept))
+}
+
+fn response_end(args: &Args, close: Close) -> Result<ResponseEnd, Failure> {
+    if let Some(bytes) = args.response_bytes {
+        let bytes = u32::try_from(bytes.0).map_err(|_| {
+            Failure::usage(format!("expect responses of {} bytes", bytes.0), "they have less than 4 GiB")
+                .try_this("--response-end push")
+        })?;
+        return Ok(ResponseEnd::Bytes(bytes));
+    }
+    let is_get = args.payload.is_none() && !args.no_request && !args.tls_hello;
+    Ok(match args.response_end {
+        Some(ResponseEndArg::Push) => ResponseEnd::Push,
+        Some(ResponseEndArg::Close) => ResponseEnd::Close,
+        Some(ResponseEndArg::Http) => ResponseEnd::Http,
+        Some(ResponseEndArg::First) => ResponseEnd::First,
+        None if args.tls_hello => ResponseEnd::First,
+        None if close == Close::Server && args.requests == 1 => ResponseEnd::Close,
+        None if is_get => ResponseEnd::Http,
+        None => ResponseEnd::Push,
+    })
+}

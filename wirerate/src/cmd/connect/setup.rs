@@ -1,0 +1,228 @@
+//! From the arguments to a run: addresses, limits, pace, and what must not be done.
+
+use super::request::Conversation;
+use super::{Args, XdpArg};
+use crate::cmd::send::device::TxDevice;
+use crate::cmd::send::next_hop::{self, NextHopMac};
+use crate::outcome::Failure;
+use crate::rate_options::frame_rate;
+use crate::units::{Addresses, Interval, Nanos, human_count};
+use anyhow::anyhow;
+use engine::{ConnectKind, ConnectRequest, Pace, XdpModeChoice};
+use packet::{Arrivals, Config};
+use std::net::IpAddr;
+
+/// Entries of the table at most: 1 GiB.
+const ENTRIES_MAX: u128 = 1 << 24;
+/// Entries at least, so that a port rests for a while before it is used again.
+const ENTRIES_MIN: u128 = 1 << 16;
+/// Connections at all times without an option.
+const OPEN_DEFAULT: u64 = 64;
+const TIMEOUT_NS: u64 = 30_000_000_000;
+const DATAGRAM_TIMEOUT_NS: u64 = 5_000_000_000;
+/// Times of connections wrap after 18 minutes.
+const TIMEOUT_MAX_NS: u64 = 300_000_000_000;
+/// New connections per second to servers behind a router, without `--allow-routed`.
+const ROUTED_MAX_CPS: f64 = 100_000.0;
+const FIRST_PORT: u16 = 1024;
+
+/// A run that is ready to start.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) request: ConnectRequest,
+    pub(super) next_hop: Option<NextHopMac>,
+    /// Connections that can be open at a time with these addresses and ports.
+    pub(super) possible: u128,
+}
+
+impl Setup {
+    /// Finds the device, and turns the options into a run.
+    ///
+    /// # Errors
+    /// Bad usage, or refused by the host or the device.
+    pub(super) fn of(args: &Args) -> Result<Self, Failure> {
+        let act = || format!("connect by {}", args.device);
+        let device =
+            TxDevice::find(args.netns.as_deref(), &args.device).map_err(|why| Failure::host(act(), why))?;
+        if !args.allow_default_route {
+            device.spare_default_route()?;
+        }
+        device.check_state(true)?;
+        check_sources(args, &device)?;
+        let conversation = Conversation::of(args, device.link.mtu)?;
+        let timeout_ns = timeout(args, conversation.kind)?;
+        let addresses = addresses(args, timeout_ns)?;
+        let possible = addresses.connections();
+        let open_max = open_max(args);
+        if u128::from(open_max) > possible && open_max != u64::MAX {
+            let why = format!("these addresses and ports allow {}", human_count(possible as u64));
+            return Err(Failure::usage(format!("keep {} connections open", human_count(open_max)), why)
+                .try_this("more addresses in --src, such as a prefix of 20 bits, or more ports in --dst"));
+        }
+        let mut config = Config { dst_mac: args.dst_mac.unwrap_or_default(), ..Config::default() };
+        let next_hop = next_hop::fill_in(&device, &mut config, &args.dst.addresses, true)?;
+        check_routed(args, next_hop.as_ref())?;
+        let own_mac = device
+            .link
+            .mac
+            .ok_or_else(|| Failure::refused(act(), anyhow!("{} has no MAC address", device.link.name)))?;
+        let request = ConnectRequest {
+            netns: device.netns,
+            ifname: device.link.name,
+            own_mac: own_mac.0,
+            next_hop_mac: config.dst_mac.0,
+            vlan: args.vlan.map_or(0, |vlan| vlan.0),
+            addresses,
+            settings: conversation.settings,
+            kind: conversation.kind,
+            request: conversation.request,
+            pace: pace(args)?,
+            open_max,
+            count: args.count.or(args.hold).map(|count| count.0),
+            duration_ns: args.duration.map(|duration| duration.0),
+            ask_pace: args.ask_rate.map(|rate| frame_rate(rate).map(Pace::Constant)).transpose()?,
+            timeout_ns,
+            xdp: match args.xdp {
+                XdpArg::Best => XdpModeChoice::Best,
+                XdpArg::Native => XdpModeChoice::Native,
+                XdpArg::Generic => XdpModeChoice::Generic,
+            },
+            cpu: args.cpu,
+        };
+        Ok(Self { request, next_hop, possible })
+    }
+}
+
+fn open_max(args: &Args) -> u64 {
+    let default = if args.cps.is_some() { u64::MAX } else { OPEN_DEFAULT };
+    args.open.or(args.hold).map_or(default, |count| count.0)
+}
+
+fn pace(args: &Args) -> Result<Pace, Failure> {
+    let Some(cps) = args.cps else { return Ok(Pace::Unpaced) };
+    let rate = frame_rate(cps)?;
+    match args.arrivals.unwrap_or_default() {
+        Arrivals::Bursts { .. } => Err(Failure::usage(
+            "open connections in bursts",
+            "arrivals of connections are constant or poisson",
+        )
+        .try_this("--arrivals poisson")),
+        arrivals => Ok(Pace::with_arrivals(rate, arrivals, crate::seed::fresh_seed())),
+    }
+}
+
+fn timeout(args: &Args, kind: ConnectKind) -> Result<u64, Failure> {
+    let default = if kind == ConnectKind::Tcp { TIMEOUT_NS } else { DATAGRAM_TIMEOUT_NS };
+    let timeout_ns = args.timeout.map_or(default, |Nanos(timeout_ns)| timeout_ns);
+    if timeout_ns > TIMEOUT_MAX_NS || timeout_ns == 0 {
+        let act = format!("wait {} s without progress", timeout_ns as f64 / 1e9);
+        return Err(
+            Failure::usage(act, "the timeout is above 0 and at most 5 minutes").try_this("--timeout 60s")
+        );
+    }
+    Ok(timeout_ns)
+}
+
+/// Addresses of the host belong to its own connections: it would answer the server with resets.
+fn check_sources(args: &Args, device: &TxDevice) -> Result<(), Failure> {
+    if args.src.is_v6() != args.dst.addresses.is_v6() {
+        return Err(Failure::usage(
+            format!("connect from {} to {}", args.src, args.dst),
+            "the addresses are of different versions of IP",
+        )
+        .try_this("addresses of one version in --src and --dst"));
+    }
+    if args.use_host_address {
+        return Ok(());
+    }
+    let act = || format!("connect from {}", args.src);
+    let links = device.stack.links().map_err(|why| Failure::host(act(), why))?;
+    for link in links {
+        let own = device.stack.addresses(&link).map_err(|why| Failure::host(act(), why))?;
+        if let Some(address) = own.iter().find(|address| holds(&args.src, address.ip)) {
+            let why = anyhow!(
+                "{} is an address of {} on this host, which would answer the server with resets",
+                address.ip,
+                link.name
+            );
+            return Err(Failure::refused(act(), why)
+                .try_this("addresses in --src that no host has")
+                .try_this("--use-host-address if the host's answers are dropped"));
+        }
+    }
+    Ok(())
+}
+
+fn holds(addresses: &Addresses, ip: IpAddr) -> bool {
+    match (addresses, ip) {
+        (Addresses::V4(Interval { first, last }), IpAddr::V4(ip)) => (*first..=*last).contains(&ip),
+        (Addresses::V6(Interval { first, last }), IpAddr::V6(ip)) => (*first..=*last).contains(&ip),
+        _ => false,
+    }
+}
+
+fn check_routed(args: &Args, next_hop: Option<&NextHopMac>) -> Result<(), Failure> {
+    let is_routed = next_hop.is_some_and(|next_hop| next_hop.ip != args.dst.addresses.first());
+    let cps = args.cps.map_or(0.0, |cps| cps.pps());
+    if !is_routed || cps <= ROUTED_MAX_CPS || args.allow_routed || !args.dst.addresses.is_one() {
+        return Ok(());
+    }
+    let why = anyhow!("the server is behind a router, and more than 100,000 could flood a network of others");
+    Err(Failure::refused(format!("open {cps:.0} connections per second"), why)
+        .try_this("--allow-routed if the network is yours"))
+}
+
+/// Number of addresses; the first 32 bits have to be equal in all of them.
+fn count_of(option: &str, addresses: &Addresses) -> Result<u32, Failure> {
+    let count = match addresses {
+        Addresses::V4(Interval { first, last }) => u64::from(last.to_bits() - first.to_bits()) + 1,
+        Addresses::V6(Interval { first, last }) if first.to_bits() >> 32 == last.to_bits() >> 32 => {
+            (last.to_bits() - first.to_bits()) as u64 + 1
+        }
+        Addresses::V6(_) => u64::MAX,
+    };
+    u32::try_from(count).ok().filter(|count| u128::from(*count) <= ENTRIES_MAX).ok_or_else(|| {
+        Failure::usage(
+            format!("use the addresses {addresses} of {option}"),
+            format!(
+                "at most {} are possible, equal in all but the last 32 bits",
+                human_count(ENTRIES_MAX as u64)
+            ),
+        )
+        .try_this(format!("a longer prefix in {option}"))
+    })
+}
+
+/// The addresses, with as many client ports as are needed.
+fn addresses(args: &Args, timeout_ns: u64) -> Result<connect::Addresses, Failure> {
+    let ports = |ports: &Interval<u16>| u32::from(ports.last - ports.first) + 1;
+    let own_ports = args.src_port.unwrap_or(Interval { first: FIRST_PORT, last: u16::MAX });
+    let mut all = connect::Addresses {
+        client: args.src.first(),
+        client_count: count_of("--src", &args.src)?,
+        client_port: own_ports.first,
+        client_port_count: 1,
+        server: args.dst.addresses.first(),
+        server_count: count_of("--dst", &args.dst.addresses)?,
+        server_port: args.dst.ports.first,
+        server_port_count: ports(&args.dst.ports),
+    };
+    let of_a_port = all.connections();
+    if of_a_port > ENTRIES_MAX {
+        let why = format!(
+            "{of_a_port} pairs of addresses and server ports need more memory than the 1 GiB for {} connections",
+            human_count(ENTRIES_MAX as u64)
+        );
+        return Err(Failure::usage(format!("connect from {} to {}", args.src, args.dst), why)
+            .try_this("fewer addresses in --src"));
+    }
+    let per_timeout = args.cps.map_or(0.0, |cps| cps.pps() * (timeout_ns as f64 / 1e9 + 2.0));
+    let open = args.open.or(args.hold).map_or(0, |count| u128::from(count.0));
+    let needed = match args.src_port {
+        Some(_) => ENTRIES_MAX,
+        None => (per_timeout as u128).max(if args.hold.is_some() { open } else { 2 * open }).max(ENTRIES_MIN),
+    };
+    let wanted = needed.div_ceil(of_a_port).min(ENTRIES_MAX / of_a_port);
+    all.client_port_count = (wanted as u32).clamp(1, ports(&own_ports));
+    Ok(all)
+}
