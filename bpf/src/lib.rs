@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod abi;
+mod accept_program;
 mod attachable;
 pub mod capture;
 mod connect_program;
@@ -35,6 +36,7 @@ pub mod xdp;
 mod xdp_mode;
 
 pub use abi::ReplayRecord;
+pub use accept_program::{AcceptCounts, AcceptParams, AcceptProgram};
 pub use attachable::Attachable;
 pub use connect_program::{
     ConnectKind, ConnectParams, ConnectProgram, ConnectTimes, FrameCounts, LIST_MAX, REQUEST_MAX,

@@ -19,6 +19,7 @@ macro_rules! skeleton {
 }
 
 skeleton!(abi, "abi.bpf.c", "/abi.skel.rs");
+skeleton!(accept, "accept.bpf.c", "/accept.skel.rs");
 skeleton!(capture, "capture.bpf.c", "/capture.skel.rs");
 skeleton!(connect, "connect.bpf.c", "/connect.skel.rs");
 skeleton!(fault, "fault.bpf.c", "/fault.skel.rs");

@@ -133,7 +133,18 @@ fn ip_frame(vlan: u16, protocol: u8, source: IpAddr, target: IpAddr, body: &[u8]
             frame.extend(ip);
         }
         IpAddr::V6(_) => {
-            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, (body.len() >> 8) as u8, body.len() as u8, protocol, 64]);
+            frame.extend([
+                0x86,
+                0xdd,
+                0x60,
+                0,
+                0,
+                0,
+                (body.len() >> 8) as u8,
+                body.len() as u8,
+                protocol,
+                64,
+            ]);
             frame.extend(bytes_of(source));
             frame.extend(bytes_of(target));
         }
@@ -363,9 +374,8 @@ fn draw_arrival(c: &Connection, draw: &mut Draw) -> (Arrival, Vec<u8>) {
 
 /// Only of the first segment of a response is the header read.
 fn without_late_length(arrival: Arrival, c: &Connection, settings: &Settings) -> Arrival {
-    let is_read = settings.response_end == ResponseEnd::Http
-        && c.state == State::Asked
-        && !c.has(connect::Flag::Begun);
+    let is_read =
+        settings.response_end == ResponseEnd::Http && c.state == State::Asked && !c.has(connect::Flag::Begun);
     if is_read { arrival } else { Arrival { http_len: 0, ..arrival } }
 }
 
@@ -379,7 +389,8 @@ fn the_program_follows_the_rules_over_any_sequence() {
     runner
         .run(&any::<u64>(), |seed| {
             let draw = &mut Draw(seed);
-            let request: Vec<u8> = (0..draw.of(&[0, 1, 51, 218, 700, 1400])).map(|_| draw.next() as u8).collect();
+            let request: Vec<u8> =
+                (0..draw.of(&[0, 1, 51, 218, 700, 1400])).map(|_| draw.next() as u8).collect();
             let settings = Settings {
                 request_len: request.len() as u32,
                 requests: draw.below(4) as u16,

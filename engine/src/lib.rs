@@ -5,6 +5,7 @@
 //! sent + errors = offered, always.
 #![deny(unsafe_code)]
 
+mod accepting;
 mod af_packet;
 mod af_xdp;
 mod backoff;
@@ -39,8 +40,9 @@ mod userspace;
 mod worker;
 mod xdp;
 
+pub use accepting::{AcceptRequest, Accepting};
 pub use bpf::xdp::XdpModeChoice;
-pub use bpf::{ConnectKind, ConnectProgram, ConnectTimes, FrameCounts, REQUEST_MAX};
+pub use bpf::{AcceptCounts, ConnectKind, ConnectProgram, ConnectTimes, FrameCounts, REQUEST_MAX};
 pub use clock::{Clock, SystemClock};
 pub use connecting::{ConnectRequest, ConnectResult, Connecting};
 pub use engine::{Burst, Engine, Errors, TimedEngine};

@@ -163,11 +163,10 @@ struct wr_connect_page {
 
 /* accept.bpf.c: one per CPU. */
 struct wr_accept_cpu {
-	__u64 accepted;	 /* SYNs answered */
-	__u64 requests;	 /* segments with data of a client */
-	__u64 responses; /* responses whose last segment was sent */
-	__u64 segments;	 /* of responses */
-	__u64 closed;	 /* FINs of clients */
+	__u64 accepted; /* SYNs answered */
+	__u64 requests; /* segments with data of a client */
+	__u64 responses;
+	__u64 closed; /* FINs of clients */
 	__u64 resets;
 	__u64 request_bytes;
 	__u64 response_bytes;

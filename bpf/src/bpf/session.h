@@ -22,6 +22,7 @@ const volatile bool wr_by_redirect = false; /* answer by a redirect to the devic
 const volatile bool wr_is_v6 = false;
 const volatile __u16 wr_vlan = 0; /* tag of all frames; 0 is none */
 const volatile __u8 wr_own_mac[6] = {};
+const volatile bool wr_answers_sender = false; /* frames go to the MAC address that asked, not to wr_peer_mac */
 const volatile __u8 wr_peer_mac[6] = {};    /* of the next hop */
 const volatile __be32 wr_own_words[3] = {}; /* of an IPv6 address, before the last word */
 const volatile __be32 wr_peer_words[3] = {};
@@ -64,6 +65,8 @@ struct sides {
 	__be32 peer[4];
 	__be16 own_port;
 	__be16 peer_port;
+	__u8 peer_mac[6]; /* of a frame that arrived; only wr_answers_sender uses it */
+	__u8 pad[2];
 };
 
 /* A segment or datagram that arrived. */
@@ -272,11 +275,12 @@ static __always_inline bool write_payload(struct xdp_md *ctx, __u32 at, __u32 of
 	return !bpf_xdp_store_bytes(ctx, at, (void *)wr_payload + offset, last + 1);
 }
 
-/* Bytes of TCP options: of a SYN the segment length, selective ACKs and the window scale. */
+/* Bytes of TCP options: of a SYN the segment length, selective ACKs and the window scale; of a SYN-ACK
+ * the segment length only, since its sender does not know what was offered. */
 static __always_inline __u32 options_len(const struct departure *d)
 {
 	if (d->flags & F_SYN)
-		return 12;
+		return d->flags & F_ACK ? 4 : 12;
 	return d->gap_count ? 4 + 8 * d->gap_count : 0;
 }
 
@@ -299,7 +303,7 @@ __noinline int wr_write_segment(struct xdp_md *ctx, const struct sides *sides, c
 	if (!sides || !d)
 		return false;
 	options = options_len(d);
-	at = write_l2(ctx, end, 0, wr_is_v6 ? TYPE_IPV6 : TYPE_IPV4);
+	at = write_l2(ctx, end, wr_answers_sender ? sides->peer_mac : 0, wr_is_v6 ? TYPE_IPV6 : TYPE_IPV4);
 	if (!at)
 		return false;
 	sum = write_ip(at, end, sides, PROTOCOL_TCP, TCP_LEN + options + d->len);
@@ -317,7 +321,12 @@ __noinline int wr_write_segment(struct xdp_md *ctx, const struct sides *sides, c
 	sum += (__u64)tcp->src + tcp->dst + tcp->seq + tcp->ack + tcp->window;
 	sum += bpf_htons(tcp->offset << 8 | tcp->flags) + payload_sum(d->offset, d->len);
 	option = (void *)(tcp + 1);
-	if (d->flags & F_SYN) {
+	if (d->flags & F_SYN && d->flags & F_ACK) {
+		if ((void *)(option + 1) > end)
+			return false;
+		option[0] = bpf_htonl(0x02040000 | wr_segment_max);
+		sum += option[0];
+	} else if (d->flags & F_SYN) {
 		if ((void *)(option + 3) > end)
 			return false;
 		option[0] = bpf_htonl(0x02040000 | wr_segment_max);
@@ -359,7 +368,7 @@ __noinline int wr_write_datagram(struct xdp_md *ctx, const struct sides *sides, 
 	    (d->len && !write_payload(ctx, at_payload, 0, d->len)))
 		return false;
 	end = (void *)(long)ctx->data_end;
-	at = write_l2(ctx, end, 0, wr_is_v6 ? TYPE_IPV6 : TYPE_IPV4);
+	at = write_l2(ctx, end, wr_answers_sender ? sides->peer_mac : 0, wr_is_v6 ? TYPE_IPV6 : TYPE_IPV4);
 	if (!at)
 		return false;
 	sum = write_ip(at, end, sides, PROTOCOL_UDP, UDP_LEN + d->len);
@@ -501,6 +510,9 @@ __noinline int wr_parse(struct xdp_md *ctx, bool is_udp, struct arrival *a, stru
 	if ((void *)(ethernet + 1) > end)
 		return XDP_PASS;
 	type = ethernet->type;
+	if (wr_answers_sender)
+		for (int i = 0; i < 6; i++)
+			a->sides.peer_mac[i] = ethernet->src[i];
 	at = ethernet + 1;
 	if (type == TYPE_VLAN) {
 		tag = at;

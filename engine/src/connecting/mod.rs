@@ -212,7 +212,7 @@ fn run(request: ConnectRequest, attached: Attached, stop: &AtomicBool) -> Result
 
 /// Key of initial sequence numbers: the same in all processes until the next boot, so that the
 /// numbers of a port grow from one run to the next.
-fn boot_key() -> u64 {
+pub(crate) fn boot_key() -> u64 {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     // FNV-1a.
     id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

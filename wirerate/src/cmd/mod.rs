@@ -1,5 +1,6 @@
 //! The subcommands: one enum, one file each.
 
+pub mod accept;
 pub mod agent;
 pub mod analyze;
 pub mod bench;
@@ -96,6 +97,14 @@ wirerate connect eth1 --dst 198.18.0.2:80 --src 198.18.64.0/20 --cps 20k -t 10s\
 wirerate connect eth1 --dst 198.18.0.2:80 --src 198.18.64.0/20 --open 64 --requests 100 -t 10s\n  \
 wirerate connect eth1 --dst 198.18.0.2:80 --src 198.18.64.0/20 --hold 200k --cps 50k -t 60s\n  \
 wirerate connect eth1 --dst 198.18.0.2:53 --src 198.18.64.0/24 --dns example.com --open 100 -t 10s";
+
+const ACCEPT_HELP: &str = "\
+Answers SYNs, requests and FINs by XDP, without sockets and without memory of connections, so that\n\
+client and server of a test can be two ports of one machine. The host receives all other frames.\n\n\
+Examples:\n  \
+wirerate accept eth2\n  \
+wirerate accept eth2 --dst-port 80 --response-bytes 1000 -t 60s\n  \
+wirerate accept s0@server --response-bytes 0 --close client";
 
 const INFO_HELP: &str = "\
 Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4, xz). The exit code is 1 if a file is\n\
@@ -198,6 +207,9 @@ pub enum Command {
     /// Open connections with a live server, and send requests
     #[command(after_help = CONNECT_HELP)]
     Connect(Box<Monitored<connect::Args>>),
+    /// Accept connections: the far end of connect
+    #[command(after_help = ACCEPT_HELP)]
+    Accept(Box<Monitored<accept::Args>>),
     /// Measure loss, duplicates, order and latency of the frames in capture files
     #[command(after_help = ANALYZE_HELP)]
     Analyze(Box<analyze::Args>),
@@ -279,6 +291,7 @@ impl Command {
             Self::Receive(command) => (&mut command.args.run.device, &mut command.args.run.netns),
             Self::Reflect(command) => (&mut command.args.run.device, &mut command.args.run.netns),
             Self::Connect(command) => (&mut command.args.device, &mut command.args.netns),
+            Self::Accept(command) => (&mut command.args.device, &mut command.args.netns),
             Self::Ctl(args) => (&mut args.device, &mut args.netns),
             Self::Timestamp(args) => (&mut args.device, &mut args.netns),
             Self::MgcapHwtstampConfig(args) => (&mut args.device, &mut args.netns),
@@ -343,6 +356,10 @@ impl Command {
             Self::Connect(command) => {
                 let subject = subject("connect", &command.args.device, command.args.netns.as_deref());
                 command.run(subject, stop, |args| connect::run(args, stop))
+            }
+            Self::Accept(command) => {
+                let subject = subject("accept", &command.args.device, command.args.netns.as_deref());
+                command.run(subject, stop, |args| accept::run(args, stop))
             }
             Self::Analyze(args) => analyze::run(&args, stop),
             Self::Info(args) => info::run(&args, stop),

@@ -11,11 +11,13 @@ mod target;
 pub use expect::Expectation;
 pub use report::Report;
 pub use run::run;
+pub(crate) use setup::count_of;
 pub use target::Target;
 
 use crate::rows::RowArgs;
 use crate::units::{Addresses, Count, FrameRate, Interval, Nanos, VlanId, arrivals};
 use connect::Query;
+use engine::XdpModeChoice;
 use packet::{Arrivals, MacAddr};
 use std::path::PathBuf;
 
@@ -53,6 +55,17 @@ pub enum XdpArg {
     Native,
     /// In the stack, with any driver, at a fraction of the rate
     Generic,
+}
+
+impl XdpArg {
+    /// The attach modes that may be used.
+    pub fn choice(self) -> XdpModeChoice {
+        match self {
+            Self::Best => XdpModeChoice::Best,
+            Self::Native => XdpModeChoice::Native,
+            Self::Generic => XdpModeChoice::Generic,
+        }
+    }
 }
 
 /// Arguments of `wirerate connect`.

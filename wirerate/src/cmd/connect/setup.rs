@@ -1,14 +1,14 @@
 //! From the arguments to a run: addresses, limits, pace, and what must not be done.
 
+use super::Args;
 use super::request::Conversation;
-use super::{Args, XdpArg};
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::next_hop::{self, NextHopMac};
 use crate::outcome::Failure;
 use crate::rate_options::frame_rate;
 use crate::units::{Addresses, Interval, Nanos, human_count};
 use anyhow::anyhow;
-use engine::{ConnectKind, ConnectRequest, Pace, XdpModeChoice};
+use engine::{ConnectKind, ConnectRequest, Pace};
 use packet::{Arrivals, Config};
 use std::net::IpAddr;
 
@@ -82,11 +82,7 @@ impl Setup {
             duration_ns: args.duration.map(|duration| duration.0),
             ask_pace: args.ask_rate.map(|rate| frame_rate(rate).map(Pace::Constant)).transpose()?,
             timeout_ns,
-            xdp: match args.xdp {
-                XdpArg::Best => XdpModeChoice::Best,
-                XdpArg::Native => XdpModeChoice::Native,
-                XdpArg::Generic => XdpModeChoice::Generic,
-            },
+            xdp: args.xdp.choice(),
             cpu: args.cpu,
         };
         Ok(Self { request, next_hop, possible })
@@ -173,7 +169,7 @@ fn check_routed(args: &Args, next_hop: Option<&NextHopMac>) -> Result<(), Failur
 }
 
 /// Number of addresses; the first 32 bits have to be equal in all of them.
-fn count_of(option: &str, addresses: &Addresses) -> Result<u32, Failure> {
+pub(crate) fn count_of(option: &str, addresses: &Addresses) -> Result<u32, Failure> {
     let count = match addresses {
         Addresses::V4(Interval { first, last }) => u64::from(last.to_bits() - first.to_bits()) + 1,
         Addresses::V6(Interval { first, last }) if first.to_bits() >> 32 == last.to_bits() >> 32 => {
