@@ -28,6 +28,9 @@ packages_for() {
 		jq               jq
 		lz4              lz4
 		netsniff-ng      trafgen
+		nftables         nft
+		nginx-light      nginx
+		nsd              nsd
 		procps           /usr/bin/kill
 		python3          python3
 		tcpdump          tcpdump

@@ -26,6 +26,9 @@ pub struct AcceptParams {
     pub address: IpAddr,
     /// Number of addresses.
     pub address_count: u32,
+    /// True if the host does not have the addresses, so that the program has to answer ARP and
+    /// neighbour solicitations.
+    pub answers_neighbours: bool,
     /// The first port.
     pub port: u16,
     /// Number of ports.
@@ -136,6 +139,7 @@ fn load_fds(params: &AcceptParams, frags: bool) -> libbpf_rs::Result<(LoadedProg
     rodata.wr_vlan = params.vlan;
     rodata.wr_own_mac = params.own_mac;
     rodata.wr_answers_sender = true;
+    rodata.wr_answers_neighbours = params.answers_neighbours;
     rodata.wr_own_words.copy_from_slice(&own[..3]);
     rodata.wr_own_first = u32::from_be(own[3]);
     rodata.wr_own_count = params.address_count;

@@ -22,6 +22,8 @@ pub struct AcceptRequest {
     pub address: IpAddr,
     /// Number of addresses.
     pub address_count: u32,
+    /// True if the host does not have the addresses.
+    pub answers_neighbours: bool,
     /// The first port.
     pub port: u16,
     /// Number of ports.
@@ -93,6 +95,7 @@ fn attach(request: &AcceptRequest) -> Result<Accepting, EngineError> {
         own_mac: request.own_mac,
         address: request.address,
         address_count: request.address_count,
+        answers_neighbours: request.answers_neighbours,
         port: request.port,
         port_count: request.port_count,
         segment_max: request.segment_max,

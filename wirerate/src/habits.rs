@@ -222,6 +222,16 @@ pub const HABITS: &[Habit] = &[
     replay_habit(&["-M", "--mbps"], &["--rate 10Mbit (on the wire)"]),
     replay_habit(&["-l"], &["--loop 5"]),
     replay_habit(&["-L"], &["--count 1000"]),
+    connect_habit(
+        &["--rate", "--pps", "-r", "-R"],
+        "a connection is several frames, which the server paces",
+        &["--cps 50k (new connections per second)"],
+    ),
+    connect_habit(
+        &["--connections", "--concurrency", "--concurrent"],
+        OTHER_NAME,
+        &["--open 64 (at all times)", "--hold 10k (opened and kept)"],
+    ),
     replay_habit(&["-I", "--intf2"], &["--other eth2 --split sources=10.0.0.0/8"]),
     replay_habit(&["--dualfile"], &["FILE1 FILE2 --other eth2 --split file"]),
     replay_habit(&["--unique-ip"], &["--each-loop src+=1 --each-loop dst+=1"]),
@@ -245,6 +255,7 @@ const COMMANDS: &[(&[&str], &[&str])] = &[
         &["tcprewrite", "tcpprep", "editcap", "edit", "anonymize"],
         &["wirerate rewrite IN -o OUT --map-ip 10.0.0.0/8=198.18.0.0/16", "wirerate rewrite --help"],
     ),
+    (&["wrk", "ab", "dperf", "http", "tcp", "cps"], &["wirerate connect --help"]),
     (&["list", "devices", "interfaces", "check"], &["wirerate doctor"]),
     (&["version"], &["wirerate --version"]),
 ];
@@ -264,6 +275,14 @@ const fn capture_habit(
     tries: &'static [&'static str],
 ) -> Habit {
     Habit { command: "capture", words, why, tries }
+}
+
+const fn connect_habit(
+    words: &'static [&'static str],
+    why: &'static str,
+    tries: &'static [&'static str],
+) -> Habit {
+    Habit { command: "connect", words, why, tries }
 }
 
 const fn replay_habit(words: &'static [&'static str], tries: &'static [&'static str]) -> Habit {

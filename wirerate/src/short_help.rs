@@ -208,6 +208,73 @@ const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "connect",
+        usage: "DEV[@NETNS] --dst ADDR:PORT --src ADDRS [OPTIONS]",
+        groups: &[
+            ("Addresses", &[("dst", "the server"), ("src", "the clients: a range or prefix")]),
+            (
+                "How many",
+                &[
+                    ("cps", "new connections per second"),
+                    ("open", "as many at all times"),
+                    ("hold", "open as many and keep them"),
+                    ("ask-rate", "requests per second on held ones"),
+                    ("count", "connections in all"),
+                    ("duration", "time, such as 10s"),
+                ],
+            ),
+            (
+                "Requests",
+                &[
+                    ("get", "HTTP request"),
+                    ("no-request", "open and close only"),
+                    ("requests", "per connection (keep-alive)"),
+                    ("dns", "queries over UDP"),
+                    ("close", "who ends: server, client, reset"),
+                    ("timeout", "without progress: failed"),
+                ],
+            ),
+            (
+                "Result",
+                &[
+                    ("expect", "exit code 1 unless true: 'failed=0'"),
+                    ("every-second", "a row per second"),
+                    ("json", "JSON instead of text"),
+                    ("quiet", "no progress, no notes"),
+                ],
+            ),
+        ],
+        examples: [
+            "wirerate connect c0 --dst 198.18.0.2:80 --src 198.18.64.0/24 -c 100k",
+            "wirerate connect c0 --dst 198.18.0.2:80 --src 198.18.64.0/24 --cps 20k",
+            "wirerate connect c0 --dst 198.18.0.2:80 --src 198.18.64.0/24 --hold 50k",
+            "wirerate connect c0 --dst 198.18.0.2:53 --src 198.18.64.0/24 --dns a.b",
+        ],
+    },
+    Page {
+        command: "accept",
+        usage: "DEV[@NETNS] [OPTIONS]",
+        groups: &[
+            (
+                "Server",
+                &[
+                    ("dst", "its addresses"),
+                    ("dst-port", "its ports"),
+                    ("response-bytes", "bytes of each response"),
+                    ("close", "who ends: server, client"),
+                ],
+            ),
+            ("How long", &[("count", "connections to accept"), ("duration", "time, such as 10s")]),
+            RESULT,
+        ],
+        examples: [
+            "wirerate accept s0",
+            "wirerate accept s0@server --response-bytes 1000 -t 60s",
+            "wirerate accept s0 --dst 198.18.0.0/28 --dst-port 80-89",
+            "wirerate accept s0 --response-bytes 0 --close client --json",
+        ],
+    },
+    Page {
         command: "measure",
         usage: "--tx DEV --rx DEV [OPTIONS] [OPTIONS OF SEND]",
         groups: &[

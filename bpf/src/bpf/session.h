@@ -30,6 +30,7 @@ const volatile __u32 wr_own_first = 0;
 const volatile __u32 wr_own_count = 1;
 const volatile __u32 wr_own_port_first = 0;
 const volatile __u32 wr_own_port_count = 1;
+const volatile bool wr_answers_neighbours = true; /* false: the host has the own addresses, and answers */
 const volatile __u32 wr_segment_max = 1460; /* bytes of a segment that we accept, and send at most */
 const volatile __u32 wr_payload_len = 0;
 const volatile __u8 wr_payload[2 * WR_REQUEST_MAX] = {};
@@ -408,7 +409,7 @@ static __always_inline int answer_arp(struct xdp_md *ctx, void *at, __u64 *answe
 	__be32 words[4] = {}, asker;
 	__u8 mac[6];
 
-	if ((void *)(arp + 1) > end || wr_is_v6 || arp->operation != bpf_htons(1))
+	if ((void *)(arp + 1) > end || wr_is_v6 || !wr_answers_neighbours || arp->operation != bpf_htons(1))
 		return XDP_PASS;
 	words[3] = arp->target;
 	asker = arp->sender;

@@ -23,6 +23,12 @@ pub(crate) const CASES: &[Case] = &[
         the_router_of_the_search_page_gets_a_report,
     )
     .with_lock("measures throughput"),
+    case(
+        "cookbook::the_firewall_of_the_connect_page_passes_connections",
+        &["unshare", "ethtool"],
+        the_firewall_of_the_connect_page_passes_connections,
+    )
+    .with_lock("measures rates"),
 ];
 
 /// Programs that begin a line of the page; an indented block that begins otherwise is output.
@@ -141,7 +147,7 @@ fn every_line_runs_and_prints_what_the_page_shows() -> TestResult {
     let (_, set_up) = blocks(&tutorial).into_iter().next().expect("the tutorial begins with the devices");
     let jobs = jobs(&page);
     let numbers = jobs.iter().filter(|job| job.title.starts_with("### ")).map(|job| &job.title);
-    assert_eq!(numbers.collect::<std::collections::BTreeSet<_>>().len(), 40);
+    assert_eq!(numbers.collect::<std::collections::BTreeSet<_>>().len(), 41);
 
     let scratch = Scratch::new();
     let printed = printed_by(&jobs, &set_up, &scratch);
@@ -184,5 +190,20 @@ fn the_router_of_the_search_page_gets_a_report() -> TestResult {
     }
     let report = std::fs::read_to_string(scratch.file("work").join("report.html"))?;
     assert!(report.contains("<svg") && report.contains("1514 bytes, 1518 with FCS"), "{report}");
+    Ok(())
+}
+
+fn the_firewall_of_the_connect_page_passes_connections() -> TestResult {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let page = std::fs::read_to_string(docs.join("connect.md"))?;
+    let is_example = |(title, _): &(String, String)| title.contains("A firewall test");
+    let job = |(title, typed): (String, String)| Job { title, typed, shown: Vec::new() };
+    let jobs: Vec<Job> = blocks(&page).into_iter().filter(is_example).map(job).collect();
+    assert_eq!(jobs.len(), 1, "one test");
+    let scratch = Scratch::new();
+    let printed = printed_by(&jobs, "", &scratch).concat();
+    assert_eq!(printed.matches("completed").count(), 2, "two runs: {printed}");
+    assert_eq!(printed.matches("100.00 %").count(), 2, "{printed}");
+    assert!(printed.contains("tried        15,000"), "5,000 per second in 3 s: {printed}");
     Ok(())
 }

@@ -67,6 +67,40 @@ impl Scratch {
     }
 }
 
+/// A namespace; dropping it removes it and its devices.
+#[derive(Debug)]
+pub(crate) struct OwnNetns {
+    /// Its name, as `ip netns` lists it.
+    pub(crate) name: String,
+}
+
+impl OwnNetns {
+    /// Makes the namespace. `suffix` tells those of a lab apart.
+    pub(crate) fn new(suffix: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}{}-{number}{suffix}", std::process::id());
+        LIVE.lock().unwrap().push(name.clone());
+        Netns::create(&name).expect("a namespace can be made");
+        Self { name }
+    }
+}
+
+impl std::fmt::Display for OwnNetns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Drop for OwnNetns {
+    fn drop(&mut self) {
+        remove(&self.name);
+        if let Ok(mut live) = LIVE.lock() {
+            live.retain(|name| *name != self.name);
+        }
+    }
+}
+
 /// The pair and a folder; dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct Lab {
@@ -192,6 +226,7 @@ pub(crate) fn remove_all() {
 pub(crate) fn sweep() {
     // Without root there is nothing to remove.
     let _ = host::Lab::sweep();
+    namespaces().iter().filter(|name| is_stale(name)).for_each(|name| remove(name));
     for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if is_stale(&name) {

@@ -11,6 +11,7 @@ mod capture_ends;
 mod capture_files;
 mod capture_rights;
 mod completions;
+mod connect;
 mod control;
 mod cookbook;
 mod count;
@@ -100,6 +101,7 @@ const CASES: &[&[Case]] = &[
     capture_rights::CASES,
     sources::CASES,
     completions::CASES,
+    connect::CASES,
     cookbook::CASES,
     count::CASES,
     receive::CASES,

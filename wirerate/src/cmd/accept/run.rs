@@ -80,6 +80,7 @@ fn request(args: &Args, act: &str) -> Result<(AcceptRequest, Target), Failure> {
         .link
         .mac
         .ok_or_else(|| Failure::refused(act, anyhow!("{} has no MAC address", device.link.name)))?;
+    let answers_neighbours = !is_own(&device, &addresses, act)?;
     let request = AcceptRequest {
         netns: device.netns,
         ifname: device.link.name,
@@ -87,6 +88,7 @@ fn request(args: &Args, act: &str) -> Result<(AcceptRequest, Target), Failure> {
         vlan: args.vlan.map_or(0, |vlan| vlan.0),
         address: addresses.first(),
         address_count: count_of("--dst", &addresses)?,
+        answers_neighbours,
         port: args.dst_port.first,
         port_count: u32::from(args.dst_port.last - args.dst_port.first) + 1,
         segment_max: segment_max as u16,
@@ -107,6 +109,12 @@ fn first_address(device: &TxDevice, act: &str) -> Result<Addresses, Failure> {
         Failure::refused(act, anyhow!("{} has no IPv4 address", device.link.name))
             .try_this("--dst 198.18.0.2, or another address of the server")
     })
+}
+
+/// True if the server has one address, which the device has, too: the host answers for it.
+fn is_own(device: &TxDevice, addresses: &Addresses, act: &str) -> Result<bool, Failure> {
+    let own = device.stack.addresses(&device.link).map_err(|why| Failure::host(act, why))?;
+    Ok(addresses.is_one() && own.iter().any(|address| address.ip == addresses.first()))
 }
 
 /// A response of HTTP, or without a header if it is too short for one.

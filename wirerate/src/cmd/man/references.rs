@@ -62,6 +62,11 @@ const ALL: &[(&str, References)] = &[
     ("export", References { files: &[], see_also: &["wirerate-capture(1)", "editcap(1)"] }),
     ("measure", References { files: &[], see_also: &["wirerate-send(1)", "wirerate-receive(1)"] }),
     ("reflect", References { files: &[], see_also: &["wirerate-measure(1)", "wirerate-receive(1)"] }),
+    (
+        "connect",
+        References { files: &[], see_also: &["wirerate-accept(1)", "wirerate-send(1)", "ss(8)", "nstat(8)"] },
+    ),
+    ("accept", References { files: &[], see_also: &["wirerate-connect(1)", "wirerate-receive(1)"] }),
     ("receive", References { files: &[], see_also: &["wirerate-send(1)", "wirerate-count(1)"] }),
     ("sink", References { files: &[], see_also: &["wirerate-send(1)", "wirerate-count(1)"] }),
     (
