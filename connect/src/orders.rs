@@ -10,7 +10,7 @@ use crate::settings::Settings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Order {
-    /// Sends a request that did not fit into the frame of the answer.
+    /// Sends a request that did not fit into the frame of the answer, or an ACK that was delayed.
     Later = 0,
     /// Sends again what the server has not acknowledged.
     Again = 1,
@@ -24,6 +24,8 @@ pub enum Order {
 
 /// First retransmission time, in units of a connection's times; it doubles with each try.
 const RETRANSMIT_AFTER: u32 = (1_000_000_000_u64 >> TIME_SHIFT) as u32;
+/// Longest delay of an ACK, before the next look at the connection. Servers repeat data after 200 ms.
+const DELAYED_ACK: u32 = (40_000_000_u64 >> TIME_SHIFT) as u32;
 /// More tries would overflow the time.
 const TRIES_MAX: u8 = 7;
 
@@ -62,6 +64,9 @@ impl Connection {
         let waited = now.wrapping_sub(self.progress_at).cast_signed().max(0).cast_unsigned();
         if waited > scan.timeout {
             return Due::Needs(Order::GiveUp);
+        }
+        if self.has(Flag::Skipped) && waited > DELAYED_ACK {
+            return Due::Needs(Order::Later);
         }
         let has_outstanding = is_after(self.snd_nxt, self.snd_una) && self.state != State::Open;
         if scan.is_udp || !has_outstanding {
@@ -111,10 +116,15 @@ impl Connection {
                 self.ask(step);
             }
             Order::Later | Order::Again => {
-                if !self.state.is_open() || self.state == State::Open || self.snd_una == self.snd_nxt {
+                if !self.state.is_open() {
                     return None;
                 }
-                if order == Order::Again {
+                if self.state == State::Open || self.snd_una == self.snd_nxt {
+                    if !self.has(Flag::Skipped) {
+                        return None;
+                    }
+                    self.clear(Flag::Skipped);
+                } else if order == Order::Again {
                     self.count_try(step.counts);
                 }
             }
@@ -133,5 +143,83 @@ impl Connection {
             &mut counts.fins_resent
         };
         *count += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Close, ResponseEnd};
+
+    const SETTINGS: Settings = Settings {
+        request_len: 100,
+        requests: 1,
+        response_end: ResponseEnd::Push,
+        close: Close::Client,
+        holds: false,
+        segment_max: 1460,
+    };
+    const SCAN: Scan =
+        Scan { timeout: (30_000_000_000_u64 >> TIME_SHIFT) as u32, is_udp: false, closes: false };
+
+    fn ms(ms: u64) -> u32 {
+        (ms * 1_000_000 >> TIME_SHIFT) as u32
+    }
+
+    #[test]
+    fn a_syn_is_sent_again_after_1_3_7_and_15_s_and_then_given_up() {
+        // Times wrap.
+        let start = u32::MAX - 5;
+        let mut c = Connection::opened(7, start);
+        let mut sent_at = Vec::new();
+        let (mut counts, mut events) = (Counts::default(), Events::default());
+        for at in (0..40_000).step_by(100) {
+            let now = start.wrapping_add(ms(at));
+            match c.due(&SCAN, &SETTINGS, now) {
+                Due::Needs(order) => {
+                    c.obey(order, &SETTINGS, now, &mut counts, &mut events);
+                    sent_at.push((at, order));
+                }
+                Due::Ended => break,
+                Due::Waits => {}
+            }
+        }
+        let again = |at| (at, Order::Again);
+        let expected = [again(1_100), again(3_100), again(7_100), again(15_100), (30_100, Order::GiveUp)];
+        assert_eq!(sent_at, expected);
+        assert_eq!((c.state, counts.syn_resent, counts.timeout), (State::Timeout, 4, 1));
+        assert!(events.over);
+    }
+
+    #[test]
+    fn held_connections_wait_until_they_are_closed() {
+        let held = Settings { holds: true, ..SETTINGS };
+        let c = Connection { state: State::Open, ..Connection::default() };
+        assert_eq!(c.due(&SCAN, &held, ms(100_000)), Due::Waits);
+        assert_eq!(c.due(&Scan { closes: true, ..SCAN }, &held, 0), Due::Needs(Order::Close));
+        assert_eq!(
+            c.due(&SCAN, &SETTINGS, ms(31_000)),
+            Due::Needs(Order::GiveUp),
+            "the server does not close"
+        );
+    }
+
+    #[test]
+    fn a_delayed_ack_is_sent_before_the_server_repeats() {
+        let mut c = Connection { state: State::Open, rcv_nxt: 9, ..Connection::default() };
+        c.set(Flag::Skipped);
+        assert_eq!(c.due(&SCAN, &SETTINGS, ms(39)), Due::Waits);
+        assert_eq!(c.due(&SCAN, &SETTINGS, ms(41)), Due::Needs(Order::Later));
+        let ack = c.obey(Order::Later, &SETTINGS, ms(41), &mut Counts::default(), &mut Events::default());
+        assert_eq!(ack.map(|ack| (ack.flags, ack.ack, ack.len)), Some((ACK, 9, 0)));
+        assert_eq!(c.due(&SCAN, &SETTINGS, ms(100)), Due::Waits);
+    }
+
+    #[test]
+    fn datagrams_are_not_sent_again() {
+        let c = Connection { state: State::Asked, snd_nxt: 1, ..Connection::default() };
+        let scan = Scan { is_udp: true, ..SCAN };
+        assert_eq!(c.due(&scan, &SETTINGS, ms(10_000)), Due::Waits);
+        assert_eq!(c.due(&scan, &SETTINGS, ms(30_001)), Due::Needs(Order::GiveUp));
     }
 }

@@ -297,13 +297,20 @@ impl Connection {
             self.receive_fin(step);
         } else if is_complete && !settings.holds && settings.close != Close::Server {
             self.finish(step);
-        } else if self.state == State::Asked && !is_pushed && !self.has(Flag::Skipped) {
-            // An ACK for every second segment (RFC 9293, 3.8.6.3).
+        } else if self.may_delay_ack(is_pushed, settings) {
             self.set(Flag::Skipped);
             return Verdict::Ignore;
         }
         self.clear(Flag::Skipped);
         self.answer(step)
+    }
+
+    /// An ACK for every second segment (RFC 9293, 3.8.6.3), at once behind a segment with PSH. But
+    /// where the server ends the connection after this response, its FIN is awaited.
+    fn may_delay_ack(&self, is_pushed: bool, settings: &Settings) -> bool {
+        let is_last =
+            settings.close == Close::Server && !settings.holds && self.requests >= settings.requests;
+        !self.has(Flag::Skipped) && (is_last || self.state == State::Asked && !is_pushed)
     }
 
     fn receive_fin(&mut self, step: &mut Step<'_>) {

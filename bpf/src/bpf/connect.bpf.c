@@ -265,8 +265,15 @@ __noinline int wr_obey(struct wr_connection *c, struct wr_connect_cpu *n, struct
 		ask(c, n, now);
 		break;
 	default:
-		if (!is_open(c) || c->state == WR_CONN_OPEN || c->snd_una == c->snd_nxt)
+		if (!is_open(c))
 			return false;
+		if (c->state == WR_CONN_OPEN || c->snd_una == c->snd_nxt) {
+			if (!(c->flags & WR_CONN_SKIPPED))
+				return false;
+			/* The ACK that was delayed. */
+			c->flags &= ~WR_CONN_SKIPPED;
+			break;
+		}
 		if (order != WR_ORDER_AGAIN)
 			break;
 		c->flags &= ~WR_CONN_DUE;

@@ -378,6 +378,18 @@ static __always_inline enum verdict receive_behind_gap(struct wr_connection *c, 
 	return VERDICT_ANSWER;
 }
 
+/* An ACK for every second segment (RFC 9293, 3.8.6.3), at once behind a segment with PSH. But where the
+ * server ends the connection after this response, its FIN is awaited. User space orders an ACK that
+ * is delayed for too long. */
+static __always_inline bool may_delay_ack(const struct wr_connection *c, bool is_pushed)
+{
+	bool is_last = wr_close == WR_CLOSE_SERVER && !wr_holds && c->requests >= wr_requests;
+
+	if (c->flags & WR_CONN_SKIPPED)
+		return false;
+	return is_last || (c->state == WR_CONN_ASKED && !is_pushed);
+}
+
 /* New data, or a FIN, at the expected number; `len` bytes are new. */
 static __always_inline enum verdict receive_data(struct wr_connection *c, struct wr_connect_cpu *n,
 						 struct events *e, const struct arrival *a,
@@ -427,8 +439,7 @@ static __always_inline enum verdict receive_data(struct wr_connection *c, struct
 			finish(c, n, e, now);
 	} else if (is_complete && !wr_holds && wr_close != WR_CLOSE_SERVER) {
 		finish(c, n, e, now);
-	} else if (c->state == WR_CONN_ASKED && !is_pushed && !(c->flags & WR_CONN_SKIPPED)) {
-		/* An ACK for every second segment (RFC 9293, 3.8.6.3). */
+	} else if (may_delay_ack(c, is_pushed)) {
 		c->flags |= WR_CONN_SKIPPED;
 		return VERDICT_IGNORE;
 	}

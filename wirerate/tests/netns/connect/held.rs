@@ -25,7 +25,7 @@ pub(super) fn stay() -> TestResult {
         let holding = hold(&lab, &format!("-t 4s --close {close}"));
         std::thread::sleep(Duration::from_millis(500));
         assert_eq!(lab.established(), HELD);
-        let report = complete(holding.wait(TIME_LIMIT).expect_code(0), HELD as u64);
+        let report = complete(holding.wait(TIME_LIMIT), HELD as u64);
         assert_eq!(count(&report, "open_max"), HELD as u64);
         until("all are closed", || lab.established() == 0);
     }

@@ -70,6 +70,10 @@ impl ConnectLab {
             ip(&format!("-n {netns} addr add 198.18.0.{host}/15 dev {device}"));
             ip(&format!("-n {netns} addr add fd00:18::{host}/64 dev {device} nodad"));
         }
+        for netns in [&self.client.name, &self.server.name] {
+            let tentative = ["ip", "-n", netns, "-6", "address", "show", "tentative"];
+            until("addresses can be used", || run(&tentative).is_empty());
+        }
     }
 
     /// The clients are in 198.18.0.0/16, and the server has 198.19.0.2.
@@ -80,8 +84,8 @@ impl ConnectLab {
         ip(&format!("-n {middle} addr add 198.18.0.3/16 dev m0"));
         ip(&format!("-n {middle} addr add 198.19.0.3/16 dev m1"));
         ip(&format!("-n {} addr add 198.19.0.2/16 dev s0", self.server));
-        ip(&format!("-n {} route add default via 198.18.0.3", self.client));
-        ip(&format!("-n {} route add default via 198.19.0.3", self.server));
+        ip(&format!("-n {} route add 198.19.0.0/16 via 198.18.0.3", self.client));
+        ip(&format!("-n {} route add 198.18.0.0/16 via 198.19.0.3", self.server));
     }
 
     pub(crate) fn middle(&self) -> &str {
