@@ -70,7 +70,7 @@ packages_for() {
 	END
 	vm-systemd) packages_for package && packages_for vm && echo "mmdebstrap mmdebstrap" ;;
 	test) packages_for bench && packages_for vm && echo "chromium chromium" && echo "curl curl" ;;
-	bench) packages_for netns ;;
+	bench) packages_for netns && printf "%s\n" "dnsperf dnsperf" "wrk wrk" ;;
 	package) packages_for build && cat <<-END ;;
 		binutils         ar
 		dpkg-dev         dpkg-shlibdeps

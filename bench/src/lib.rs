@@ -11,6 +11,7 @@
 
 mod capture;
 mod capturers;
+mod connect;
 #[cfg(feature = "page")]
 mod export;
 mod facts;

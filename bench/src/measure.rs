@@ -13,7 +13,7 @@ use crate::table::{BenchPlan, BenchSize};
 use crate::testbed::{LinkEnds, Testbed};
 #[cfg(feature = "page")]
 use crate::{export, read_files, replay, throughput};
-use crate::{generate, growth, pacing, prompt, receive};
+use crate::{connect, generate, growth, pacing, prompt, receive};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -54,6 +54,8 @@ pub(crate) enum BenchCase {
     Growth,
     /// How much of the rate the measuring receiver leaves, by its stamps
     Receive,
+    /// Connections, requests and DNS queries per second, beside wrk and dnsperf
+    Connect,
     #[cfg(feature = "page")]
     /// Gap errors of a replay with the times of a file, and the rate of a file larger than memory
     #[value(hide = true)]
@@ -130,6 +132,7 @@ fn cases(
         (BenchCase::Prompt, prompt::run),
         (BenchCase::Growth, growth::run),
         (BenchCase::Receive, receive::run),
+        (BenchCase::Connect, connect::run),
         #[cfg(feature = "page")]
         (BenchCase::ReplayFile, replay::run),
         #[cfg(feature = "page")]

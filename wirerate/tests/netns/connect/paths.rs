@@ -10,9 +10,10 @@ pub(super) fn versions() -> TestResult {
     let lab = ConnectLab::new(Between::Nothing, "");
     let _nginx = lab.nginx();
     let v6 = "--dst [fd00:18::2]:80 --src fd00:18::1000-fd00:18::10ff --open 32 -c 3000";
-    for more in ["", "--requests 3", "--get /100000"] {
+    for (number, more) in ["", "--requests 3", "--get /100000"].into_iter().enumerate() {
         let report = complete(connect(&lab, &format!("{v6} {more}")), 3000);
-        assert!(count(&report, "neighbours") > 0, "{report}");
+        // Then the server's kernel knows all of them.
+        assert!(number > 0 || count(&report, "neighbours") >= 256, "{report}");
     }
     let (server, client) = (&lab.server.name, &lab.client.name);
     ip(&format!("-n {server} link add link s0 name s0.7 type vlan id 7"));
