@@ -11,9 +11,9 @@ use crate::settings::{BenchSettings, Deadline, FULL, QUICK, TINY};
 use crate::stop::StopFlag;
 use crate::table::{BenchPlan, BenchSize};
 use crate::testbed::{LinkEnds, Testbed};
+use crate::{connect, generate, growth, pacing, prompt, receive};
 #[cfg(feature = "page")]
 use crate::{export, read_files, replay, throughput};
-use crate::{connect, generate, growth, pacing, prompt, receive};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;

@@ -157,15 +157,19 @@ fn ip_frame(vlan: u16, protocol: u8, source: IpAddr, target: IpAddr, body: &[u8]
 fn segment(vlan: u16, place: &Place, arrival: &Arrival, payload: &[u8], draw: &mut Draw) -> Vec<u8> {
     let mut options = Vec::new();
     if arrival.flags & SYN != 0 {
-        // In any order, with others between them.
-        options.extend([1, 3, 3, 7]);
+        // In any order, with others between them; also as most servers have them.
+        if draw.below(2) == 0 {
+            options.extend([1, 3, 3, 7]);
+        }
         if arrival.segment_max > 0 {
             options.extend([2, 4, (arrival.segment_max >> 8) as u8, arrival.segment_max as u8]);
         }
         if arrival.sack {
             options.extend([1, 1, 4, 2]);
         }
-        options.extend([8, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0]);
+        if draw.below(2) == 0 {
+            options.extend([8, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0]);
+        }
     } else if draw.below(4) == 0 {
         options.extend([1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
     }

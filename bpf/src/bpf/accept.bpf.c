@@ -73,7 +73,7 @@ static __always_inline bool answer(struct wr_accept_cpu *n, const struct arrival
 	return true;
 }
 
-static __always_inline int accept_frame(struct xdp_md *ctx)
+static __always_inline int accept_frame(struct xdp_md *ctx, bool has_frags)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct wr_accept_cpu *n = bpf_map_lookup_elem(&wr_accept_cpus, &cpu);
@@ -93,7 +93,7 @@ static __always_inline int accept_frame(struct xdp_md *ctx)
 	n->received++;
 	if (!answer(n, &a, &d))
 		return XDP_DROP;
-	if (resized_whole(ctx, segment_frame_len(&d)) && wr_write_segment(ctx, &a.sides, &d))
+	if (resized_whole(ctx, segment_frame_len(&d), has_frags) && wr_write_segment(ctx, &a.sides, &d))
 		return answer_frame();
 	n->not_written++;
 	return XDP_DROP;
@@ -102,11 +102,11 @@ static __always_inline int accept_frame(struct xdp_md *ctx)
 SEC("xdp")
 int wr_accept(struct xdp_md *ctx)
 {
-	return accept_frame(ctx);
+	return accept_frame(ctx, false);
 }
 
 SEC("xdp.frags")
 int wr_accept_frags(struct xdp_md *ctx)
 {
-	return accept_frame(ctx);
+	return accept_frame(ctx, true);
 }

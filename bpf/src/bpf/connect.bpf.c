@@ -88,7 +88,7 @@ static __always_inline void sides_of(__u32 index, struct sides *sides)
 {
 	__u32 rest = index;
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; wr_is_v6 && i < 3; i++) {
 		sides->own[i] = wr_own_words[i];
 		sides->peer[i] = wr_peer_words[i];
 	}
@@ -197,7 +197,7 @@ none:
 /* Writes the segment or datagram. A request that does not fit into the frame is left to the sender,
  * and an ACK is sent. */
 static __always_inline bool write_frame(struct xdp_md *ctx, struct wr_connect_cpu *n, struct sides *sides,
-					struct departure *d, __u32 index)
+					struct departure *d, __u32 index, bool has_frags)
 {
 	__u32 place;
 	__u64 *later;
@@ -208,7 +208,7 @@ static __always_inline bool write_frame(struct xdp_md *ctx, struct wr_connect_cp
 		n->not_written++;
 		return false;
 	}
-	if (!resized_whole(ctx, segment_frame_len(d))) {
+	if (!resized_whole(ctx, segment_frame_len(d), has_frags)) {
 		if (!d->len || index == NO_INDEX) {
 			n->not_written++;
 			return false;
@@ -220,7 +220,7 @@ static __always_inline bool write_frame(struct xdp_md *ctx, struct wr_connect_cp
 		n->no_space++;
 		d->len = 0;
 		d->flags = F_ACK;
-		if (!resized_whole(ctx, segment_frame_len(d))) {
+		if (!resized_whole(ctx, segment_frame_len(d), has_frags)) {
 			n->not_written++;
 			return false;
 		}
@@ -355,7 +355,7 @@ int wr_connect_send(struct xdp_md *ctx)
 		sends = obey_next(n, cpu, ns, &sides, &s);
 	else
 		sends = open_within_limit(n, ns, &sides, &s.departure);
-	if (!sends || !write_frame(ctx, n, &sides, &s.departure, NO_INDEX))
+	if (!sends || !write_frame(ctx, n, &sides, &s.departure, NO_INDEX, false))
 		return XDP_DROP;
 	return bpf_redirect(wr_ifindex, 0);
 }
@@ -395,30 +395,54 @@ static long take_option(__u32 i, struct option_walk *w)
 	return 0;
 }
 
-/* Reads segment length and selective ACKs from the options of a SYN-ACK. */
-static __always_inline void read_options(struct xdp_md *ctx, __u32 at, __u32 len, struct facts *facts)
+/* True if the options are those of most servers: the segment length, and selective ACKs behind it. */
+static __always_inline bool read_usual_options(struct xdp_md *ctx, __u32 at, __u32 len, struct facts *facts)
 {
-	struct option_walk walk = {.len = len, .facts = facts};
+	__be32 *option;
+
+	if (at > 128)
+		return false;
+	option = (void *)(long)ctx->data + at;
+	if ((void *)(option + 1) > (void *)(long)ctx->data_end ||
+	    (option[0] & bpf_htonl(0xffff0000)) != bpf_htonl(0x02040000))
+		return false;
+	facts->segment_max = bpf_ntohl(option[0]);
+	if (len == 4)
+		return true;
+	if ((void *)(option + 2) > (void *)(long)ctx->data_end || option[1] != bpf_htonl(0x01010402))
+		return false;
+	facts->sack = true;
+	return true;
+}
+
+/* Reads segment length and selective ACKs from the options of a SYN-ACK, in any order. */
+__noinline int wr_read_options(struct xdp_md *ctx, __u32 at, __u32 len, struct facts *facts)
+{
+	struct option_walk walk = {.len = len};
 	__u32 last = len - 1;
 
-	if (last >= OPTION_LEN_MAX)
-		return;
+	if (!facts || last >= OPTION_LEN_MAX)
+		return 0;
+	walk.facts = facts;
+	facts->segment_max = 0;
 	barrier_var(last);
 	if (!bpf_xdp_load_bytes(ctx, at, walk.options, last + 1))
 		bpf_loop(OPTION_LEN_MAX, take_option, &walk, 0);
+	return 0;
 }
 
 #include "connect_http.h"
 
 static __always_inline int receive_tcp(struct xdp_md *ctx, struct wr_connect_cpu *n, __u32 cpu,
-				       struct step *s, __u32 index, struct wr_connection *c)
+				       struct step *s, __u32 index, struct wr_connection *c, bool has_frags)
 {
 	struct arrival *a = &s->arrival;
 	__u64 ns = clock_ns();
 	int verdict;
 
-	if (a->flags & F_SYN && a->options)
-		read_options(ctx, a->at - a->options, a->options, &s->facts);
+	if (a->flags & F_SYN && a->options &&
+	    !read_usual_options(ctx, a->at - a->options, a->options, &s->facts))
+		wr_read_options(ctx, a->at - a->options, a->options, &s->facts);
 	if (wr_response_end == WR_RESPONSE_HTTP && a->len && c->state == WR_CONN_ASKED &&
 	    !(c->flags & WR_CONN_BEGUN))
 		s->facts.http_len = wr_http_response_len(ctx, a->at, a->len);
@@ -437,7 +461,7 @@ static __always_inline int receive_tcp(struct xdp_md *ctx, struct wr_connect_cpu
 	} else if (s->events.over) {
 		__sync_fetch_and_add(&wr_page.open, -1);
 	}
-	if (verdict != VERDICT_ANSWER || !write_frame(ctx, n, &a->sides, &s->departure, index))
+	if (verdict != VERDICT_ANSWER || !write_frame(ctx, n, &a->sides, &s->departure, index, has_frags))
 		return XDP_DROP;
 	return answer_frame();
 }
@@ -475,10 +499,10 @@ static __always_inline int receive_udp(struct xdp_md *ctx, struct wr_connect_cpu
 		__sync_fetch_and_add(&wr_page.open, -1);
 		return XDP_DROP;
 	}
-	return write_frame(ctx, n, &a->sides, &s->departure, NO_INDEX) ? answer_frame() : XDP_DROP;
+	return write_frame(ctx, n, &a->sides, &s->departure, NO_INDEX, true) ? answer_frame() : XDP_DROP;
 }
 
-static __always_inline int receive_frame(struct xdp_md *ctx)
+static __always_inline int receive_frame(struct xdp_md *ctx, bool has_frags)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), index;
 	struct wr_connect_cpu *n = bpf_map_lookup_elem(&wr_connect_cpus, &cpu);
@@ -503,18 +527,18 @@ static __always_inline int receive_frame(struct xdp_md *ctx)
 	}
 	n->received++;
 	if (wr_kind == WR_CONNECT_TCP)
-		return receive_tcp(ctx, n, cpu, &s, index, c);
+		return receive_tcp(ctx, n, cpu, &s, index, c, has_frags);
 	return receive_udp(ctx, n, cpu, &s, c);
 }
 
 SEC("xdp")
 int wr_connect(struct xdp_md *ctx)
 {
-	return receive_frame(ctx);
+	return receive_frame(ctx, false);
 }
 
 SEC("xdp.frags")
 int wr_connect_frags(struct xdp_md *ctx)
 {
-	return receive_frame(ctx);
+	return receive_frame(ctx, true);
 }

@@ -22,7 +22,8 @@ const volatile bool wr_by_redirect = false; /* answer by a redirect to the devic
 const volatile bool wr_is_v6 = false;
 const volatile __u16 wr_vlan = 0; /* tag of all frames; 0 is none */
 const volatile __u8 wr_own_mac[6] = {};
-const volatile bool wr_answers_sender = false; /* frames go to the MAC address that asked, not to wr_peer_mac */
+const volatile bool wr_answers_sender =
+    false;				    /* frames go to the MAC address that asked, not to wr_peer_mac */
 const volatile __u8 wr_peer_mac[6] = {};    /* of the next hop */
 const volatile __be32 wr_own_words[3] = {}; /* of an IPv6 address, before the last word */
 const volatile __be32 wr_peer_words[3] = {};
@@ -31,7 +32,7 @@ const volatile __u32 wr_own_count = 1;
 const volatile __u32 wr_own_port_first = 0;
 const volatile __u32 wr_own_port_count = 1;
 const volatile bool wr_answers_neighbours = true; /* false: the host has the own addresses, and answers */
-const volatile __u32 wr_segment_max = 1460; /* bytes of a segment that we accept, and send at most */
+const volatile __u32 wr_segment_max = 1460;	  /* bytes of a segment that we accept, and send at most */
 const volatile __u32 wr_payload_len = 0;
 const volatile __u8 wr_payload[2 * WR_REQUEST_MAX] = {};
 /* Sums of the 16-bit words of the first n bytes, an odd last byte padded. */
@@ -181,12 +182,12 @@ static __always_inline bool resized(struct xdp_md *ctx, __u32 want)
 	return more > 0 && !bpf_xdp_adjust_head(ctx, -more);
 }
 
-/* A frame of several buffers has to become one of one buffer before it grows or shrinks to its
- * new length. */
-static __always_inline bool resized_whole(struct xdp_md *ctx, __u32 want)
+/* A frame of several buffers (`has_frags`: it may be one) has to become one of one buffer before it
+ * grows or shrinks to its new length. */
+static __always_inline bool resized_whole(struct xdp_md *ctx, __u32 want, bool has_frags)
 {
-	__u64 whole = bpf_xdp_get_buff_len(ctx);
 	__u32 linear = ctx->data_end - ctx->data;
+	__u64 whole = has_frags ? bpf_xdp_get_buff_len(ctx) : linear;
 
 	if (whole > linear && bpf_xdp_adjust_tail(ctx, (int)linear - (int)whole))
 		return false;
@@ -365,7 +366,7 @@ __noinline int wr_write_datagram(struct xdp_md *ctx, const struct sides *sides, 
 
 	if (!sides || !d)
 		return false;
-	if (!resized_whole(ctx, at_payload + d->len) ||
+	if (!resized_whole(ctx, at_payload + d->len, true) ||
 	    (d->len && !write_payload(ctx, at_payload, 0, d->len)))
 		return false;
 	end = (void *)(long)ctx->data_end;
@@ -417,7 +418,7 @@ static __always_inline int answer_arp(struct xdp_md *ctx, void *at, __u64 *answe
 		return XDP_PASS;
 	for (int i = 0; i < 6; i++)
 		mac[i] = arp->sender_mac[i];
-	if (!resized_whole(ctx, l2_len() + ARP_LEN))
+	if (!resized_whole(ctx, l2_len() + ARP_LEN, true))
 		return XDP_PASS;
 	end = (void *)(long)ctx->data_end;
 	arp = write_l2(ctx, end, mac, TYPE_ARP);
@@ -461,7 +462,7 @@ static __always_inline int answer_solicitation(struct xdp_md *ctx, void *at, __u
 		return XDP_PASS;
 	for (int i = 0; i < 6; i++)
 		mac[i] = ethernet->src[i];
-	if (!resized_whole(ctx, l2_len() + IPV6_LEN + NEIGHBOUR_LEN))
+	if (!resized_whole(ctx, l2_len() + IPV6_LEN + NEIGHBOUR_LEN, true))
 		return XDP_PASS;
 	end = (void *)(long)ctx->data_end;
 	ip = write_l2(ctx, end, mac, TYPE_IPV6);
