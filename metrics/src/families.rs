@@ -160,6 +160,25 @@ families! {
     FLOW_LATENCY_MAX = "wirerate_flow_latency_max_seconds", Gauge, FLOW,
         "Highest latency of these frames";
 
+    /// Connections that were tried.
+    CONNECT_TRIED = "wirerate_connect_tried_total", Counter, DEVICE,
+        "Connections, or queries over UDP, that connect has begun";
+    /// Connections that have ended.
+    CONNECT_ENDED = "wirerate_connect_ended_total", Counter, &["device", "netns", "outcome"],
+        "Connections that have ended, by outcome: completed, refused, reset, timeout, cut_off";
+    /// Connections that are open.
+    CONNECT_OPEN = "wirerate_connect_open", Gauge, DEVICE,
+        "Connections that are open";
+    /// Responses.
+    CONNECT_RESPONSES = "wirerate_connect_responses_total", Counter, DEVICE,
+        "Complete responses of servers";
+    /// Bytes of servers.
+    CONNECT_BYTES = "wirerate_connect_payload_bytes_total", Counter, DEVICE,
+        "Bytes of servers; each counts once";
+    /// Connections that were accepted.
+    ACCEPT_CONNECTIONS = "wirerate_accept_connections_total", Counter, DEVICE,
+        "SYNs that accept has answered";
+
     /// CPU time.
     PROCESS_CPU = "process_cpu_seconds_total", Counter, &[],
         "Time that the process spent on CPUs, in user and kernel mode";

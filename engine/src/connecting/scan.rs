@@ -3,8 +3,8 @@
 use bpf::{ConnectProgram, LIST_MAX};
 use connect::{Due, Order, Scan, Settings, TIME_SHIFT};
 
-/// Entries of one step: about 50 µs if none is in the caches.
-const STEP: usize = 2048;
+/// Entries of one step: about 10 µs if none is in the caches.
+const STEP: usize = 512;
 /// Time from the begin of one pass to that of the next, while connections are opened.
 const PASS_NS: u64 = 100_000_000;
 /// Time while connections are closed.

@@ -1,15 +1,16 @@
 //! Counters of runs, captures and receivers as metrics.
 
 use capture::{CountObserver, ReceiveObserver, SessionObserver};
-use engine::{Errors, ReplayProgress, RunHandle};
+use engine::{ConnectProgram, Errors, ReplayProgress, RunHandle};
 use host::Netns;
 use measure::FlowLine;
 use metrics::MetricSet;
 use metrics::families::{
-    CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME, FLOW_FRAMES,
-    FLOW_LATENCY, FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES,
-    RECEIVE_MISSING, REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS,
-    SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
+    ACCEPT_CONNECTIONS, CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME,
+    CONNECT_BYTES, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES, CONNECT_TRIED, FLOW_FRAMES, FLOW_LATENCY,
+    FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING,
+    REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES,
+    SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{FamilyKind, MetricFamily};
 use replay::{Fate, Fates};
@@ -321,6 +322,32 @@ pub fn count(counting: CountObserver, labels: DeviceLabels) -> impl Fn(&mut Metr
         set.count(&RECEIVE_FRAMES, &labels.pair(), counting.received());
         count_cpus(set, &labels, counting.received_per_cpu());
     }
+}
+
+/// Counters of connections.
+pub fn connect(program: Arc<ConnectProgram>, labels: DeviceLabels) -> impl Fn(&mut MetricSet) + Send {
+    move |set| {
+        let counts = program.counts();
+        let pair = labels.pair();
+        set.count(&CONNECT_TRIED, &pair, counts.tried);
+        set.count(&CONNECT_RESPONSES, &pair, counts.responses);
+        set.count(&CONNECT_BYTES, &pair, counts.payload_bytes);
+        set.gauge(&CONNECT_OPEN, &pair, program.open_now() as f64);
+        for (outcome, count) in [
+            ("completed", counts.completed),
+            ("refused", counts.refused),
+            ("reset", counts.reset),
+            ("timeout", counts.timeout),
+            ("cut_off", counts.cut_off),
+        ] {
+            set.count(&CONNECT_ENDED, &[pair[0], pair[1], outcome], count);
+        }
+    }
+}
+
+/// Counters of a server of connections. `accepted` reads the SYNs that it has answered.
+pub fn accept(accepted: impl Fn() -> u64 + Send, labels: DeviceLabels) -> impl Fn(&mut MetricSet) + Send {
+    move |set| set.count(&ACCEPT_CONNECTIONS, &labels.pair(), accepted())
 }
 
 /// Frames of each CPU that received some.

@@ -4,6 +4,8 @@ use super::report::AcceptRow;
 use super::{AcceptClose, Args, Report};
 use crate::cmd::connect::{Target, count_of};
 use crate::cmd::send::device::TxDevice;
+use crate::monitor::count_in;
+use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::OutError;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{PERIOD, RowFormat, RowTime, print_report};
@@ -12,6 +14,7 @@ use crate::units::{Addresses, Interval, time_of_day_ns};
 use anyhow::anyhow;
 use engine::{AcceptRequest, Accepting};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,8 +31,12 @@ const SEGMENT_MAX: u32 = 2_000;
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let act = format!("accept on {}", args.device);
     let (request, server) = request(args, &act)?;
-    let accepting =
-        Accepting::start(&request).map_err(|why| Failure::engine(&act, why, args.netns.as_deref()))?;
+    let accepting = Accepting::start(&request)
+        .map(Arc::new)
+        .map_err(|why| Failure::engine(&act, why, args.netns.as_deref()))?;
+    let labels = DeviceLabels::new(&request.ifname, args.netns.as_deref());
+    let observed = Arc::clone(&accepting);
+    let counted = count_in(sources::accept(move || observed.counts().accepted, labels));
     let xdp = match accepting.native_refusal() {
         Some(refusal) => format!("XDP, {} (native: {refusal})", accepting.mode()),
         None => format!("XDP, {}", accepting.mode()),
@@ -52,7 +59,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     report.duration_ns = start.elapsed().as_nanos() as u64;
     report.is_device_gone = !accepting.is_attached();
     report.count(&accepting.counts());
-    drop(accepting);
+    drop((counted, accepting));
     watched?;
     if report.is_device_gone {
         eprintln!("wirerate: {} went away: the run ends here", report.device);

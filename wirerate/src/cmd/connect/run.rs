@@ -4,12 +4,15 @@ use super::report::{Head, protocol_of};
 use super::row::ConnectRow;
 use super::setup::Setup;
 use super::{Args, Report};
+use crate::monitor::count_in;
+use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::OutError;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{PERIOD, RowFormat, RowTime, print_report};
 use crate::stop::Stop;
 use crate::units::{human_count, time_of_day_ns};
 use engine::Connecting;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Interval at which the stop flag is read: a signal has no other event here.
@@ -26,6 +29,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let notes = notes(args, &setup);
     let connecting =
         Connecting::start(setup.request).map_err(|why| Failure::engine(&act, why, args.netns.as_deref()))?;
+    let labels = DeviceLabels::new(&ifname, args.netns.as_deref());
+    let _counted = count_in(sources::connect(Arc::clone(connecting.program()), labels));
     let xdp = match connecting.native_refusal() {
         Some(refusal) => format!("XDP, {} (native: {refusal})", connecting.mode()),
         None => format!("XDP, {}", connecting.mode()),

@@ -61,7 +61,7 @@ impl Setup {
         }
         let mut config = Config { dst_mac: args.dst_mac.unwrap_or_default(), ..Config::default() };
         let next_hop = next_hop::fill_in(&device, &mut config, &args.dst.addresses, true)?;
-        check_routed(args, next_hop.as_ref())?;
+        check_routed(args, &device)?;
         let own_mac = device
             .link
             .mac
@@ -157,15 +157,21 @@ fn holds(addresses: &Addresses, ip: IpAddr) -> bool {
     }
 }
 
-fn check_routed(args: &Args, next_hop: Option<&NextHopMac>) -> Result<(), Failure> {
-    let is_routed = next_hop.is_some_and(|next_hop| next_hop.ip != args.dst.addresses.first());
+fn check_routed(args: &Args, device: &TxDevice) -> Result<(), Failure> {
     let cps = args.cps.map_or(0.0, |cps| cps.pps());
-    if !is_routed || cps <= ROUTED_MAX_CPS || args.allow_routed || !args.dst.addresses.is_one() {
+    if cps <= ROUTED_MAX_CPS || args.allow_routed {
+        return Ok(());
+    }
+    let act = || format!("open {cps:.0} connections per second");
+    let first = args.dst.addresses.first();
+    let failed = |why| Failure::host(act(), why);
+    // Without a route, the MAC address that was given leads to the server.
+    let has_route = device.stack.has_route(&device.link, first).map_err(failed)?;
+    if !has_route || device.stack.next_hop(&device.link, first).map_err(failed)?.ip == first {
         return Ok(());
     }
     let why = anyhow!("the server is behind a router, and more than 100,000 could flood a network of others");
-    Err(Failure::refused(format!("open {cps:.0} connections per second"), why)
-        .try_this("--allow-routed if the network is yours"))
+    Err(Failure::refused(act(), why).try_this("--allow-routed if the network is yours"))
 }
 
 /// Number of addresses; the first 32 bits have to be equal in all of them.

@@ -27,6 +27,7 @@ pub(super) fn stay() -> TestResult {
         assert_eq!(lab.established(), HELD);
         let report = complete(holding.wait(TIME_LIMIT), HELD as u64);
         assert_eq!(count(&report, "open_max"), HELD as u64);
+        assert!(count(&report, "keepalive") >= HELD as u64, "probes after 1 s: {report}");
         until("all are closed", || lab.established() == 0);
     }
     let report = complete(connect(&lab, &format!("{SERVER} --hold 100 -t 3s --ask-rate 1000")), 100);

@@ -186,7 +186,7 @@ fn nginx_conf(folder: &Path) -> String {
          events {{ worker_connections 50000; multi_accept on; }}\n\
          http {{ access_log off; keepalive_requests 1000000; keepalive_timeout 600;\n\
          client_header_timeout 600; large_client_header_buffers 8 16k; {temporary}\n\
-         server {{ listen 80 backlog=65535; listen [::]:80 backlog=65535 ipv6only=on;\n\
+         server {{ listen 80 backlog=65535 so_keepalive=1s:1s:5; listen [::]:80 backlog=65535 ipv6only=on;\n\
          root {folder}; location = / {{ return 200 \"ok\\n\"; }} }} }}\n"
     )
 }

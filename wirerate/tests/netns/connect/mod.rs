@@ -22,6 +22,7 @@ pub(crate) const CASES: &[Case] = &[
     case("connect::a_port_is_used_again_in_time_wait", &["nginx"], ports_again),
     case("connect::frames_are_well_formed", &["nginx", "tcpdump", "tshark"], well_formed),
     case("connect::accept_answers_connect_and_sockets", &[], accept),
+    case("connect::a_tls_hello_is_answered", &["openssl"], tls_hello),
     case("connect::checks_decide_the_exit_code", &["nginx"], checks),
     case("connect::loss_is_repaired", &["nginx", "nft"], loss::repaired),
     case("connect::bytes_are_exact_under_loss", &["nginx", "nft"], loss::bytes_are_exact),
@@ -213,5 +214,22 @@ fn checks() -> TestResult {
     connect(&lab, &format!("{SERVER} --open 4 -c 100 {good}")).expect_code(0);
     let bad = connect(&lab, &format!("{SERVER} --open 4 -c 100 --expect completed=99")).expect_code(1);
     bad.says(&["completed=99 failed: it is 100"]);
+    Ok(())
+}
+
+fn tls_hello() -> TestResult {
+    let lab = ConnectLab::new(Between::Nothing, "");
+    let [key, cert] = ["key.pem", "cert.pem"].map(|name| lab.file(name).display().to_string());
+    let words = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=example.com -keyout";
+    run(&[&words.split(' ').collect::<Vec<_>>()[..], &[&key, "-out", &cert]].concat());
+    let mut command = crate::program::in_netns(&lab.server.name, "openssl");
+    command.args(["s_server", "-accept", "443", "-key", &key, "-cert", &cert, "-quiet"]);
+    let _server = crate::program::Running::start(command);
+    crate::program::until("the server listens", || lab.listens(443));
+    let words = "--dst 198.18.0.2:443 --src 198.18.64.0/24 --tls-hello --host example.com --close reset";
+    let report = complete(connect(&lab, &format!("{words} --open 1 -c 50")), 50);
+    assert_eq!(report["responses"], 50, "{report}");
+    // A ServerHello of TLS 1.3 comes with a change of ciphers and encrypted records.
+    assert!(count(&report, "payload_bytes") > 50 * 200, "{report}");
     Ok(())
 }

@@ -42,6 +42,8 @@ pub(super) fn nat_and_bridge() -> TestResult {
     for more in ["", "--requests 3", "--close reset"] {
         complete(connect(&lab, &format!("{routed} {more}")), 3000);
     }
+    let fast = format!("{routed} --cps 150k");
+    connect(&lab, &fast.replace("--open 32", "")).expect_code(3).says(&["--allow-routed"]);
     drop(lab);
     let lab = ConnectLab::new(Between::Bridge, "");
     let _nginx = lab.nginx();
