@@ -24,7 +24,8 @@ pub enum Order {
 
 /// First retransmission time, in units of a connection's times; it doubles with each try.
 const RETRANSMIT_AFTER: u32 = (1_000_000_000_u64 >> TIME_SHIFT) as u32;
-/// Longest delay of an ACK, before the next look at the connection. Servers repeat data after 200 ms.
+/// Longest delay of an ACK, before the next look at the connection. Servers repeat data after 200
+/// ms.
 const DELAYED_ACK: u32 = (40_000_000_u64 >> TIME_SHIFT) as u32;
 /// More tries would overflow the time.
 const TRIES_MAX: u8 = 7;

@@ -65,8 +65,8 @@ impl Accepting {
         self.link.native_refusal().map(ToString::to_string)
     }
 
-    /// Why answers are not sent yet: a veth refuses frames while its peer has neither an XDP program
-    /// nor GRO. `wirerate connect` at the peer attaches a program.
+    /// Why answers are not sent yet: a veth refuses frames while its peer has neither an XDP
+    /// program nor GRO. `wirerate connect` at the peer attaches a program.
     pub fn trouble(&self) -> Option<&EngineError> {
         self.trouble.as_ref()
     }

@@ -1,8 +1,9 @@
 /* connect.bpf.c: connections with a live server, opened and answered in the kernel.
  *
- * wr_connect_send runs by BPF_PROG_RUN on live frames: it opens connections, and sends what the list
- * of user space orders. wr_connect runs at the receive side of the device, and answers each frame of
- * the server in place. A connection is an entry of an array, found by its addresses and ports.
+ * wr_connect_send runs by BPF_PROG_RUN on live frames: it opens connections, and sends what the
+ * list of user space orders. wr_connect runs at the receive side of the device, and answers each
+ * frame of the server in place. A connection is an entry of an array, found by its addresses and
+ * ports.
  */
 #include "connect_rules.h"
 #include "histogram.h"
@@ -395,7 +396,7 @@ static long take_option(__u32 i, struct option_walk *w)
 	return 0;
 }
 
-/* True if the options are those of most servers: the segment length, and selective ACKs behind it. */
+/* True if the options are the usual ones: the segment length, and selective ACKs behind it. */
 static __always_inline bool read_usual_options(struct xdp_md *ctx, __u32 at, __u32 len, struct facts *facts)
 {
 	__be32 *option;

@@ -1,7 +1,8 @@
 /* connect.h: the types that connect.bpf.c, accept.bpf.c and the Rust side share.
  *
  * Numbers of TCP are in host order. Times of a connection are in units of 256 ns since boot, modulo
- * 2^32: the unit is fine enough for round trips, and differences of up to 9 minutes are unambiguous.
+ * 2^32: the unit is fine enough for round trips, and differences of up to 9 minutes are
+ * unambiguous.
  */
 #ifndef WR_CONNECT_H
 #define WR_CONNECT_H

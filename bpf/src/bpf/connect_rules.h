@@ -1,7 +1,7 @@
 /* connect_rules.h: what a connection does with a segment of the server.
  *
- * The crate `connect` has the same rules in Rust, and bpf/tests/connect_program.rs compares the two:
- * function names are the same there.
+ * The crate `connect` has the same rules in Rust, and bpf/tests/connect_program.rs compares the
+ * two: function names are the same there.
  */
 #ifndef WR_CONNECT_RULES_H
 #define WR_CONNECT_RULES_H
@@ -162,7 +162,7 @@ static __always_inline void ask(struct wr_connection *c, struct wr_connect_cpu *
 	n->requests++;
 }
 
-/* Remembers data behind a gap. Ranges neither overlap nor touch; the most recent one is the first. */
+/* Remembers data behind a gap. Ranges neither overlap nor touch; the newest one is the first. */
 static __always_inline void add_gap(struct wr_connection *c, __u32 first, __u32 end)
 {
 	struct wr_gap kept0 = {}, kept1 = {};
@@ -191,7 +191,7 @@ static __always_inline void add_gap(struct wr_connection *c, __u32 first, __u32 
 	c->gap_count = kept >= 2 ? 3 : kept + 1;
 }
 
-/* The bytes of ranges that the next expected number has reached; they are no longer behind a gap. */
+/* The bytes of ranges that the next expected number has reached; they are not behind a gap. */
 static __always_inline __u32 take_gaps(struct wr_connection *c)
 {
 	struct wr_gap kept0 = {}, kept1 = {};
@@ -378,9 +378,9 @@ static __always_inline enum verdict receive_behind_gap(struct wr_connection *c, 
 	return VERDICT_ANSWER;
 }
 
-/* An ACK for every second segment (RFC 9293, 3.8.6.3), at once behind a segment with PSH. But where the
- * server ends the connection after this response, its FIN is awaited. User space orders an ACK that
- * is delayed for too long. */
+/* An ACK for every second segment (RFC 9293, 3.8.6.3), at once behind a segment with PSH. But where
+ * the server ends the connection after this response, its FIN is awaited. User space orders an ACK
+ * that is delayed for too long. */
 static __always_inline bool may_delay_ack(const struct wr_connection *c, bool is_pushed)
 {
 	bool is_last = wr_close == WR_CLOSE_SERVER && !wr_holds && c->requests >= wr_requests;

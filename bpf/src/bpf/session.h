@@ -1,8 +1,8 @@
 /* session.h: frames of connections, for connect.bpf.c and accept.bpf.c.
  *
- * Reads TCP and UDP over IPv4 and IPv6, with one VLAN tag or none, and writes whole frames: headers,
- * options, payload and checksums. Nothing of an old frame is kept, because the checksum of a frame
- * that comes from a socket behind a veth pair is a partial one. Answers ARP and neighbour
+ * Reads TCP and UDP over IPv4 and IPv6, with one VLAN tag or none, and writes whole frames:
+ * headers, options, payload and checksums. Nothing of an old frame is kept, because the checksum of
+ * a frame that comes from a socket behind a veth pair is a partial one. Answers ARP and neighbour
  * solicitations for the own addresses.
  */
 #ifndef WR_SESSION_H
@@ -277,8 +277,8 @@ static __always_inline bool write_payload(struct xdp_md *ctx, __u32 at, __u32 of
 	return !bpf_xdp_store_bytes(ctx, at, (void *)wr_payload + offset, last + 1);
 }
 
-/* Bytes of TCP options: of a SYN the segment length, selective ACKs and the window scale; of a SYN-ACK
- * the segment length only, since its sender does not know what was offered. */
+/* Bytes of TCP options: of a SYN the segment length, selective ACKs and the window scale; of a
+ * SYN-ACK the segment length only, since its sender does not know what was offered. */
 static __always_inline __u32 options_len(const struct departure *d)
 {
 	if (d->flags & F_SYN)

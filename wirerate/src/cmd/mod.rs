@@ -90,8 +90,8 @@ wirerate measure --tx eth1 --rx eth1 --dst 198.18.0.2 --count 1M --pps 100k";
 
 const CONNECT_HELP: &str = "\
 Opens TCP connections with any server, through firewalls, NAT and load balancers: an XDP program\n\
-answers the server in the kernel, without sockets. Of the time between, nothing is sent by this\n\
-host. The docs explain each result (docs/connect.md).\n\n\
+answers the server in the kernel, without sockets. The docs explain each result\n\
+(docs/connect.md).\n\n\
 Examples:\n  \
 wirerate connect eth1 --dst 198.18.0.2:80 --src 198.18.64.0/20 --cps 20k -t 10s\n  \
 wirerate connect eth1 --dst 198.18.0.2:80 --src 198.18.64.0/20 --open 64 --requests 100 -t 10s\n  \

@@ -41,7 +41,7 @@ pub struct Args {
     /// Bytes of the response to each request, in one segment; 0 for none
     #[arg(long, value_name = "N", default_value = "120")]
     pub response_bytes: Count,
-    /// Name of this server in its responses (`Server:`), for `connect --group-by`
+    /// Name of this server in its responses (`Server:`)
     #[arg(long, value_name = "NAME", default_value = "wirerate")]
     pub name: String,
     /// Who ends a connection

@@ -1,5 +1,5 @@
-//! `wirerate connect` and `wirerate accept` with nginx, nsd and hostile servers. The counters of the
-//! server's kernel decide.
+//! `wirerate connect` and `wirerate accept` with nginx, nsd and hostile servers. The counters of
+//! the server's kernel decide.
 
 mod datagrams;
 mod failing;
