@@ -164,7 +164,7 @@ mod tests {
         Scan { timeout: (30_000_000_000_u64 >> TIME_SHIFT) as u32, is_udp: false, closes: false };
 
     fn ms(ms: u64) -> u32 {
-        (ms * 1_000_000 >> TIME_SHIFT) as u32
+        ((ms * 1_000_000) >> TIME_SHIFT) as u32
     }
 
     #[test]

@@ -337,3 +337,87 @@ impl fmt::Display for Report {
         write!(f, "{table}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use connect::Counts;
+    use engine::{ConnectTimes, FrameCounts};
+
+    fn result() -> ConnectResult {
+        let mut connect = vec![0; measure::HISTOGRAM_LEN];
+        connect[measure::histogram_index(3_000)] = 1_000;
+        ConnectResult {
+            counts: Counts {
+                tried: 1_002,
+                syn_resent: 12,
+                established: 1_000,
+                completed: 1_000,
+                timeout: 1,
+                responses: 1_000,
+                requests: 1_000,
+                payload_bytes: 145_000,
+                ..Counts::default()
+            },
+            frames: FrameCounts { open_max: 64, ..FrameCounts::default() },
+            times: ConnectTimes { connect, ..ConnectTimes::default() },
+            open_at_end: 1,
+            opening_ns: 500_000_000,
+            run_ns: 600_000_000,
+            completed_while_opening: 990,
+            responses_while_opening: 990,
+            ..ConnectResult::default()
+        }
+    }
+
+    fn head(protocol: &'static str) -> Head {
+        Head { device: "c0".into(), protocol, xdp: "XDP, native".into(), ..Head::default() }
+    }
+
+    #[test]
+    fn a_report_reads_like_this() {
+        assert_eq!(
+            Report::new(head("tcp"), &result()).to_string(),
+            "c0: 1,002 connections in 0.500 s, 2,004/s\n  \
+             tried        1,002  12 SYNs sent again\n  \
+             established  1,000  0 SYN-ACKs repeated\n  \
+             completed    1,000  99.80 %\n  \
+             failed           1  refused 0, reset 0, timeout 1, cut off 0\n  \
+             responses    1,000  1,980/s, 145,000 bytes of payload\n  \
+             connect      min 2.992 µs, p50 3.007 µs, p99 3.007 µs, p99.9 3.007 µs, max 3.007 µs\n  \
+             open            64  at most; 1 at the end\n  \
+             unexplained      0\n  \
+             source       XDP, native\n"
+        );
+    }
+
+    #[test]
+    fn a_report_of_queries_has_answered_and_missing_ones() {
+        let text = Report::new(head("dns"), &result()).to_string();
+        for line in ["c0: 1,002 queries", "answered     1,000  99.80 %", "missing          2"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(!text.contains("established"), "{text}");
+    }
+
+    #[test]
+    fn a_connection_that_is_not_accounted_for_is_shown() {
+        let mut lost = result();
+        lost.counts.tried += 3;
+        let report = Report::new(head("tcp"), &lost);
+        assert_eq!(report.unexplained, 3);
+        assert!(report.to_string().contains("unexplained      3"), "{report}");
+    }
+
+    #[test]
+    fn a_rate_is_missed_by_more_than_two_percent() {
+        let whole = |requested_cps| {
+            let mut result = result();
+            (result.counts.tried, result.counts.timeout, result.open_at_end) = (1_000, 0, 0);
+            let head = Head { requested_cps: Some(requested_cps), ..head("tcp") };
+            Report::new(head, &result).is_whole()
+        };
+        assert!(whole(2_000.0) && whole(2_030.0));
+        assert!(!whole(2_050.0));
+    }
+}

@@ -228,3 +228,35 @@ fn addresses(args: &Args, timeout_ns: u64) -> Result<connect::Addresses, Failure
     all.client_port_count = (wanted as u32).clamp(1, ports(&own_ports));
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::args_of;
+
+    fn addresses_of(words: &str) -> Result<connect::Addresses, Failure> {
+        let words = format!("c0 --dst 198.18.0.2:80 {words}");
+        addresses(&args_of::<Args>(&words).expect("good words"), TIMEOUT_NS)
+    }
+
+    #[test]
+    fn as_many_ports_are_used_as_are_needed() {
+        let ports = |words: &str| addresses_of(words).unwrap().client_port_count;
+        assert_eq!(ports("--src 198.18.64.1"), 64_512);
+        assert_eq!(ports("--src 198.18.64.0/24"), 256, "65,536 connections");
+        assert_eq!(ports("--src 198.18.64.0/24 --hold 200k"), 782);
+        assert_eq!(ports("--src 198.18.64.0/24 --cps 20k"), 2_500, "those of a timeout");
+        assert_eq!(ports("--src 198.18.64.1 --src-port 2000-2009"), 10);
+        assert_eq!(ports("--src 198.16.0.0/14"), 1);
+        assert!(addresses_of("--src 198.0.0.0/7").is_err(), "33 million addresses");
+    }
+
+    #[test]
+    fn addresses_of_ipv6_are_equal_in_their_first_bits() {
+        let count = |text: &str| count_of("--src", &text.parse().unwrap()).ok();
+        assert_eq!(count("fd00::1000-fd00::10ff"), Some(256));
+        assert_eq!(count("fd00::ffff:ffff-fd00::1:0:0"), None);
+        assert_eq!(count("fd00::/64"), None);
+        assert_eq!(count("fd00::/104"), Some(1 << 24));
+    }
+}

@@ -47,3 +47,13 @@ pub(super) fn bytes_are_exact() -> TestResult {
     }
     Ok(())
 }
+
+/// 5 % each way: a connection may need several tries of each of its steps.
+pub(super) fn much() -> TestResult {
+    let lab = ConnectLab::new(Between::Router, "");
+    let _nginx = lab.nginx();
+    lab.lose(50);
+    let report = complete(connect(&lab, &format!("{SERVER} --cps 1000 -c 10k --timeout 60s")), 10_000);
+    assert!(count(&report, "syn_resent") > 500, "{report}");
+    Ok(())
+}

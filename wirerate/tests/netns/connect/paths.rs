@@ -1,11 +1,13 @@
 //! What lies between client and server: IP versions, tags, routers, bridges.
 
-use super::lab::{Between, ConnectLab, count, gro, ip};
+use super::lab::{Between, ConnectLab, count, gro};
 use super::{SERVER, complete, connect};
 use crate::TestResult;
-use crate::program::run;
+use crate::program::{Running, TIME_LIMIT, in_netns, run, wirerate_start};
+use nix::sys::signal::Signal;
+use std::time::Duration;
 
-/// IPv6, a VLAN, and the generic mode, which the report names.
+/// IPv6, and the generic mode, which the report names.
 pub(super) fn versions() -> TestResult {
     let lab = ConnectLab::new(Between::Nothing, "");
     let _nginx = lab.nginx();
@@ -15,19 +17,12 @@ pub(super) fn versions() -> TestResult {
         // Then the server's kernel knows all of them.
         assert!(number > 0 || count(&report, "neighbours") >= 256, "{report}");
     }
-    let (server, client) = (&lab.server.name, &lab.client.name);
-    ip(&format!("-n {server} link add link s0 name s0.7 type vlan id 7"));
-    ip(&format!("-n {server} addr add 198.20.0.2/16 dev s0.7"));
-    ip(&format!("-n {server} link set s0.7 up"));
-    let vlan = "--dst 198.20.0.2:80 --src 198.20.64.0/24 --vlan 7 --dst-mac 02:00:00:00:00:02";
-    let report = complete(connect(&lab, &format!("{vlan} --open 32 -c 3000")), 3000);
-    assert!(count(&report, "neighbours") > 0, "{report}");
     let report = complete(connect(&lab, &format!("{SERVER} --open 32 -c 3000 --xdp generic")), 3000);
     assert_eq!(report["xdp"], "XDP, generic");
     // Frames of others reach the host.
-    let holding = crate::program::wirerate_start(&format!("connect c0@{client} {SERVER} --hold 10"));
+    let holding = wirerate_start(&format!("connect c0@{} {SERVER} --hold 10", lab.client));
     holding.until_it_says("at most");
-    run(&["ip", "netns", "exec", client, "ping", "-c", "2", "-i", "0.2", "198.18.0.2"]);
+    run(&["ip", "netns", "exec", &lab.client.name, "ping", "-c", "2", "-i", "0.2", "198.18.0.2"]);
     drop(holding);
     Ok(())
 }
@@ -62,5 +57,29 @@ pub(super) fn long_mtu() -> TestResult {
         assert_eq!(report["xdp"], "XDP, native", "{report}");
         assert_eq!(report["unsized_responses"], 0, "{report}");
     }
+    Ok(())
+}
+
+/// Tagged frames, which a bridge passes to a server with the same tag.
+pub(super) fn vlan() -> TestResult {
+    let lab = ConnectLab::new(Between::Bridge, "");
+    gro(lab.middle(), "m1");
+    let file = lab.file("tagged.pcap").display().to_string();
+    let mut command = in_netns(lab.middle(), "tcpdump");
+    command.args(["-i", "m0", "-w", &file, "-U", "-s", "96", "-B", "65536"]);
+    let tcpdump = Running::start(command);
+    tcpdump.until_it_says("listening on");
+    let words = format!("accept s0@{} --vlan 7 --dst 198.20.0.2 --json", lab.server);
+    let accepting = wirerate_start(&words);
+    accepting.until_it_says("accepting on s0");
+    let words = "--dst 198.20.0.2:80 --src 198.20.64.0/24 --vlan 7 --dst-mac 02:00:00:00:00:02";
+    complete(connect(&lab, &format!("{words} --open 16 -c 500")), 500);
+    std::thread::sleep(Duration::from_millis(300));
+    tcpdump.signal(Signal::SIGINT);
+    tcpdump.wait(TIME_LIMIT);
+    let shown = |filter: &str| run(&["tcpdump", "-n", "-r", &file, filter]).lines().count();
+    let tagged = shown("vlan 7 and tcp");
+    assert!(tagged >= 500 * 3, "three frames of the client for each connection: {tagged}");
+    assert_eq!(shown("tcp"), 0, "no frame is without it");
     Ok(())
 }
