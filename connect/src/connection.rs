@@ -1,13 +1,23 @@
 //! One connection: its state, its numbers and its times.
 
-use crate::gaps::{GAPS_MAX, Gap};
-
 /// Times of a connection are nanoseconds since boot, shifted right by this: units of 256 ns.
 pub const TIME_SHIFT: u32 = 8;
 /// Bytes of a segment that a server accepts if its SYN-ACK does not say (RFC 9293, 3.7.1).
 pub const SEGMENT_MAX_DEFAULT: u16 = 536;
 /// A server that asks for shorter segments gets these.
 pub const SEGMENT_MAX_LEAST: u16 = 64;
+
+/// Ranges that a connection remembers.
+pub const GAPS_MAX: usize = 3;
+
+/// Sequence numbers from `first` on, without `end`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// The first number.
+    pub first: u32,
+    /// The number behind the last one.
+    pub end: u32,
+}
 
 /// Where a connection is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,19 +2,7 @@
 //!
 //! Only the ranges are kept. The bytes are not needed to count them, so nothing is reassembled.
 
-use crate::connection::{Connection, is_after};
-
-/// Ranges that a connection remembers.
-pub const GAPS_MAX: usize = 3;
-
-/// Sequence numbers from `first` on, without `end`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gap {
-    /// The first number.
-    pub first: u32,
-    /// The number behind the last one.
-    pub end: u32,
-}
+use crate::connection::{Connection, GAPS_MAX, Gap, is_after};
 
 impl Connection {
     /// The remembered ranges, the most recent one first. They neither overlap nor touch.

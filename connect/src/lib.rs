@@ -20,9 +20,10 @@ mod segment;
 mod settings;
 
 pub use clients::{Addresses, Place, initial_number};
-pub use connection::{Connection, Flag, SEGMENT_MAX_DEFAULT, SEGMENT_MAX_LEAST, State, TIME_SHIFT};
+pub use connection::{
+    Connection, Flag, GAPS_MAX, Gap, SEGMENT_MAX_DEFAULT, SEGMENT_MAX_LEAST, State, TIME_SHIFT,
+};
 pub use counts::{Counts, Events};
-pub use gaps::{GAPS_MAX, Gap};
 pub use http::response_len;
 pub use orders::{Due, Order, Scan};
 pub use requests::{Query, RequestError, dns_query, http_get, quic_initial, tls_hello};
