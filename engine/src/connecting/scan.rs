@@ -1,7 +1,7 @@
 //! Looks through the connections, a part at a time, for those that need an order.
 
 use bpf::{ConnectProgram, LIST_MAX};
-use connect::{Due, Order, Scan, Settings, TIME_SHIFT};
+use connect::{Due, Order, Scan, Settings, State, TIME_SHIFT};
 
 /// Entries of one step: about 10 µs if none is in the caches.
 const STEP: usize = 512;
@@ -41,7 +41,9 @@ impl Scanner {
         while self.next < end && orders.len() < LIST_MAX {
             let index = self.next;
             self.next += 1;
-            if !program.state(index).is_open() {
+            let state = program.state(index);
+            let waits = state == State::Open && settings.holds && !scan.closes;
+            if !state.is_open() || waits {
                 continue;
             }
             if let Due::Needs(order) = program.connection(index).due(scan, settings, now) {
