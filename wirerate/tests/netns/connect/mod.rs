@@ -88,7 +88,17 @@ fn counted_by_both_sides() -> TestResult {
     let len = response_len(&lab, "/");
     let names = ["TcpPassiveOpens", "TcpOutRsts", "TcpRetransSegs", "TcpInErrs"];
     let before = names.map(|name| lab.counter(name));
-    let report = complete(connect(&lab, &format!("{SERVER} --cps 20k -c 100k")), 100_000);
+    let outcome = connect(&lab, &format!("{SERVER} --cps 20k -c 100k"));
+    let report = accounted(&outcome);
+    // A server without a free CPU resets connections that have waited for seconds. Both sides count
+    // them all the same.
+    if count(&report, "longest_pause_ns") >= 500_000_000 {
+        eprintln!("this machine is too busy for 20,000 connections per second: {report}");
+        assert_eq!(count(&report, "tried"), 100_000, "{report}");
+        assert_eq!(lab.counter(names[0]) - before[0], count(&report, "established"), "{report}");
+        return Ok(());
+    }
+    let report = complete(outcome, 100_000);
     let risen: Vec<u64> = names.iter().zip(before).map(|(name, before)| lab.counter(name) - before).collect();
     assert_eq!(risen[..2], [100_000, 0], "{names:?}: {report}");
     // On a machine without a free CPU the server is late, and its kernel repeats a segment.
