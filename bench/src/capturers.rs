@@ -11,11 +11,8 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Memory between kernel and capture tool, for all of them: 32,768 slots of 128 bytes, which is
-/// wirerate's default for 96 bytes of a frame, or 2,048 for whole frames.
+/// Memory between kernel and capture tool, for all of them.
 const RING_MIB: u32 = 4;
-const RING_SLOTS: u32 = 32_768;
-const RING_SLOTS_WHOLE: u32 = 2_048;
 
 /// The snaplen of whole frames, by the number that all tools accept.
 pub(crate) const WHOLE: u32 = 262_144;
@@ -196,8 +193,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
 ];
 
 fn wirerate_capture(take: &Take<'_>, mode: &str) -> Vec<String> {
-    let slots = if take.snaplen == WHOLE { RING_SLOTS_WHOLE } else { RING_SLOTS };
-    let (snaplen, ring) = (take.snaplen.to_string(), slots.to_string());
+    let (snaplen, ring) = (take.snaplen.to_string(), format!("{RING_MIB}MiB"));
     let mut words = owned(&["capture", take.end.ifname, "--mode", mode]);
     words.extend(netns(take.end));
     words.extend(owned(&["--snaplen", &snaplen, "--ring", &ring, "--write", file(take), "--json"]));

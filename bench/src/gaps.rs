@@ -11,15 +11,15 @@ use std::io::BufReader;
 use std::ops::Range;
 use std::path::Path;
 
-/// Slots of the ring of the receiver's capture.
-const RING_SLOTS: &str = "262144";
+/// Ring of the receiver's capture.
+const RING: &str = "32MiB";
 
 /// Takes all frames off the receiver into a file, with their times.
 pub(crate) fn capture(bed: &Testbed, wirerate: &Path, file: &Path) -> Result<Tool> {
     let (end, cpu) = (bed.rx(), bed.capture_cpu);
     let file = file.to_str().expect("our own names are UTF-8");
     let words = ["capture", end.ifname, "--mode", "drop", "--snaplen", "64"];
-    let words = [&words[..], &["--ring", RING_SLOTS, "--clock", "system", "--write", file]].concat();
+    let words = [&words[..], &["--ring", RING, "--clock", "system", "--write", file]].concat();
     let tool = Tool::start(wirerate, &[owned(&words), netns(end)].concat(), end.netns(), cpu)?;
     tool.until_it_says("capturing on", &bed.stop)?;
     Ok(tool)

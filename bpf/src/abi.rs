@@ -7,19 +7,20 @@
 use bytemuck::{Pod, Zeroable};
 
 pub use crate::skel::abi::types::{
-    wr_accept_cpu as AcceptCpu, wr_capture_cpu as CaptureCpu, wr_capture_mode as CaptureMode,
-    wr_clock_line as ClockLine, wr_connect_cpu as ConnectCpu, wr_connect_limit as ConnectLimit,
-    wr_connect_order_entry as ConnectOrder, wr_connect_page as ConnectPage, wr_connection as Connection,
-    wr_cursor as Cursor, wr_due_times as DueTimes, wr_fault_counts as FaultCounts, wr_faults as Faults,
-    wr_field as Field, wr_field_kind as FieldKind, wr_field_mode as FieldMode, wr_field_state as FieldState,
-    wr_flow as Flow, wr_flow_detail as FlowDetail, wr_flow_line as FlowLine, wr_gap as Gap,
-    wr_histogram as Histogram, wr_limit as Limit, wr_metadata_flag as MetadataFlag, wr_packet as Packet,
-    wr_plan as Plan, wr_plan_flag as PlanFlag, wr_prebuilt as Prebuilt, wr_prebuilt_run as PrebuiltRun,
+    wr_accept_cpu as AcceptCpu, wr_block as Block, wr_block_tail as BlockTail, wr_block_type as BlockType,
+    wr_capture_cpu as CaptureCpu, wr_capture_mode as CaptureMode, wr_clock_line as ClockLine,
+    wr_connect_cpu as ConnectCpu, wr_connect_limit as ConnectLimit, wr_connect_order_entry as ConnectOrder,
+    wr_connect_page as ConnectPage, wr_connection as Connection, wr_cursor as Cursor,
+    wr_due_times as DueTimes, wr_fault_counts as FaultCounts, wr_faults as Faults, wr_field as Field,
+    wr_field_kind as FieldKind, wr_field_mode as FieldMode, wr_field_state as FieldState, wr_flow as Flow,
+    wr_flow_detail as FlowDetail, wr_flow_line as FlowLine, wr_gap as Gap, wr_histogram as Histogram,
+    wr_limit as Limit, wr_metadata_flag as MetadataFlag, wr_packet as Packet, wr_plan as Plan,
+    wr_plan_flag as PlanFlag, wr_prebuilt as Prebuilt, wr_prebuilt_run as PrebuiltRun,
     wr_receive_control as ReceiveControl, wr_receive_cpu as ReceiveCpu, wr_receive_limit as ReceiveLimit,
-    wr_reflect_counts as ReflectCounts, wr_replay_record as ReplayRecord, wr_replay_state as ReplayState,
-    wr_sink_cpu as SinkCpu, wr_skb_run as SkbRun, wr_slot as Slot, wr_slot_flag as SlotFlag,
-    wr_stream_choice as StreamChoice, wr_sum_kind as SumOpKind, wr_sum_op as SumOp, wr_tx_stats as TxStats,
-    wr_wide_window as WideWindow,
+    wr_record as Record, wr_record_kind as RecordKind, wr_reflect_counts as ReflectCounts,
+    wr_replay_record as ReplayRecord, wr_replay_state as ReplayState, wr_sink_cpu as SinkCpu,
+    wr_skb_run as SkbRun, wr_stream_choice as StreamChoice, wr_sum_kind as SumOpKind, wr_sum_op as SumOp,
+    wr_tx_stats as TxStats, wr_wide_window as WideWindow,
 };
 
 /// Two cache lines; x86 fetches lines in pairs.
@@ -79,7 +80,9 @@ pod!(
     Plan,
     SinkCpu,
     SkbRun,
-    Slot,
+    Record,
+    Block,
+    BlockTail,
     StreamChoice,
     PrebuiltRun,
     ReplayRecord,

@@ -2,7 +2,7 @@
 //!
 //! `capture` reads the rings and interprets the records.
 
-use crate::abi::{CaptureCpu, MetadataFlag, Slot};
+use crate::abi::{BlockTail, CaptureCpu, MetadataFlag, Record};
 use crate::filter::LoadOptions;
 use crate::sys::MapMemory;
 use crate::xdp::{self, LoadedProgram, XdpLink, XdpModeChoice};
@@ -11,46 +11,78 @@ use filter::Ebpf;
 use libbpf_rs::OpenMapMut;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_sys::bpf_insn;
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering::Relaxed;
 
 const OBJECT: &str = "capture";
 const FILTERED: &str = "capture, with the filter";
 
-/// Slot sizes are multiples of a cache line.
-const SLOT_UNIT_BYTES: u32 = 64;
+/// The kernel rounds the size of an entry of a map up to a multiple of this.
+const ENTRY_UNIT_BYTES: u32 = 8;
+
+/// What the program writes into a ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecordFormat {
+    /// A [`Record`] for each frame.
+    #[default]
+    Records,
+    /// Finished Enhanced Packet Blocks, and records for frames of which more is to be told.
+    Blocks {
+        /// The interface of frames of queue 0; those of the other queues follow.
+        first_interface: u32,
+        /// The number of these interfaces. Frames of further queues get the last one.
+        interface_count: u32,
+    },
+}
 
 /// Dimensions of the rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Captured bytes per frame.
     pub snaplen: u32,
-    /// Slots per ring; a power of two.
-    pub slots: u32,
+    /// Bytes of a segment of a ring; a power of two, at least 4,096.
+    pub segment_bytes: u32,
+    /// Segments per ring; a power of two.
+    pub segments: u32,
     /// Number of rings, from CPU 0 on. A frame on a CPU without a ring is counted as lost.
     pub rings: u32,
     /// CPUs with counters: all possible CPUs.
     pub cpus: u32,
+    /// What is written into them.
+    pub format: RecordFormat,
 }
 
 impl Geometry {
-    /// Bytes of one slot: its head and `snaplen`, in whole cache lines (128 for a snaplen of 96).
-    pub fn slot_size_bytes(&self) -> u32 {
-        (size_of::<Slot>() as u32 + self.snaplen).next_multiple_of(SLOT_UNIT_BYTES)
+    /// Bytes of the longest record.
+    pub fn record_size_bytes_max(&self) -> u32 {
+        (size_of::<Record>() + size_of::<BlockTail>()) as u32 + self.snaplen.next_multiple_of(4)
     }
 
-    /// Bytes of one ring.
-    pub fn ring_size_bytes(&self) -> usize {
-        self.slots as usize * self.slot_size_bytes() as usize
+    /// Bytes from the beginning of a segment to that of the next one: the segment, and the bytes
+    /// that its last record may exceed it by.
+    pub fn segment_stride_bytes(&self) -> u32 {
+        (self.segment_bytes + self.record_size_bytes_max()).next_multiple_of(ENTRY_UNIT_BYTES)
+    }
+
+    /// Bytes of records that one ring holds.
+    pub fn ring_size_bytes(&self) -> u64 {
+        u64::from(self.segment_bytes) * u64::from(self.segments)
+    }
+
+    /// Bytes of memory that one ring takes.
+    pub fn ring_memory_bytes(&self) -> usize {
+        self.segment_stride_bytes() as usize * self.segments as usize
     }
 
     fn check(&self) {
         assert!(self.snaplen > 0, "a snaplen of 0 keeps nothing");
-        assert!(self.slots.is_power_of_two(), "{} slots are not a power of two", self.slots);
+        for (what, number) in [("segments", self.segments), ("bytes of a segment", self.segment_bytes)] {
+            assert!(number.is_power_of_two(), "{number} {what} are not a power of two");
+        }
+        assert!(self.segment_bytes >= 4096, "segments of {} bytes", self.segment_bytes);
         assert!(self.rings > 0 && self.rings <= self.cpus, "{} rings for {} CPUs", self.rings, self.cpus);
-        let entries = u64::from(self.slots) * u64::from(self.rings);
-        assert!(entries <= u64::from(u32::MAX), "{entries} slots do not fit into one map");
+        let entries = u64::from(self.segments) * u64::from(self.rings);
+        assert!(entries <= u64::from(u32::MAX), "{entries} segments do not fit into one map");
     }
 }
 
@@ -136,7 +168,7 @@ impl CaptureProgram {
                 .or_else(|error| load(&geometry, filter, false, None).map_err(|_| error))?,
         };
         let cpus_bytes = geometry.cpus as usize * size_of::<CaptureCpu>();
-        let rings_bytes = geometry.rings as usize * geometry.ring_size_bytes();
+        let rings_bytes = geometry.rings as usize * geometry.ring_memory_bytes();
         Ok(Self {
             program,
             metadata_refusal,
@@ -162,10 +194,6 @@ impl CaptureProgram {
     /// # Errors
     /// See [`xdp::attach`].
     pub fn attach(&self, ifindex: u32, ifname: &str, mode: XdpModeChoice) -> Result<XdpLink, BpfError> {
-        for cpu in 0..self.geometry.cpus as usize {
-            let place = cpu * size_of::<CaptureCpu>() + offset_of!(CaptureCpu, ifindex);
-            self.cpus.atomic_u32(place).store(ifindex, Relaxed);
-        }
         self.program.attach(ifindex, ifname, mode)
     }
 
@@ -218,7 +246,13 @@ fn load_fds(
     let mut open = skel::capture::CaptureSkelBuilder::default().open(&mut storage)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
     settings.wr_snaplen = geometry.snaplen;
-    settings.wr_ring_slots = geometry.slots;
+    settings.wr_segments = geometry.segments;
+    settings.wr_segment_bits = geometry.segment_bytes.ilog2();
+    if let RecordFormat::Blocks { first_interface, interface_count } = geometry.format {
+        settings.wr_writes_blocks = true;
+        settings.wr_interface_first = first_interface;
+        settings.wr_interface_last = first_interface + interface_count - 1;
+    }
     settings.wr_is_filtered = filter.is_some();
     settings.wr_metadata = metadata.map_or(0, |metadata| metadata.bits());
     open.progs.wr_capture_frags.set_autoload(frags);
@@ -272,8 +306,8 @@ impl LoadedCapture {
 }
 
 fn shape_rings(rings: &mut OpenMapMut<'_>, geometry: &Geometry) -> libbpf_rs::Result<()> {
-    rings.set_value_size(geometry.slot_size_bytes())?;
-    rings.set_max_entries(geometry.slots * geometry.rings)
+    rings.set_value_size(geometry.segment_stride_bytes())?;
+    rings.set_max_entries(geometry.segments * geometry.rings)
 }
 
 fn map(fd: &OwnedFd, name: &'static str, bytes: usize, is_writable: bool) -> Result<MapMemory, BpfError> {
@@ -289,13 +323,17 @@ mod tests {
     use super::*;
 
     fn geometry(snaplen: u32) -> Geometry {
-        Geometry { snaplen, slots: 8, rings: 1, cpus: 1 }
+        let format = RecordFormat::Records;
+        Geometry { snaplen, segment_bytes: 4096, segments: 8, rings: 1, cpus: 1, format }
     }
 
     #[test]
-    fn slots_are_whole_cache_lines_that_hold_head_and_snaplen() {
-        for (snaplen, slot_size) in [(1, 64), (32, 64), (33, 128), (96, 128), (97, 192), (65_535, 65_600)] {
-            assert_eq!(geometry(snaplen).slot_size_bytes(), slot_size, "snaplen {snaplen}");
+    fn a_record_that_begins_in_the_last_bytes_of_a_segment_fits_behind_it() {
+        for (snaplen, stride) in [(1, 4152), (96, 4248), (97, 4248), (65_535, 69_688)] {
+            let geometry = geometry(snaplen);
+            assert_eq!(geometry.segment_stride_bytes(), stride, "snaplen {snaplen}");
+            assert_eq!(geometry.ring_memory_bytes(), 8 * stride as usize);
+            assert_eq!(geometry.ring_size_bytes(), 8 * 4096);
         }
     }
 
@@ -317,7 +355,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "not a power of two")]
-    fn slots_that_are_not_a_power_of_two_are_a_broken_promise() {
-        Geometry { slots: 12, ..geometry(96) }.check();
+    fn segments_that_are_not_a_power_of_two_are_a_broken_promise() {
+        Geometry { segments: 12, ..geometry(96) }.check();
     }
 }

@@ -6,8 +6,8 @@
 #[expect(dead_code, reason = "it serves other tests too")]
 mod common;
 
-use bpf::abi::{CaptureCpu, SlotFlag};
-use bpf::capture::{CaptureProgram, Geometry, Metadata, possible_cpus};
+use bpf::abi::{CaptureCpu, RecordKind};
+use bpf::capture::{CaptureProgram, Geometry, Metadata, RecordFormat, possible_cpus};
 use bpf::xdp::{XdpMode, XdpModeChoice};
 use bpf::{Receiver, ReceiverParams, SinkVerdict};
 use measure::Signature;
@@ -45,22 +45,24 @@ fn index(name: &str) -> u32 {
     index
 }
 
-/// Heads of all filled slots of all rings: flags, tpid, tci, frame length, time.
-fn slots(program: &CaptureProgram) -> Vec<(u16, u16, u16, u32, u64)> {
+/// All records of all rings: kind, VLAN tag, frame length, time.
+fn records(program: &CaptureProgram) -> Vec<(u32, u32, u32, u64)> {
     let geometry = *program.geometry();
-    let size = geometry.slot_size_bytes() as usize;
     let mut found = Vec::new();
     for cpu in 0..geometry.rings as usize {
         let head = program.cpus.atomic_u64(cpu * size_of::<CaptureCpu>() + offset_of!(CaptureCpu, head));
-        for number in 0..head.load(Relaxed) as usize {
-            // SAFETY: the ring was never full, so slots before the head are written no more.
-            let bytes = unsafe { program.rings.bytes(cpu * geometry.ring_size_bytes() + number * size, 32) };
-            let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-            let frame_len = u32::from_ne_bytes(bytes[8..12].try_into().expect("four bytes"));
-            let time_ns = u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"));
-            let ifindex = u32::from_ne_bytes(bytes[16..20].try_into().expect("four bytes"));
-            assert_eq!(ifindex, index("b1"), "the device that the program is on");
-            found.push((half(22), half(28), half(30), frame_len, time_ns));
+        let (head, mut at) = (head.load(Relaxed) as usize, 0);
+        assert!(head < geometry.segment_bytes as usize, "all records are in the first segment");
+        while at < head {
+            let place = cpu * geometry.ring_memory_bytes() + at;
+            // SAFETY: the ring was never full, so records before the head are written no more.
+            let bytes = unsafe { program.rings.bytes(place, geometry.record_size_bytes_max() as usize) };
+            let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+            let size = word(4) as usize;
+            let time_ns = u64::from(word(8)) | u64::from(word(12)) << 32;
+            let kind = word(0) & 0xffff & !RecordKind::WR_RECORD.0;
+            found.push((kind, word(size - 4), word(20), time_ns));
+            at += size;
         }
     }
     found
@@ -113,7 +115,8 @@ fn push_tags(ifindex: u32) -> [OwnedFd; 2] {
 
 fn geometry() -> Geometry {
     let cpus = possible_cpus().expect("CPUs can be counted");
-    Geometry { snaplen: 96, slots: 64, rings: cpus, cpus }
+    let format = RecordFormat::Records;
+    Geometry { snaplen: 96, segment_bytes: 1 << 16, segments: 2, rings: cpus, cpus, format }
 }
 
 fn monotonic_ns() -> u64 {
@@ -155,18 +158,18 @@ fn a_tag_that_the_device_took_off_is_noted_and_time_zero_is_no_time() {
     drop(tagging);
     send();
     let deadline = Instant::now() + Duration::from_secs(60);
-    while slots(&program).iter().filter(|slot| slot.3 == 50).count() < 2 {
-        assert!(Instant::now() < deadline, "never came: {:?}", slots(&program));
+    while records(&program).iter().filter(|record| record.2 == 50).count() < 2 {
+        assert!(Instant::now() < deadline, "never came: {:?}", records(&program));
         std::thread::sleep(Duration::from_millis(5));
     }
-    let found: Vec<_> = slots(&program).into_iter().filter(|slot| slot.3 == 50).collect();
-    let tags: Vec<_> = found.iter().map(|slot| (slot.0, slot.1, slot.2)).collect();
+    let found: Vec<_> = records(&program).into_iter().filter(|record| record.2 == 50).collect();
+    let tags: Vec<_> = found.iter().map(|record| (record.0, record.1)).collect();
     assert!(
-        tags.contains(&(SlotFlag::WR_SLOT_VLAN.0 as u16, 0x8100, 7)) && tags.contains(&(0, 0, 0)),
+        tags.contains(&(RecordKind::WR_RECORD_VLAN.0, 0x8100_0007)) && tags.contains(&(0, 0)),
         "{tags:?}"
     );
     let after_ns = monotonic_ns();
-    assert!(found.iter().all(|slot| (before_ns..after_ns).contains(&slot.4)), "{found:?}");
+    assert!(found.iter().all(|record| (before_ns..after_ns).contains(&record.3)), "{found:?}");
 }
 
 /// A frame that no device has stamped gets the time of the kernel.

@@ -1,5 +1,6 @@
 //! The devices of a capture and their counts, for the session, the writer and the report.
 
+use crate::backend::RingSize;
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::nic_stats::NicLoss;
 use crate::backend::{Backend, RingCounts, SourceFacts};
@@ -37,8 +38,8 @@ pub struct CapturedDevice {
     pub source: SourceFacts,
     /// True when it was deleted, or left its namespace, before the end.
     pub is_gone: bool,
-    /// Frames that each of its rings can hold.
-    pub ring_frames: u64,
+    /// Size of each of its rings.
+    pub ring_size: RingSize,
     /// Its clock, where it stamps frames.
     pub clock: Option<PhcFacts>,
     /// Why frames get the kernel's time although the device stamps them.
@@ -106,14 +107,14 @@ impl CaptureState {
         let facts = |device: &CaptureDevice| {
             let (source, is_gone) = (device.with_backend(|backend| backend.facts()), device.is_gone());
             let clock = device.hardware.clock.as_ref().map(|clock| clock.facts());
-            let (refusal, ring_frames) =
-                device.with_backend(|backend| (backend.stamps_refusal(), backend.ring_frames()));
+            let (refusal, ring_size) =
+                device.with_backend(|backend| (backend.stamps_refusal(), backend.ring_size()));
             let stamps_refusal = device.hardware.refusal.clone().or(refusal);
             CapturedDevice {
                 link: device.link.clone(),
                 source,
                 is_gone,
-                ring_frames,
+                ring_size,
                 clock,
                 stamps_refusal,
                 is_promiscuous: device.promiscuity.is_on(),
@@ -285,10 +286,8 @@ impl CaptureDevice {
 
     /// The part of its fullest ring that holds frames.
     pub(crate) fn ring_used(&self) -> Option<f64> {
-        let ring_frames = self.with_backend(|backend| backend.ring_frames()) as f64;
-        let used = self.rings.get()?.iter().map(|ring| ring.waiting());
-        let fullest = used.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
-        (ring_frames > 0.0).then(|| (fullest as f64 / ring_frames).min(1.0))
+        let used = self.rings.get()?.iter().map(|ring| ring.used());
+        used.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
     }
 
     fn stats(&self, device: usize) -> Vec<RingStats> {

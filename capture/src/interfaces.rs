@@ -4,6 +4,7 @@ use crate::record::batch::INTERFACE_COUNT_MAX;
 use crate::record::format::Format;
 use crate::time::phc::PhcClock;
 use crate::{CaptureError, ClockMode, Options, describe};
+use bpf::capture::RecordFormat;
 use host::{Link, Stack};
 use pcapng::Interface;
 
@@ -42,6 +43,11 @@ impl Numbering {
     #[cfg(test)]
     pub(crate) fn with_clock(self) -> Self {
         Self { has_clock: true, ..self }
+    }
+
+    /// Finished blocks of frames that the device did not stamp.
+    pub(crate) fn blocks(&self) -> RecordFormat {
+        RecordFormat::Blocks { first_interface: self.first, interface_count: self.count }
     }
 
     /// All of them.

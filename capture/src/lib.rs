@@ -17,6 +17,7 @@ mod devices;
 mod error;
 mod file_filter;
 mod interfaces;
+mod memory;
 mod options;
 mod order;
 mod output;
@@ -34,7 +35,7 @@ mod sys;
 mod time;
 mod writer;
 
-pub use backend::{SourceFacts, TpacketFacts, XdpFacts};
+pub use backend::{RingSize, SourceFacts, TpacketFacts, XdpFacts};
 pub use bpf::xdp::{XdpMode, XdpModeChoice};
 pub use count::{CountObserver, CountOptions, CountResult, Counting, CpuCount};
 pub use devices::{CapturedDevice, ring_of_statistics};
@@ -42,8 +43,8 @@ pub use error::CaptureError;
 pub use file_filter::FileFilter;
 pub use options::{
     BUFFER_SIZE_BYTES_DEFAULT, CaptureDirection, ClockMode, DataSetNames, Fanout, Mode, OnError, Options,
-    Order, Output, RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RING_SLOTS_MIN, SNAPLEN_DEFAULT, SNAPLEN_WHOLE,
-    SourceKind, WINDOW_NS_DEFAULT,
+    Order, Output, RING_SIZE_BYTES_DEFAULT, RING_SIZE_BYTES_MAX, RING_SIZE_BYTES_MIN, SNAPLEN_DEFAULT,
+    SNAPLEN_WHOLE, SourceKind, WINDOW_NS_DEFAULT,
 };
 pub use order::merge::{self, MergeReport};
 pub use output::compress::Compression;
@@ -51,11 +52,11 @@ pub use output::loss_log::LossLog;
 pub use output::{names, open, rotate};
 pub use receive::{ReceiveObserver, ReceiveOptions, ReceiveResult, Receiving, Reflected};
 pub use record::format::Format;
-pub use record::ring::{Batch, RingRecord, RingShape, TimeSource, VlanTag};
+pub use record::ring::{RingRecord, TimeSource, VlanTag};
 pub use record::slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};
 pub use run_as::RunAs;
 pub use session::{Session, SessionObserver, SessionReport};
-pub use slots::{SlotCapture, SlotCounts};
+pub use slots::{SLOT_RING_FRAMES_MAX, SlotCapture, SlotCounts};
 pub use stats::{Counts, DeviceStats, RingStats, Stats};
 pub use sys::local_utc_offset_s;
 pub use time::phc::PhcFacts;

@@ -1,12 +1,15 @@
 //! Options of a capture, and the sizes of rings that follow from them.
 
+use crate::backend::RingSize;
+use crate::interfaces::Numbering;
+use crate::memory::MemoryBound;
 use crate::output::compress::Compression;
 use crate::output::rotate::RotatePolicy;
 use crate::record::format::Format;
 use crate::{CaptureError, RunAs};
 use bpf::SinkVerdict;
 use bpf::abi::CaptureMode;
-use bpf::capture::Geometry;
+use bpf::capture::{Geometry, RecordFormat};
 use bpf::xdp::XdpModeChoice;
 use host::Netns;
 use std::fmt;
@@ -24,19 +27,18 @@ pub const SNAPLEN_WHOLE: u32 = 262_144;
 const XDP_COPY_LEN_MAX: u32 = 65_535;
 /// What a frame has beside the MTU: the Ethernet header and two VLAN tags.
 const HEADER_LEN_MAX: u32 = 14 + 2 * 4;
-/// Slots of a ring unless asked otherwise: 3 ms of 10 million frames per second.
-pub const RING_SLOTS_DEFAULT: u32 = 32_768;
-/// Fewest slots of a ring.
-pub const RING_SLOTS_MIN: u32 = 2;
-/// Most slots of a ring.
-pub const RING_SLOTS_MAX: u32 = 1 << 24;
+/// Bytes of a CPU's ring unless asked otherwise.
+pub const RING_SIZE_BYTES_DEFAULT: u64 = 8 << 20;
+/// Fewest bytes of a ring.
+pub const RING_SIZE_BYTES_MIN: u64 = 64 << 10;
+/// Most bytes of a ring.
+pub const RING_SIZE_BYTES_MAX: u64 = 1 << 36;
 
-/// The default size of a ring is at most this, so that a long snaplen does not take all memory.
-const RING_SIZE_BYTES_MAX: u64 = 64 << 20;
-/// With the default size, all rings of a capture together take at most this part of the memory.
-const MEMORY_PART: u64 = 16;
-/// The default size of a ring is at least this, also with little memory.
-const RING_SIZE_BYTES_MIN: u64 = 2 << 20;
+/// Bytes of a segment of a ring: the largest piece that is read at once.
+const SEGMENT_BYTES_MAX: u64 = 1 << 20;
+const SEGMENT_BYTES_MIN: u64 = 4096;
+/// Segments of a small ring.
+const SEGMENTS_MIN: u64 = 8;
 
 /// What becomes of a frame after its bytes were copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,7 +114,7 @@ pub enum OnError {
 }
 
 /// Memory for encoded records of one ring unless asked otherwise: what a disk may lag behind.
-pub const BUFFER_SIZE_BYTES_DEFAULT: usize = 16 << 20;
+pub const BUFFER_SIZE_BYTES_DEFAULT: usize = 4 << 20;
 
 /// Where the bytes go.
 #[derive(Default)]
@@ -190,9 +192,9 @@ pub struct Options {
     pub filter: Option<String>,
     /// Bytes kept of a frame, 1 to [`SNAPLEN_WHOLE`], which keeps whole frames.
     pub snaplen: u32,
-    /// Slots of each CPU's ring, rounded up to a power of two; `None` for [`RING_SLOTS_DEFAULT`],
-    /// or fewer when `snaplen` is long.
-    pub ring_slots: Option<u32>,
+    /// Bytes of each CPU's ring, rounded up to a power of two; `None` for
+    /// [`RING_SIZE_BYTES_DEFAULT`]. All rings together take at most a part of the memory.
+    pub ring_size_bytes: Option<u64>,
     /// Write exactly this many frames at most; later ones are counted as after the limit.
     pub frames_max: Option<u64>,
     /// Where the frames go.
@@ -251,7 +253,7 @@ impl Options {
             xdp: XdpModeChoice::default(),
             filter: None,
             snaplen: SNAPLEN_DEFAULT,
-            ring_slots: None,
+            ring_size_bytes: None,
             frames_max: None,
             output: Output::default(),
             format: Format::default(),
@@ -330,11 +332,6 @@ impl Options {
         Ok(())
     }
 
-    /// Frames that a ring is to hold, before the largest that rings can be.
-    pub(crate) fn slots_wanted(&self) -> u32 {
-        self.ring_slots.unwrap_or(RING_SLOTS_DEFAULT)
-    }
-
     /// Bytes that rings of a device with this MTU are made for. Whole frames may be longer than the
     /// MTU says if the kernel has merged several into one (GRO, GSO).
     pub(crate) fn kept_len(&self, mtu: u32) -> u32 {
@@ -344,46 +341,74 @@ impl Options {
         }
     }
 
-    /// The most that one of `rings` rings takes by default on a machine with this memory.
-    pub(crate) fn ring_size_bytes_max(&self, rings: u32, memory_bytes: u64) -> u64 {
+    /// What an XDP program writes into the rings of a device with these interfaces: blocks, if the
+    /// file gets them as they are.
+    pub(crate) fn record_format(&self, writes: bool, numbering: Numbering) -> RecordFormat {
+        let has_blocks = matches!(self.format, Format::Pcapng | Format::Parquet) && !self.packet_ids;
+        // Files are little-endian, the program writes in the order of the machine.
+        match writes && has_blocks && cfg!(target_endian = "little") {
+            true => numbering.blocks(),
+            false => RecordFormat::Records,
+        }
+    }
+
+    /// The most that one of `rings` rings of a device may take of `bound`.
+    fn ring_memory_max(&self, rings: u32, bound: MemoryBound) -> u64 {
         let ring_count = u64::from(rings.max(1)) * self.ifnames.len().max(1) as u64;
-        (memory_bytes / MEMORY_PART / ring_count).clamp(RING_SIZE_BYTES_MIN, RING_SIZE_BYTES_MAX)
+        (bound.bytes / ring_count).max(RING_SIZE_BYTES_MIN)
+    }
+
+    /// The size of each of `rings` rings of a device: what was asked for, or what `bound` has for
+    /// it.
+    pub(crate) fn ring_size(&self, rings: u32, bound: MemoryBound) -> RingSize {
+        let asked = self.ring_size_bytes.unwrap_or(RING_SIZE_BYTES_DEFAULT);
+        let most = self.ring_memory_max(rings, bound);
+        RingSize { bytes: asked.min(most), bounded_by: (asked > most).then_some(bound.of) }
     }
 
     /// The rings for a device with this MTU on a machine of `cpus` CPUs, of which `rings` can
-    /// receive.
+    /// receive, and their size for the report.
     pub(crate) fn geometry(
         &self,
         mtu: u32,
-        rings: u32,
-        cpus: u32,
-        memory_bytes: u64,
-    ) -> Result<Geometry, CaptureError> {
-        check("snaplen", self.snaplen, 1, SNAPLEN_WHOLE)?;
+        (rings, cpus): (u32, u32),
+        format: RecordFormat,
+        bound: MemoryBound,
+    ) -> Result<(Geometry, RingSize), CaptureError> {
+        check("snaplen", self.snaplen.into(), 1, SNAPLEN_WHOLE.into())?;
+        let asked = self.ring_size_bytes.unwrap_or(RING_SIZE_BYTES_DEFAULT);
+        check("the size of a ring in bytes", asked, 1, RING_SIZE_BYTES_MAX)?;
         let snaplen = self.kept_len(mtu).min(XDP_COPY_LEN_MAX);
-        let mut geometry = Geometry { snaplen, slots: RING_SLOTS_DEFAULT, rings, cpus };
-        let size_bytes_max = self.ring_size_bytes_max(rings, memory_bytes);
-        geometry.slots = match self.ring_slots {
-            Some(slots) => {
-                check("number of ring slots", slots, RING_SLOTS_MIN, RING_SLOTS_MAX)?.next_power_of_two()
-            }
-            None => slots_within(size_bytes_max, geometry.slot_size_bytes()).min(RING_SLOTS_DEFAULT),
-        };
-        Ok(geometry)
+        let (segment_bytes, segments) = (SEGMENT_BYTES_MIN as u32, 1);
+        let geometry = Geometry { snaplen, segment_bytes, segments, rings, cpus, format };
+        // At least two of the longest records.
+        let least = u64::from(geometry.record_size_bytes_max()) * 2;
+        let least = least.max(RING_SIZE_BYTES_MIN).next_power_of_two();
+        let mut bytes = asked.next_power_of_two().max(least);
+        // Segments have spare bytes, so a ring takes more memory than it holds.
+        let most = self.ring_memory_max(rings, bound);
+        while bytes > least && of_ring_size(geometry, bytes).ring_memory_bytes() as u64 > most {
+            bytes /= 2;
+        }
+        let bounded_by = (bytes < asked).then_some(bound.of);
+        Ok((of_ring_size(geometry, bytes), RingSize { bytes, bounded_by }))
     }
 }
 
-fn check(what: &'static str, value: u32, min: u32, max: u32) -> Result<u32, CaptureError> {
+/// The same with rings of this size, a power of two.
+fn of_ring_size(geometry: Geometry, ring_bytes: u64) -> Geometry {
+    let several = (u64::from(geometry.record_size_bytes_max()) * 2).next_power_of_two();
+    let segment_bytes = (ring_bytes / SEGMENTS_MIN).max(several).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+    let segment_bytes = segment_bytes.min(ring_bytes / 2);
+    let segments = (ring_bytes / segment_bytes) as u32;
+    Geometry { segment_bytes: segment_bytes as u32, segments, ..geometry }
+}
+
+fn check(what: &'static str, value: u64, min: u64, max: u64) -> Result<u64, CaptureError> {
     if (min..=max).contains(&value) {
         return Ok(value);
     }
-    Err(CaptureError::BadOption { what, value: value.into(), must: format!("from {min} to {max}") })
-}
-
-/// The largest power of two of slots that fits.
-fn slots_within(size_bytes: u64, slot_size_bytes: u32) -> u32 {
-    let slots = (size_bytes / u64::from(slot_size_bytes)).max(1);
-    1 << slots.ilog2().min(31)
+    Err(CaptureError::BadOption { what, value, must: format!("from {min} to {max}") })
 }
 
 /// Which of the two ways is taken.
@@ -461,36 +486,37 @@ impl fmt::Display for Fanout {
 mod tests {
     use super::*;
 
-    #[test]
-    fn long_snaplens_get_fewer_slots_unless_asked() {
-        for (snaplen, ring_slots, slots) in [
-            (96, None, 32_768),
-            (1514, None, 32_768),
-            (9014, None, 4096),
-            (65_535, None, 512),
-            (65_535, Some(4096), 4096),
-            (96, Some(1000), 1024),
-        ] {
-            let options = Options { snaplen, ring_slots, ..Options::new("eth0") };
-            let geometry = options.geometry(1500, 2, 4, 16 << 30).unwrap();
-            assert_eq!(geometry, Geometry { snaplen, slots, rings: 2, cpus: 4 });
-        }
+    fn sizes(options: &Options, mtu: u32, rings: u32, memory_mib: u64) -> (u64, u64, bool) {
+        let bound = MemoryBound::new(memory_mib << 20, None);
+        let (geometry, size) = options.geometry(mtu, (rings, rings), RecordFormat::Records, bound).unwrap();
+        assert_eq!(geometry.ring_size_bytes(), size.bytes);
+        let memory = geometry.ring_memory_bytes() as u64 * u64::from(rings) * options.ifnames.len() as u64;
+        assert!(memory <= bound.bytes || size.bytes <= 256 << 10, "{memory} of {}", bound.bytes);
+        (size.bytes >> 10, u64::from(geometry.segment_bytes) >> 10, size.bounded_by.is_some())
     }
 
     #[test]
-    fn whole_frames_take_slots_of_the_mtu_and_its_headers() {
-        for (mtu, rings, devices, memory_gib, snaplen, slots) in [
-            (1500, 2, 1, 16, 1522, 32_768),
-            (9000, 2, 1, 16, 9022, 4096),
-            (65_536, 2, 1, 16, 65_535, 512),
-            (1500, 64, 1, 16, 1522, 8192),
-            (1500, 64, 2, 16, 1522, 4096),
-            (1500, 64, 2, 1, 1522, 1024),
+    fn rings_have_the_size_that_was_asked_for_within_a_part_of_the_memory() {
+        let mib = |mib: u64| Some(mib << 20);
+        for (asked, snaplen, mtu, rings, devices, memory_mib, expected) in [
+            (None, SNAPLEN_WHOLE, 1500, 2, 1, 16 << 10, (8192, 1024, false)),
+            (None, 96, 1500, 2, 1, 16 << 10, (8192, 1024, false)),
+            (None, SNAPLEN_WHOLE, 65_536, 2, 1, 16 << 10, (8192, 1024, false)),
+            (mib(10), 96, 1500, 2, 1, 16 << 10, (16_384, 1024, false)),
+            (mib(4096), 96, 1500, 2, 1, 16 << 10, (262_144, 1024, true)),
+            (None, 96, 1500, 64, 1, 1024, (512, 64, true)),
+            (None, 96, 1500, 64, 2, 1024, (256, 32, true)),
+            (None, SNAPLEN_WHOLE, 65_536, 64, 2, 1024, (256, 128, true)),
+            (Some(1), 96, 1500, 2, 1, 16 << 10, (64, 8, false)),
+            (Some(1), SNAPLEN_WHOLE, 65_536, 2, 1, 16 << 10, (256, 128, false)),
         ] {
-            let mut options = Options { snaplen: SNAPLEN_WHOLE, ..Options::new("eth0") };
+            let mut options = Options { snaplen, ring_size_bytes: asked, ..Options::new("eth0") };
             options.ifnames = vec!["eth0".to_owned(); devices];
-            let geometry = options.geometry(mtu, rings, rings, memory_gib << 30).unwrap();
-            assert_eq!(geometry, Geometry { snaplen, slots, rings, cpus: rings }, "{mtu} {rings} {devices}");
+            let got = sizes(&options, mtu, rings, memory_mib);
+            assert_eq!(
+                got, expected,
+                "{asked:?} snaplen {snaplen} MTU {mtu} {rings} rings {devices} devices"
+            );
         }
     }
 
@@ -535,12 +561,15 @@ mod tests {
 
     #[test]
     fn impossible_wishes_are_refused_with_what_may_be() {
+        let refusal = |options: Options| {
+            let bound = MemoryBound::new(1 << 30, None);
+            options.geometry(1500, (1, 1), RecordFormat::Records, bound).unwrap_err().to_string()
+        };
         let options = Options { snaplen: 262_145, ..Options::new("eth0") };
-        let error = options.geometry(1500, 1, 1, 1 << 30).unwrap_err();
-        assert_eq!(error.to_string(), "snaplen is 262145, but must be from 1 to 262144");
-        for ring_slots in [0, 1, RING_SLOTS_MAX + 1] {
-            let options = Options { ring_slots: Some(ring_slots), ..Options::new("eth0") };
-            assert!(matches!(options.geometry(1500, 1, 1, 1 << 30), Err(CaptureError::BadOption { .. })));
+        assert_eq!(refusal(options), "snaplen is 262145, but must be from 1 to 262144");
+        for ring_size_bytes in [0, RING_SIZE_BYTES_MAX + 1] {
+            let options = Options { ring_size_bytes: Some(ring_size_bytes), ..Options::new("eth0") };
+            assert!(refusal(options).starts_with("the size of a ring in bytes is "));
         }
     }
 }

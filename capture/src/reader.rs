@@ -56,7 +56,7 @@ impl BatchReader {
         let _ = sys::run_before_others();
         // What a reader does from here on needs no right.
         let _ = host::keep_capabilities(&[]);
-        let mut pause = Pause::new(source.batch_threshold(BUFFER_LEN));
+        let mut pause = Pause::default();
         loop {
             // Asked before looking: what came until then is seen.
             let is_last_look = self.shared.is_draining.load(Relaxed);
@@ -69,13 +69,14 @@ impl BatchReader {
                 }
             }
             if !is_last_look {
-                pause.after(taken);
+                pause.after(&source);
             }
         }
     }
 
     /// Handles one batch; 0 when the ring was empty.
     fn take_batch(&mut self, source: &mut impl RingConsumer) -> u64 {
+        source.set_utc_offset(self.shared.clock.offset_ns());
         let taken = source.peek(BUFFER_LEN);
         if taken == 0 {
             return 0;
@@ -146,12 +147,8 @@ impl BatchReader {
     fn encode(&mut self, source: &impl RingConsumer, wanted: u64, mut batch: EncodedBatch) -> EncodedBatch {
         let utc_offset_ns = self.shared.clock.offset_ns();
         self.encoder.begin_batch();
-        let (encoder, mut lost_here) = (&mut self.encoder, std::mem::take(&mut self.lost_here));
-        source.for_each(wanted, |record| {
-            // The drop count of the first record includes the frames that were lost here.
-            let lost_before = record.lost_before.saturating_add(std::mem::take(&mut lost_here));
-            encoder.emit(&RingRecord { lost_before, ..record }, utc_offset_ns, &mut batch);
-        });
+        let lost_here = std::mem::take(&mut self.lost_here);
+        source.encode(wanted, &mut self.encoder, (utc_offset_ns, lost_here), &mut batch);
         batch
     }
 }
@@ -219,36 +216,36 @@ impl<S: RingConsumer> DynRingConsumer for S {
 /// fills.
 #[derive(Debug)]
 struct Pause {
-    /// A look that found this many frames is followed by another at once.
-    much: u64,
     sleep: Duration,
     /// Whether there was a sleep before the look at hand. Without one it says nothing about the
     /// rate.
     has_slept: bool,
 }
 
-impl Pause {
-    fn new(much: u64) -> Self {
-        Self { much, sleep: SLEEP_MIN, has_slept: false }
+impl Default for Pause {
+    fn default() -> Self {
+        Self { sleep: SLEEP_MIN, has_slept: false }
     }
+}
 
-    /// Sleeps after a look that found `taken` frames.
-    fn after(&mut self, taken: u64) {
-        if let Some(sleep) = self.next(taken) {
+impl Pause {
+    /// Sleeps after a look at the ring.
+    fn after(&mut self, source: &impl RingConsumer) {
+        if let Some(sleep) = self.next(source.held_much(), source.held_little()) {
             std::thread::sleep(sleep);
         }
     }
 
     /// No sleep while there is much to do; the less a sleep brought, the longer the next one.
-    fn next(&mut self, taken: u64) -> Option<Duration> {
-        let has_slept = std::mem::replace(&mut self.has_slept, taken <= self.much);
-        if taken > self.much {
+    fn next(&mut self, held_much: bool, held_little: bool) -> Option<Duration> {
+        let has_slept = std::mem::replace(&mut self.has_slept, !held_much);
+        if held_much {
             if has_slept {
                 self.sleep = (self.sleep / 2).max(SLEEP_MIN);
             }
             return None;
         }
-        if has_slept && taken <= self.much / 2 {
+        if has_slept && held_little {
             self.sleep = (self.sleep * 2).min(SLEEP_MAX);
         }
         Some(self.sleep)
@@ -419,10 +416,12 @@ mod tests {
 
     #[test]
     fn a_busy_ring_is_not_slept_over_and_a_quiet_one_longer_and_longer() {
-        let mut pause = Pause::new(1024);
-        assert_eq!(pause.next(2048), None);
-        let mut sleeps = |taken, times: usize| -> Vec<u128> {
-            (0..times).map(|_| pause.next(taken).map_or(0, |sleep| sleep.as_micros())).collect()
+        let mut pause = Pause::default();
+        assert_eq!(pause.next(true, false), None);
+        // Of a ring in which 1,024 are much.
+        let mut sleeps = |held: u64, times: usize| -> Vec<u128> {
+            let mut sleep = || pause.next(held > 1024, held <= 512);
+            (0..times).map(|_| sleep().map_or(0, |sleep| sleep.as_micros())).collect()
         };
         assert_eq!(sleeps(1, 7), [50, 100, 200, 400, 800, 1000, 1000]);
         // More than half of what is much: just right.

@@ -118,7 +118,8 @@ impl Session {
         options.check_source()?;
         let stack = Stack::here()?;
         let mut interfaces = InterfaceList::default();
-        let devices = open_devices(&stack, options, &mut interfaces)?;
+        let writes = !matches!(output, Output::Nowhere);
+        let devices = open_devices(&stack, options, writes, &mut interfaces)?;
         options.check(&output, &interfaces.link_types())?;
         let state = Arc::new(CaptureState::new(stack, devices));
         let is_draining = Arc::<AtomicBool>::default();
@@ -152,7 +153,7 @@ impl Session {
 
     /// Lets frames come, then starts the threads.
     fn attach_and_run(mut self, options: &Options, opened: Opened) -> Result<Self, CaptureError> {
-        let rings = match self.attach(options.buffer_size_bytes) {
+        let rings = match self.attach(options.buffer_size_bytes, self.shared.clock.offset_ns()) {
             Ok(rings) => rings,
             Err(error) => {
                 self.state.detach();
@@ -179,10 +180,15 @@ impl Session {
     }
 
     /// Attaches every device; the rings of all of them in order.
-    fn attach(&self, buffer_size_bytes: usize) -> Result<Vec<(RingPlace, AttachedRing)>, CaptureError> {
+    fn attach(
+        &self,
+        buffer_size_bytes: usize,
+        utc_offset_ns: i64,
+    ) -> Result<Vec<(RingPlace, AttachedRing)>, CaptureError> {
         let mut rings = Vec::new();
         for (device, held) in self.state.devices.iter().enumerate() {
-            let attached = held.backend.write().unwrap_or_else(PoisonError::into_inner).attach()?;
+            let attached =
+                held.backend.write().unwrap_or_else(PoisonError::into_inner).attach(utc_offset_ns)?;
             let first = rings.len();
             rings.extend(attached.into_iter().map(|ring| {
                 let handle = Arc::new(RingHandle {
@@ -365,6 +371,7 @@ struct RingPlace {
 fn open_devices(
     stack: &Stack,
     options: &Options,
+    writes: bool,
     interfaces: &mut InterfaceList,
 ) -> Result<Vec<CaptureDevice>, CaptureError> {
     let mut seen = Vec::new();
@@ -378,7 +385,8 @@ fn open_devices(
         let promiscuity = Promiscuity::of(&link, options.promiscuous);
         let (clock, is_promiscuous) = (hardware.clock.as_deref(), promiscuity.is_on());
         let numbering = interfaces.add(stack, &link, options, clock, is_promiscuous)?;
-        let backend = RwLock::new(select::open(&link, options, &hardware)?);
+        let backend =
+            RwLock::new(select::open(&link, options, &hardware, options.record_format(writes, numbering))?);
         let nic_loss = NicLoss::new(stack, &link);
         Ok(CaptureDevice {
             link,

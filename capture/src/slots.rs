@@ -14,9 +14,15 @@ use crate::record::slot::{SLOT_DATA_LEN, SLOT_LEN, emit_slot};
 use crate::time::phc::{ClockLine, PhcClock};
 use crate::time::utc::{UtcClock, monotonic_now_ns};
 use crate::{CaptureError, Mode, Options, SourceKind};
+use bpf::capture::RecordFormat;
 use host::Stack;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a CPU's ring, as mgcap's rings have.
+const SLOT_RING_SIZE_BYTES: u64 = 4 << 20;
+/// Frames that such a ring holds at most: those of 14 bytes.
+pub const SLOT_RING_FRAMES_MAX: usize = SLOT_RING_SIZE_BYTES as usize / 48;
 
 /// A running capture. Dropping it takes everything off the device.
 pub struct SlotCapture {
@@ -64,14 +70,18 @@ impl SlotCapture {
     pub fn start(ifname: &str) -> Result<Self, CaptureError> {
         // XDP, also on the loopback device: packet sockets could not be switched to drop mode
         // later.
-        let options =
-            Options { snaplen: SLOT_DATA_LEN as u32, source: SourceKind::Xdp, ..Options::new(ifname) };
+        let options = Options {
+            snaplen: SLOT_DATA_LEN as u32,
+            source: SourceKind::Xdp,
+            ring_size_bytes: Some(SLOT_RING_SIZE_BYTES),
+            ..Options::new(ifname)
+        };
         let stack = Stack::here()?;
         let link = stack.link(ifname)?;
         let hardware = Hardware::of(&stack, &link, options.clock)?;
-        let mut backend = select::open(&link, &options, &hardware)?;
+        let mut backend = select::open(&link, &options, &hardware, RecordFormat::Records)?;
         let slot_ring = |ring| Mutex::new(SlotRing { ring, spare: Vec::new(), scratch: Vec::new() });
-        let rings = backend.attach()?.into_iter().map(slot_ring).collect();
+        let rings = backend.attach(0)?.into_iter().map(slot_ring).collect();
         let mode = Mutex::new(options.mode);
         let (next, delivered) = (AtomicUsize::new(0), AtomicU64::new(0));
         Ok(Self { backend, rings, next, clock: UtcClock::new(), stamps: hardware.clock, mode, delivered })

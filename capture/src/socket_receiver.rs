@@ -67,7 +67,7 @@ impl SocketReceiver {
         let phc = stamps.clock().cloned();
         let packet_options = PacketOptions::of_one_ring(link, phc.is_some());
         let mut backend = TpacketBackend::open(link, packet_options, why)?;
-        let ring = backend.attach()?.pop().expect("there is one ring").source;
+        let ring = backend.attach(0)?.pop().expect("there is one ring").source;
         let (meter, ends) = (SharedMeter(Arc::new(Mutex::new(Meter::new(options)))), Arc::default());
         let reader =
             SocketReader { meter: meter.clone(), ends: Arc::clone(&ends), offset_ns: clock.offset_ns, phc };

@@ -42,7 +42,7 @@ fn pin_to(cpu: usize) {
 /// Rings and buffers that hold all frames of a test, however busy the machine is.
 fn roomy(lab: &Lab, path: &Path) -> Options {
     Options {
-        ring_slots: Some(1 << 17),
+        ring_size_bytes: Some(32 << 20),
         buffer_size_bytes: 64 << 20,
         ..lab.options(Output::File(path.to_owned()))
     }
@@ -351,7 +351,7 @@ fn a_disk_that_is_written_past_the_page_cache_is_filled_to_the_last_record() {
     }
     let options = Options {
         snaplen: 1_500,
-        ring_slots: Some(1 << 16),
+        ring_size_bytes: Some(128 << 20),
         is_direct: true,
         preallocate_bytes: 1 << 20,
         ..roomy(&lab, &folder.join("x.pcapng"))
@@ -476,7 +476,7 @@ fn frames_of_14_to_9000_bytes_are_kept_whole() {
     let path = folder.join("x.pcapng");
     let session = Session::start(Options {
         snaplen: 65_535,
-        ring_slots: Some(4096),
+        ring_size_bytes: Some(32 << 20),
         ..lab.options(Output::File(path.clone()))
     })
     .unwrap();
@@ -543,7 +543,8 @@ fn what_a_stuck_disk_costs_is_lost_at_the_disk_and_not_in_the_ring() {
     let lab = Lab::new(1);
     let (let_go, held) = std::sync::mpsc::channel();
     let output = Output::Stream { name: "stuck".to_owned(), to: Box::new(Stuck(held)) };
-    let options = Options { ring_slots: Some(4096), buffer_size_bytes: 1 << 20, ..lab.options(output) };
+    let options =
+        Options { ring_size_bytes: Some(512 << 10), buffer_size_bytes: 1 << 20, ..lab.options(output) };
     let session = Session::start(options).unwrap();
     // In portions, so that a reader that has to wait for its CPU keeps up all the same.
     for _ in 0..COUNT / 500 {
@@ -567,7 +568,7 @@ fn a_count_is_written_though_the_disk_was_stuck_for_a_while() {
     let output = Output::Stream { name: "stuck".to_owned(), to: Box::new(Stuck(held)) };
     let options = Options {
         frames_max: Some(COUNT.into()),
-        ring_slots: Some(1024),
+        ring_size_bytes: Some(128 << 10),
         buffer_size_bytes: 1 << 20,
         ..lab.options(output)
     };

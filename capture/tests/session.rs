@@ -134,7 +134,8 @@ fn switching_the_mode_under_load_loses_nothing() {
     const COUNT: u32 = 100_000;
     let lab = Lab::new(1);
     // Space for all of them: how fast a busy machine lets the writer run is not the question here.
-    let options = Options { ring_slots: Some(COUNT), ..lab.options(Output::File("/dev/null".into())) };
+    let options =
+        Options { ring_size_bytes: Some(32 << 20), ..lab.options(Output::File("/dev/null".into())) };
     let session = Session::start(options).unwrap();
     let listener = lab.listener();
     let switches = thread::scope(|scope| {
@@ -199,11 +200,13 @@ fn frames_lost_in_a_full_ring_are_counted_and_told_in_the_file() {
     let (lab, folder) = (Lab::new(1), Folder::new("full"));
     let bytes = Arc::default();
     let output = Output::Stream { name: "slow".to_owned(), to: Box::new(Slow(Arc::clone(&bytes))) };
-    // Two slots overflow in any flood; a slow output leaves what overflows the buffers to the disk.
-    let options = Options { ring_slots: Some(2), buffer_size_bytes: 0, ..lab.options(output) };
+    // Some 45 frames overflow in any flood; a slow output leaves what overflows the buffers to the
+    // disk.
+    let sizes = Options { snaplen: 1_500, ring_size_bytes: Some(1), ..lab.options(output) };
+    let options = Options { buffer_size_bytes: 0, ..sizes };
     let session = Session::start(options).unwrap();
     on_cpu_0(|| {
-        send(&lab, COUNT);
+        lab.send((0..COUNT).map(|number| frame(number, 1_400)));
         // Comes after the flood and into the same ring, so that it tells of the frames lost before
         // it.
         wait_until(|| session.stats().total().waiting() == 0);

@@ -302,7 +302,7 @@ fn packet_rings_that_are_full_lose_what_they_say() {
     let (gate, folder) = (Gate::default(), Folder::new("full"));
     let file = folder.join("x.pcapng");
     let stream = Output::Stream { name: "a gate".to_owned(), to: Box::new(gate.clone()) };
-    let options = Options { snaplen: 1514, ring_slots: Some(2), ..tpacket(lab.options(stream)) };
+    let options = Options { snaplen: 1514, ring_size_bytes: Some(2 << 20), ..tpacket(lab.options(stream)) };
     let session = Session::start(options).unwrap();
     lab.send((0..COUNT).map(|number| frame(number, 1514)));
     gate.open();
@@ -359,7 +359,7 @@ fn random_lengths_from_14_to_9000_are_captured_whole() {
         let capture = Capture::start(&lab, "lengths", |options| Options {
             source,
             snaplen: 9_014,
-            ring_slots: Some(4096),
+            ring_size_bytes: Some(32 << 20),
             ..options
         });
         let mut numbers = filter::sample::SplitMix::new(5);

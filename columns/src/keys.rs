@@ -63,7 +63,7 @@ impl Key {
         Self { name: "wirerate.source", value: json(files) }
     }
 
-    /// The report of the capture, an object `wirerate.capture/1`.
+    /// The report of the capture, an object `wirerate.capture/2`.
     pub fn capture(report: String) -> Self {
         Self { name: "wirerate.capture", value: report }
     }

@@ -65,6 +65,19 @@ pub fn quantity_of(count: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", human_count(count))
 }
 
+/// Bytes in powers of 1,024, cut to one decimal: `8 MiB`, `1.5 GiB`, `1 byte`.
+pub fn human_size(bytes: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let Some((unit, bits)) = units.into_iter().find(|(_, bits)| bytes >> bits > 0) else {
+        return quantity_of(bytes, "byte");
+    };
+    let tenths = ((u128::from(bytes) * 10) >> bits) as u64;
+    match tenths % 10 {
+        0 => format!("{} {unit}", human_count(tenths / 10)),
+        tenth => format!("{}.{tenth} {unit}", human_count(tenths / 10)),
+    }
+}
+
 /// `count` in `duration_ns`, as a rate; 0 for no time.
 pub fn per_second(count: u64, duration_ns: u64) -> f64 {
     if duration_ns == 0 { 0.0 } else { count as f64 * 1e9 / duration_ns as f64 }
@@ -87,6 +100,12 @@ mod tests {
         assert_eq!(human_duration(999), "999 ns");
         assert_eq!(human_duration(1_500), "1.500 µs");
         assert_eq!(human_duration(10_000_000_000), "10.00 s");
+    }
+
+    #[test]
+    fn sizes_have_the_largest_unit() {
+        let sizes = [1, 1023, 1 << 10, 1536 << 10, 8 << 20, u64::MAX].map(human_size);
+        assert_eq!(sizes, ["1 byte", "1,023 bytes", "1 KiB", "1.5 MiB", "8 MiB", "17,179,869,183.9 GiB"]);
     }
 
     #[test]

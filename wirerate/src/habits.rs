@@ -118,7 +118,7 @@ pub const HABITS: &[Habit] = &[
         "a filter is given as words",
         &["--filter \"$(cat FILE)\" (the filter of a file)"],
     ),
-    capture_habit(&["-B", "--buffer-size"], OTHER_NAME, &["--ring 65536 (frames for each CPU)"]),
+    capture_habit(&["-B", "--buffer-size"], OTHER_NAME, &["--ring 64MiB (bytes for each CPU)"]),
     capture_habit(
         &["-I", "--monitor-mode"],
         "iw(8) sets monitor mode",

@@ -5,10 +5,13 @@
 struct wr_abi {
 	enum wr_limit limit;
 	enum wr_capture_mode capture_mode;
-	enum wr_slot_flag slot_flag;
+	enum wr_record_kind record_kind;
+	enum wr_block_type block_type;
 	enum wr_metadata_flag ask_flag;
 	enum wr_plan_flag plan_flag;
-	struct wr_slot slot;
+	struct wr_record record;
+	struct wr_block block;
+	struct wr_block_tail block_tail;
 	struct wr_capture_cpu capture_cpu;
 	struct wr_plan plan;
 	struct wr_flow flow;

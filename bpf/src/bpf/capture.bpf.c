@@ -1,7 +1,14 @@
-/* capture.bpf.c: copies time, length and the first bytes of each frame into the ring of this CPU.
+/* capture.bpf.c: packs frames into the ring of this CPU, with their times and lengths.
  *
  * A ring has one producer (the softirq of its CPU) and one consumer (a reader in user space that
  * maps ring and counters). The verdict is always the configured one, and every frame is counted.
+ *
+ * Records lie back to back in segments. A record that begins in a segment ends in it: what exceeds
+ * the segment lies in the spare bytes behind it, and the next record begins the next segment. So a
+ * reader gets whole records in large pieces, and no record is split where the ring begins again.
+ *
+ * A record is a finished Enhanced Packet Block of pcapng if the reader wants blocks and nothing but
+ * time, lengths and queue is to be told of the frame. Otherwise it is a struct wr_record.
  */
 #include "shared.h"
 #include <linux/bpf.h>
@@ -12,7 +19,12 @@
 
 /* Set before load. */
 const volatile __u32 wr_snaplen = 96;
-const volatile __u32 wr_ring_slots = 1; /* slots of one CPU's ring, a power of two */
+const volatile __u32 wr_segments = 1;	    /* segments of one CPU's ring, a power of two */
+const volatile __u32 wr_segment_bits = 12; /* bytes of a segment as a power of two */
+const volatile bool wr_writes_blocks = false;
+/* Blocks: interface of queue 0, and the largest number of its queues' interfaces. */
+const volatile __u32 wr_interface_first = 0;
+const volatile __u32 wr_interface_last = 0;
 const volatile bool wr_is_filtered = false;
 
 const volatile __u32 wr_metadata = 0; /* WR_METADATA_*; only used by programs bound to a device */
@@ -31,18 +43,18 @@ struct {
 	__type(value, struct wr_capture_cpu);
 } wr_capture_cpus SEC(".maps");
 
-/* All rings: slot i of CPU c is entry c * wr_ring_slots + i. */
+/* All rings: segment i of CPU c is entry c * wr_segments + i. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size, 128); /* head and snaplen bytes, rounded up */
+	__uint(value_size, 4096 + 256); /* a segment and the bytes of one record */
 } wr_capture_rings SEC(".maps");
 
 #define read_once(place) (*(const volatile typeof(place) *)&(place))
 
-/* Makes a filled slot visible to the reader, after all bytes of it. */
+/* Makes a record visible to the reader, after all bytes of it. */
 static __always_inline void publish(__u64 *head, __u64 next)
 {
 #if defined(__TARGET_ARCH_x86) || defined(__TARGET_ARCH_s390)
@@ -98,31 +110,55 @@ static __always_inline bool copy_linear(struct xdp_md *ctx, __u8 *to, __u64 len)
 	return true;
 }
 
-static __always_inline bool copy_frame(struct xdp_md *ctx, __u8 *to, __u64 len)
-{
-	if (len >= 32 && len <= WR_COPY_MAX && wr_snaplen >= WR_COPY_MAX && copy_linear(ctx, to, len))
-		return true;
-	/* One comparison for "not 0 and not too long": the verifier of Linux 6.1 infers both bounds. */
-	len--;
-	barrier_var(len);
-	if (len >= wr_snaplen)
-		return false;
-	return bpf_xdp_load_bytes(ctx, 0, to, len + 1) == 0;
-}
+/* Where a record is written. */
+struct place {
+	__u8 *record; /* at least the head, snaplen bytes and the tail may be written here */
+	__u32 size;   /* of the record */
+	__u64 next;   /* head when the record is complete */
+};
 
-/* The next free slot of this CPU's ring, or NULL when the ring is full. */
-static __always_inline struct wr_slot *next_slot(struct wr_capture_cpu *own, __u32 cpu)
+/* Finds the bytes for a record in the ring of this CPU; false when the ring is full. */
+static __always_inline bool reserve(struct wr_capture_cpu *own, __u32 cpu, struct place *place)
 {
-	__u64 head = own->head;
-	__u32 index = cpu * wr_ring_slots + ((__u32)head & (wr_ring_slots - 1));
+	__u64 segment_bytes = 1ull << wr_segment_bits, ring_bytes = segment_bytes * wr_segments;
+	__u64 head = own->head, offset = head & (segment_bytes - 4);
+	__u32 index = cpu * wr_segments + ((__u32)(head >> wr_segment_bits) & (wr_segments - 1));
+	__u8 *segment;
 
-	if (head - own->tail_seen >= wr_ring_slots) {
+	if (head + place->size - own->tail_seen > ring_bytes) {
 		own->tail_seen = read_once(own->tail);
-		if (head - own->tail_seen >= wr_ring_slots)
-			return NULL;
+		if (head + place->size - own->tail_seen > ring_bytes)
+			return false;
 	}
 	/* No entry: a CPU that came up after the capture started. */
-	return bpf_map_lookup_elem(&wr_capture_rings, &index);
+	segment = bpf_map_lookup_elem(&wr_capture_rings, &index);
+	if (!segment)
+		return false;
+	place->next = offset + place->size < segment_bytes ? head + place->size
+							   : head - offset + segment_bytes;
+	barrier_var(offset);
+	if (offset >= segment_bytes)
+		return false; /* cannot happen; the verifier of Linux 6.1 needs it */
+	place->record = segment + offset;
+	return true;
+}
+
+/* Copies len bytes of the frame, and zeros up to a multiple of 4. Returns the end of the copy, NULL
+ * if the frame is shorter or len is 0. */
+static __always_inline __u8 *copy_frame(struct xdp_md *ctx, __u8 *to, __u64 len)
+{
+	__u64 last = len - 1;
+
+	/* One comparison for "not 0 and not too long": the verifier of Linux 6.1 infers both bounds. */
+	barrier_var(last);
+	if (last >= wr_snaplen)
+		return NULL;
+	*(__u32 *)(to + (last & ~3ull)) = 0;
+	if (len < 32 || len > WR_COPY_MAX || wr_snaplen < WR_COPY_MAX || !copy_linear(ctx, to, len)) {
+		if (bpf_xdp_load_bytes(ctx, 0, to, last + 1))
+			return NULL;
+	}
+	return to + (last & ~3ull) + 4;
 }
 
 /* Bytes of the frame that the filter keeps, 0 for a rejected frame. The loader replaces this
@@ -149,19 +185,68 @@ static __always_inline __u64 hardware_time_ns(struct xdp_md *ctx)
 	return time_ns;
 }
 
-/* The VLAN tag that the device removed; the reader inserts it again. */
-static __always_inline void record_vlan(struct xdp_md *ctx, struct wr_slot *slot)
+/* The VLAN tag that the device removed: TPID in the upper half, TCI in the lower; 0 if there is
+ * none. The reader inserts it again. */
+static __always_inline __u32 removed_tag(struct xdp_md *ctx)
 {
 	__be16 tpid = 0;
 	__u16 tci = 0;
 
 	if (!(wr_metadata & WR_METADATA_VLAN) || !bpf_ksym_exists(bpf_xdp_metadata_rx_vlan_tag))
-		return;
+		return 0;
 	if (bpf_xdp_metadata_rx_vlan_tag(ctx, &tpid, &tci))
-		return;
-	slot->flags |= WR_SLOT_VLAN;
-	slot->vlan_tpid = bpf_ntohs(tpid);
-	slot->vlan_tci = tci;
+		return 0;
+	return (__u32)bpf_ntohs(tpid) << 16 | tci;
+}
+
+/* What is known of a frame. */
+struct facts {
+	__u64 time_ns;
+	__u32 frame_len;
+	__u32 captured_len;
+	__u32 queue_index;
+	__u32 tag; /* see removed_tag() */
+	bool is_hardware_time;
+};
+
+/* An Enhanced Packet Block around the bytes of the frame, which end at `tail`. */
+static __always_inline void write_block(__u8 *record, __u8 *tail, __u32 size,
+					const struct facts *facts)
+{
+	struct wr_block *block = (struct wr_block *)record;
+	struct wr_block_tail *options = (struct wr_block_tail *)tail;
+	__u32 interface = wr_interface_first + facts->queue_index;
+
+	block->type = WR_BLOCK_TYPE;
+	block->size = size;
+	block->interface = interface < wr_interface_last ? interface : wr_interface_last;
+	block->time_high = facts->time_ns >> 32;
+	block->time_low = facts->time_ns;
+	block->captured_len = facts->captured_len;
+	block->frame_len = facts->frame_len;
+	options->flags_option = 4u << 16 | 2; /* epb_flags, 4 bytes */
+	options->flags = 1;		       /* inbound */
+	options->queue_option = 4u << 16 | 6; /* epb_queue, 4 bytes */
+	options->queue = facts->queue_index;
+	options->end = 0;
+	options->size = size;
+}
+
+static __always_inline void write_record(__u8 *bytes, __u8 *tail, __u32 size, __u32 lost_before,
+					 const struct facts *facts)
+{
+	struct wr_record *record = (struct wr_record *)bytes;
+
+	record->kind = WR_RECORD | (facts->is_hardware_time ? WR_RECORD_HARDWARE_TIME : 0) |
+		       (facts->tag ? WR_RECORD_VLAN : 0);
+	record->queue_index = facts->queue_index;
+	record->size = size;
+	record->time_low = facts->time_ns;
+	record->time_high = facts->time_ns >> 32;
+	record->captured_len = facts->captured_len;
+	record->frame_len = facts->frame_len;
+	record->lost_before = lost_before;
+	*(__u32 *)tail = facts->tag;
 }
 
 /* is_bound: the program may read metadata from the driver. */
@@ -169,10 +254,13 @@ static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len, bool is_
 {
 	__u64 len = frame_len < wr_snaplen ? frame_len : wr_snaplen;
 	__u32 cpu = bpf_get_smp_processor_id();
+	struct facts facts = {.frame_len = frame_len, .captured_len = len};
 	struct wr_capture_cpu *own;
 	int verdict = XDP_PASS; /* on any failure the host gets the frame */
-	struct wr_slot *slot;
-	__u64 time_ns;
+	struct place place;
+	__u32 lost_before;
+	bool is_block;
+	__u8 *tail;
 
 	own = bpf_map_lookup_elem(&wr_capture_cpus, &cpu);
 	if (!own)
@@ -184,27 +272,34 @@ static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len, bool is_
 	}
 	if (read_once(own->mode) == WR_CAPTURE_DROP)
 		verdict = XDP_DROP;
-	slot = next_slot(own, cpu);
-	if (!slot || !copy_frame(ctx, (__u8 *)(slot + 1), len)) {
+	if (is_bound) {
+		facts.time_ns = hardware_time_ns(ctx);
+		facts.is_hardware_time = facts.time_ns != 0;
+		facts.tag = removed_tag(ctx);
+	}
+	lost_before = own->lost_ring - own->lost_noted;
+	is_block = wr_writes_blocks && !lost_before && !facts.is_hardware_time && !facts.tag;
+	place.size = sizeof(struct wr_record) + ((len + 3) & ~3ull) +
+		     (is_block ? sizeof(struct wr_block_tail) : sizeof(__u32));
+	if (!reserve(own, cpu, &place) ||
+	    !(tail = copy_frame(ctx, place.record + sizeof(struct wr_record), len))) {
 		own->lost_ring++; /* counted as lost */
 		goto out;
 	}
-	time_ns = is_bound ? hardware_time_ns(ctx) : 0;
-	slot->time_ns = time_ns ? time_ns : bpf_ktime_get_ns();
-	slot->frame_len = frame_len;
-	slot->captured_len = len;
+	facts.queue_index = ctx->rx_queue_index;
+	if (!facts.is_hardware_time)
+		facts.time_ns = bpf_ktime_get_ns();
 	/* Not ctx->ingress_ifindex: a veth with GRO runs the program while it is detached, when the queue
 	 * has no device any more. The kernel dereferences it and crashes (Linux 7.3). */
-	slot->ifindex = read_once(own->ifindex);
-	slot->queue_index = ctx->rx_queue_index;
-	slot->flags = time_ns ? WR_SLOT_HARDWARE_TIME : 0;
-	slot->lost_before = own->lost_ring - own->lost_noted;
-	slot->vlan_tpid = 0;
-	slot->vlan_tci = 0;
-	if (is_bound)
-		record_vlan(ctx, slot);
+	if (is_block) {
+		facts.time_ns += read_once(own->utc_offset_ns);
+		write_block(place.record, tail, place.size, &facts);
+	} else {
+		write_record(place.record, tail, place.size, lost_before, &facts);
+	}
 	own->lost_noted = own->lost_ring;
-	publish(&own->head, own->head + 1);
+	own->captured++;
+	publish(&own->head, place.next);
 out:
 	return verdict;
 }

@@ -54,10 +54,16 @@ enum wr_capture_mode {
 	WR_CAPTURE_DROP = 1,   /* it does not */
 };
 
-/* Bits of wr_slot.flags. */
-enum wr_slot_flag {
-	WR_SLOT_HARDWARE_TIME = 0x1, /* time_ns is the clock of the device, not CLOCK_MONOTONIC */
-	WR_SLOT_VLAN = 0x2,	     /* the hardware removed a VLAN tag; vlan_* hold it */
+/* Bits of wr_record.kind. WR_RECORD is always set: the first half word of a block is 6. */
+enum wr_record_kind {
+	WR_RECORD = 0x8000,
+	WR_RECORD_HARDWARE_TIME = 0x1, /* the time is the clock of the device, not CLOCK_MONOTONIC */
+	WR_RECORD_VLAN = 0x2,	       /* the hardware removed a VLAN tag, which follows the frame */
+};
+
+/* Type of an Enhanced Packet Block of pcapng. */
+enum wr_block_type {
+	WR_BLOCK_TYPE = 6,
 };
 
 /* Bits of wr_metadata: what the program queries from the driver for each frame (bound programs
@@ -67,43 +73,66 @@ enum wr_metadata_flag {
 	WR_METADATA_VLAN = 0x2,
 };
 
-/* Head of a ring slot; the first captured_len bytes of the frame follow. */
-struct wr_slot {
-	__u64 time_ns;	    /* CLOCK_MONOTONIC, or by the flags */
-	__u32 frame_len;    /* as seen by XDP, without FCS */
-	__u32 captured_len; /* <= frame_len, <= snaplen */
-	__u32 ifindex;	    /* in the device's network namespace */
+/* Head of a record of the ring. The first captured_len bytes of the frame follow, zeros up to a
+ * multiple of 4, and the removed VLAN tag (TPID in the upper half, TCI in the lower; 0 if none). */
+struct wr_record {
+	__u16 kind; /* WR_RECORD_* */
 	__u16 queue_index;
-	__u16 flags;	   /* WR_SLOT_* */
-	__u32 lost_before; /* frames of this CPU lost between the record before and this one */
-	__u16 vlan_tpid;   /* of the removed VLAN tag if WR_SLOT_VLAN is set; else 0 */
-	__u16 vlan_tci;
+	__u32 size; /* of the whole record; at the place where a block has its length */
+	__u32 time_low; /* nanoseconds of CLOCK_MONOTONIC, or by the kind */
+	__u32 time_high;
+	__u32 captured_len; /* <= frame_len, <= snaplen */
+	__u32 frame_len;    /* as seen by XDP, without FCS */
+	__u32 lost_before;  /* frames of this CPU lost between the record before and this one */
 };
-_Static_assert(sizeof(struct wr_slot) == 32, "no padding");
+
+/* Head of an Enhanced Packet Block; frame and zeros follow as in a record. */
+struct wr_block {
+	__u32 type; /* WR_BLOCK_TYPE */
+	__u32 size;
+	__u32 interface;
+	__u32 time_high; /* nanoseconds since 1970 */
+	__u32 time_low;
+	__u32 captured_len;
+	__u32 frame_len;
+};
+_Static_assert(sizeof(struct wr_record) == sizeof(struct wr_block), "the frame is at one place");
+
+/* What follows the frame in a block: two options, the end of the options, and the length again. */
+struct wr_block_tail {
+	__u32 flags_option;
+	__u32 flags;
+	__u32 queue_option;
+	__u32 queue;
+	__u32 end;
+	__u32 size;
+};
 
 /* One per CPU, with one line per writer: the XDP program of that CPU, the reader's progress, and
  * the settings, which hardly ever change and so stay in the cache of the CPU.
  */
 struct wr_capture_cpu {
-	/* Written by the XDP program. Frames received = head + lost_ring + filtered. */
-	__u64 head;	   /* slots filled since the start; slot n is at n % slots */
+	/* Written by the XDP program. Frames received = captured + lost_ring + filtered. */
+	__u64 head;	   /* place of the next record: bytes since the start, in whole segments */
 	__u64 tail_seen;   /* tail at the last read */
 	__u64 lost_ring;   /* frames not recorded because the ring was full */
 	__u64 lost_noted;  /* lost_ring when the last record was written */
 	__u64 frame_bytes; /* frame_len of all frames received, recorded or not */
 	__u64 filtered;	   /* frames that the filter rejected */
-	__u64 pad0[10];
+	__u64 captured;	   /* records written; raised before head */
+	__u64 pad0[9];
 	/* Written by the reader. */
-	__u64 tail; /* slots released since the start */
+	__u64 tail; /* place of the first record that is not released, as head has it */
 	__u64 pad1[15];
-	/* Written by the control thread. */
-	__u32 mode;    /* WR_CAPTURE_* */
-	__u32 ifindex; /* of the device that the program is on */
-	__u32 pad2[30];
+	/* Written by the control thread, the offset by the reader. */
+	__u64 utc_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC, for blocks */
+	__u32 mode;	     /* WR_CAPTURE_* */
+	__u32 pad2[29];
 };
 _Static_assert(sizeof(struct wr_capture_cpu) == 3 * WR_LINE, "three lines");
 _Static_assert(__builtin_offsetof(struct wr_capture_cpu, tail) == WR_LINE, "reader's line");
-_Static_assert(__builtin_offsetof(struct wr_capture_cpu, mode) == 2 * WR_LINE, "control line");
+_Static_assert(__builtin_offsetof(struct wr_capture_cpu, utc_offset_ns) == 2 * WR_LINE,
+	       "control line");
 
 /* ---- send ---- */
 

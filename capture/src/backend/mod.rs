@@ -90,6 +90,15 @@ impl fmt::Display for SourceFacts {
     }
 }
 
+/// Size of each ring of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingSize {
+    /// Bytes of records that it holds.
+    pub bytes: u64,
+    /// What the memory of all rings is bounded by, if that made the ring smaller.
+    pub bounded_by: Option<&'static str>,
+}
+
 /// What one ring was offered, as the kernel counts it: `received = filtered + captured +
 /// lost_ring`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,14 +119,15 @@ pub(crate) struct RingCounts {
 
 /// A way of taking frames off one device.
 pub(crate) trait Backend: Send + Sync {
-    /// Begins to fill rings, and gives them; called once.
-    fn attach(&mut self) -> Result<Vec<AttachedRing>, CaptureError>;
+    /// Begins to fill rings, and gives them; called once. `utc_offset_ns` converts monotonic time to
+    /// UTC now.
+    fn attach(&mut self, utc_offset_ns: i64) -> Result<Vec<AttachedRing>, CaptureError>;
 
     /// How frames are taken; complete after `attach`.
     fn facts(&self) -> SourceFacts;
 
-    /// Frames that each ring can hold, of the length that is kept; complete after `attach`.
-    fn ring_frames(&self) -> u64;
+    /// Size of each ring; complete after `attach`.
+    fn ring_size(&self) -> RingSize;
 
     /// Why frames get the kernel's time here, though the device's was to be had.
     fn stamps_refusal(&self) -> Option<String> {

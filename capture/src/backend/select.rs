@@ -4,15 +4,16 @@
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::tpacket::{PacketOptions, TpacketBackend, queues_untold};
 use crate::backend::xdp::XdpBackend;
-use crate::backend::{Backend, RingCounts, SourceFacts};
+use crate::backend::{Backend, RingCounts, RingSize, SourceFacts};
 use crate::error::CaptureError;
 use crate::error::first_line;
 use crate::options::{CaptureDirection, Fanout, Mode, Options, SourceKind};
 use crate::reader::AttachedRing;
+use bpf::capture::RecordFormat;
 use host::{Link, LinkLayer};
 
 /// The best way that the device has, opened but not attached. `link` is a device of the calling
-/// thread's namespace.
+/// thread's namespace. `format` is what an XDP program writes.
 ///
 /// # Errors
 /// What the way that was insisted on was refused for; without a `--source`, why XDP was refused
@@ -21,6 +22,7 @@ pub(crate) fn open(
     link: &Link,
     options: &Options,
     hardware: &Hardware,
+    format: RecordFormat,
 ) -> Result<Box<dyn Backend>, CaptureError> {
     match options.source {
         SourceKind::Tpacket => {
@@ -29,18 +31,23 @@ pub(crate) fn open(
         SourceKind::Xdp if options.direction != CaptureDirection::In => {
             Err(CaptureError::OnlyIncoming { ifname: link.name.clone() })
         }
-        SourceKind::Xdp => Ok(Box::new(XdpBackend::open(link, options, hardware)?)),
-        SourceKind::Best => open_best(link, options, hardware),
+        SourceKind::Xdp => Ok(Box::new(XdpBackend::open(link, options, hardware, format)?)),
+        SourceKind::Best => open_best(link, options, hardware, format),
     }
 }
 
-fn open_best(link: &Link, options: &Options, hardware: &Hardware) -> Result<Box<dyn Backend>, CaptureError> {
+fn open_best(
+    link: &Link,
+    options: &Options,
+    hardware: &Hardware,
+    format: RecordFormat,
+) -> Result<Box<dyn Backend>, CaptureError> {
     let packet_options = PacketOptions::new(link, options, hardware)?;
     let stamps = || stamps_are_not_for_xdp(link, options, hardware);
     if let Some(why) = not_for_xdp(link, options).or_else(stamps) {
         return Ok(Box::new(TpacketBackend::open(link, packet_options, Some(why))?));
     }
-    match XdpBackend::open(link, options, hardware) {
+    match XdpBackend::open(link, options, hardware, format) {
         Ok(xdp) => {
             Ok(Box::new(WithFallback { backend: Box::new(xdp), other: Some((link.clone(), packet_options)) }))
         }
@@ -105,11 +112,11 @@ struct WithFallback {
 }
 
 impl Backend for WithFallback {
-    fn attach(&mut self) -> Result<Vec<AttachedRing>, CaptureError> {
-        match (self.backend.attach(), self.other.take()) {
+    fn attach(&mut self, utc_offset_ns: i64) -> Result<Vec<AttachedRing>, CaptureError> {
+        match (self.backend.attach(utc_offset_ns), self.other.take()) {
             (Err(error), Some((link, packet_options))) => {
                 self.backend = instead(&link, packet_options, error)?;
-                self.backend.attach()
+                self.backend.attach(utc_offset_ns)
             }
             (attached, _) => attached,
         }
@@ -119,8 +126,8 @@ impl Backend for WithFallback {
         self.backend.facts()
     }
 
-    fn ring_frames(&self) -> u64 {
-        self.backend.ring_frames()
+    fn ring_size(&self) -> RingSize {
+        self.backend.ring_size()
     }
 
     fn stamps_refusal(&self) -> Option<String> {

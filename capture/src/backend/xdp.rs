@@ -2,15 +2,19 @@
 
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::tpacket::queues_untold;
-use crate::backend::{Backend, RingCounts, SourceFacts};
+use crate::backend::{Backend, RingCounts, RingSize, SourceFacts};
 use crate::backend::{filter, quiesce};
 use crate::error::first_line;
+use crate::memory::MemoryBound;
 use crate::reader::AttachedRing;
+use crate::record::batch::EncodedBatch;
 use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
+use crate::record::encode::Encoder;
+use crate::record::pool::BUFFER_LEN;
 use crate::record::ring::RingRecord;
 use crate::sys::shared_ring::{self, RingReader, RingWatch};
-use crate::{CaptureError, ClockMode, Mode, Options, SourceKind, cpus, sys};
-use bpf::capture::{CaptureProgram, Metadata};
+use crate::{CaptureError, ClockMode, Mode, Options, SourceKind, cpus};
+use bpf::capture::{CaptureProgram, Metadata, RecordFormat};
 use bpf::xdp::{XdpLink, XdpModeChoice};
 use host::Link;
 use std::sync::Arc;
@@ -26,6 +30,7 @@ pub(crate) struct XdpBackend {
     /// `None` before the program is on the device and once it is off again.
     link: Option<XdpLink>,
     facts: Option<SourceFacts>,
+    ring_size: RingSize,
 }
 
 impl XdpBackend {
@@ -34,10 +39,16 @@ impl XdpBackend {
     /// # Errors
     /// [`CaptureError::BadOption`]; [`CaptureError::NoStampsByXdp`] where that is worse than no
     /// XDP; [`CaptureError::Bpf`] when the program cannot be loaded or the device has one.
-    pub(crate) fn open(link: &Link, options: &Options, hardware: &Hardware) -> Result<Self, CaptureError> {
+    pub(crate) fn open(
+        link: &Link,
+        options: &Options,
+        hardware: &Hardware,
+        format: RecordFormat,
+    ) -> Result<Self, CaptureError> {
         let possible = bpf::capture::possible_cpus()?;
-        let geometry =
-            options.geometry(link.mtu, cpus::online_end(possible), possible, sys::memory_size_bytes())?;
+        let bound = MemoryBound::of_this_process();
+        let (geometry, ring_size) =
+            options.geometry(link.mtu, (cpus::online_end(possible), possible), format, bound)?;
         let translated =
             |expression| filter::translated(expression, link, options.snaplen, &options.interrupted);
         let filter = options.filter.as_deref().map(translated).transpose()?;
@@ -58,13 +69,15 @@ impl XdpBackend {
             stamps,
             link: None,
             facts: None,
+            ring_size,
         })
     }
 }
 
 impl Backend for XdpBackend {
-    fn attach(&mut self) -> Result<Vec<AttachedRing>, CaptureError> {
+    fn attach(&mut self, utc_offset_ns: i64) -> Result<Vec<AttachedRing>, CaptureError> {
         shared_ring::set_mode(&self.program, self.mode.number());
+        shared_ring::set_utc_offset(&self.program, utc_offset_ns);
         let link = self.program.attach(self.ifindex, &self.ifname, self.mode_wish)?;
         self.stamps.attached(&self.ifname, link.uses_metadata())?;
         self.facts = Some(SourceFacts::Xdp((&link).into()));
@@ -74,7 +87,7 @@ impl Backend for XdpBackend {
         let ring = |reader: RingReader| AttachedRing {
             cpu: Some(reader.cpu()),
             knows_queues: true,
-            source: Box::new(XdpConsumer { reader, is_stamped, in_view: 0 }),
+            source: Box::new(XdpConsumer::new(reader, is_stamped)),
         };
         Ok(readers.map(ring).collect())
     }
@@ -83,8 +96,8 @@ impl Backend for XdpBackend {
         self.facts.clone().expect("asked after attach")
     }
 
-    fn ring_frames(&self) -> u64 {
-        self.program.geometry().slots.into()
+    fn ring_size(&self) -> RingSize {
+        self.ring_size
     }
 
     fn stamps_refusal(&self) -> Option<String> {
@@ -106,10 +119,10 @@ impl Backend for XdpBackend {
             let program = shared_ring::counts(&self.program, cpu);
             RingCounts {
                 cpu,
-                received: program.head + program.lost_ring + program.filtered,
+                received: program.captured + program.lost_ring + program.filtered,
                 received_bytes: program.frame_bytes,
                 filtered: Some(program.filtered),
-                captured: program.head,
+                captured: program.captured,
                 lost_ring: program.lost_ring,
             }
         });
@@ -196,39 +209,82 @@ struct XdpConsumer {
     reader: RingReader,
     /// Whether times may be the device's.
     is_stamped: bool,
-    /// Slots in view.
-    in_view: u32,
+    /// Bytes of the records in view.
+    in_view: usize,
+    /// Bytes that the ring held when it was looked at.
+    pending: u64,
+    /// More than this is much: a 32nd of the ring, or half of what a look takes.
+    much: u64,
+}
+
+impl XdpConsumer {
+    fn new(reader: RingReader, is_stamped: bool) -> Self {
+        let much = much(reader.shape().size_bytes(), BUFFER_LEN as u64);
+        Self { reader, is_stamped, in_view: 0, pending: 0, much }
+    }
 }
 
 impl RingConsumer for XdpConsumer {
     fn peek(&mut self, len_max: usize) -> u64 {
-        let batch_slots = batch_slots(len_max, self.reader.shape().slot_size_bytes);
-        self.in_view = self.reader.filled(batch_slots).len() as u32;
-        self.in_view.into()
+        self.pending = self.reader.pending();
+        let (count, len) = self.reader.filled().measure(len_max);
+        self.in_view = len;
+        count
+    }
+
+    fn held_much(&self) -> bool {
+        self.pending > self.much
+    }
+
+    fn held_little(&self) -> bool {
+        self.pending <= self.much / 2
     }
 
     #[inline]
-    fn for_each(&self, count: u64, take: impl FnMut(RingRecord<'_>)) {
-        self.reader.filled(self.in_view).for_each(count, take);
+    fn for_each(&self, count: u64, mut take: impl FnMut(RingRecord<'_>)) {
+        self.reader.filled().for_each(count, |_, raw| take(raw.record()));
+    }
+
+    fn encode(
+        &self,
+        count: u64,
+        encoder: &mut Encoder,
+        (utc_offset_ns, mut lost_here): (i64, u32),
+        out: &mut EncodedBatch,
+    ) {
+        let batch = self.reader.filled();
+        // Finished blocks that lie back to back are copied at once.
+        let (bytes, mut run) = (batch.bytes(), 0..0);
+        batch.for_each(count, |at, raw| match raw.block() {
+            Some(block) if lost_here == 0 => {
+                out.push(encoder.entry_of(&block));
+                run = if run.is_empty() { at } else { run.start }..at + block.bytes.len();
+            }
+            _ => {
+                out.bytes.extend_from_slice(&bytes[std::mem::take(&mut run)]);
+                let record = raw.record();
+                let lost_before = record.lost_before.saturating_add(std::mem::take(&mut lost_here));
+                encoder.emit(&RingRecord { lost_before, ..record }, utc_offset_ns, out);
+            }
+        });
+        out.bytes.extend_from_slice(&bytes[run]);
     }
 
     fn release(&mut self) {
-        self.reader.give_back(self.in_view.into());
-        self.in_view = 0;
+        self.reader.give_back(std::mem::take(&mut self.in_view) as u64);
+    }
+
+    fn set_utc_offset(&self, offset_ns: i64) {
+        self.reader.set_utc_offset(offset_ns);
     }
 
     fn delay_ns(&self) -> u64 {
         if self.is_stamped { STAMP_DELAY_NS } else { 0 }
     }
 
-    fn batch_threshold(&self, len_max: usize) -> u64 {
-        let shape = self.reader.shape();
-        much(shape.slots, batch_slots(len_max, shape.slot_size_bytes))
-    }
-
     fn is_filling(&self) -> bool {
-        let slots = self.reader.shape().slots;
-        self.reader.filled(slots).len() >= (slots - slots / 4) as usize
+        let size_bytes = self.reader.shape().size_bytes();
+        self.reader.pending() >= size_bytes - size_bytes / 4
     }
 
     fn probe(&self) -> Option<Box<dyn Probe>> {
@@ -238,19 +294,18 @@ impl RingConsumer for XdpConsumer {
 
 impl Probe for RingWatch {
     fn filled(&self) -> u64 {
-        self.head()
+        self.captured()
+    }
+
+    fn used(&self) -> f64 {
+        RingWatch::used(self)
     }
 }
 
-/// Slots whose blocks fill `len_max` bytes, when all of them are full.
-fn batch_slots(len_max: usize, slot_size_bytes: u32) -> u32 {
-    (len_max as u32 / slot_size_bytes).max(1)
-}
-
-/// For a ring of `slots` that is emptied `batch` slots at a time: however large the ring is, a full
+/// For a ring that is emptied `batch` bytes at a time: however large the ring is, half of a full
 /// batch is much.
-fn much(slots: u32, batch: u32) -> u64 {
-    (slots / 32).min(batch / 2).into()
+fn much(ring: u64, batch: u64) -> u64 {
+    (ring / 32).min(batch / 2)
 }
 
 #[cfg(test)]
@@ -293,15 +348,8 @@ mod tests {
 
     #[test]
     fn full_batches_of_a_large_ring_are_not_slept_over() {
-        assert_eq!(much(32_768, 2048), 1024);
-        assert_eq!(much(1 << 20, 2048), 1024);
-        assert_eq!(much(64, 2048), 2);
-    }
-
-    #[test]
-    fn a_batch_is_at_least_one_slot_and_fits_the_buffer() {
-        assert_eq!(batch_slots(256 << 10, 128), 2048);
-        assert_eq!(batch_slots(256 << 10, 65_600), 3);
-        assert_eq!(batch_slots(256 << 10, 1 << 20), 1);
+        assert_eq!(much(8 << 20, 256 << 10), 128 << 10);
+        assert_eq!(much(1 << 30, 256 << 10), 128 << 10);
+        assert_eq!(much(64 << 10, 256 << 10), 2 << 10);
     }
 }

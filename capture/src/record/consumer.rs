@@ -3,6 +3,8 @@
 //! A [`RingConsumer`] lends batches of [`RingRecord`]s, which its reader thread (`reader`) encodes.
 //! The code behind it is compiled per kind of ring, so there is no virtual call per frame.
 
+use crate::record::batch::EncodedBatch;
+use crate::record::encode::Encoder;
 use crate::record::ring::RingRecord;
 
 /// From the stamp of a device until the frame is in a ring, at most: the device collects frames
@@ -17,16 +19,37 @@ pub(crate) trait RingConsumer: Send + 'static {
     /// many that are. Does not wait: 0 says that the ring is empty now.
     fn peek(&mut self, len_max: usize) -> u64;
 
+    /// True when the ring held so much at the last `peek` that the next one follows at once, instead
+    /// of a sleep in which the ring could fill: a small part of what the ring can hold, and of what
+    /// a `peek` takes at most.
+    fn held_much(&self) -> bool;
+
+    /// True when it held less than half of that.
+    fn held_little(&self) -> bool;
+
     /// Shows the first `count` records in view, oldest first.
     fn for_each(&self, count: u64, take: impl FnMut(RingRecord<'_>));
+
+    /// Appends the first `count` records in view to `out`, as blocks or records of the file. The
+    /// first one tells of `lost_here` frames that were lost before it by the reader.
+    fn encode(
+        &self,
+        count: u64,
+        encoder: &mut Encoder,
+        (utc_offset_ns, mut lost_here): (i64, u32),
+        out: &mut EncodedBatch,
+    ) {
+        self.for_each(count, |record| {
+            let lost_before = record.lost_before.saturating_add(std::mem::take(&mut lost_here));
+            encoder.emit(&RingRecord { lost_before, ..record }, utc_offset_ns, out);
+        });
+    }
 
     /// Gives the records in view back to the producer.
     fn release(&mut self);
 
-    /// A look that found more records than this is followed by another at once, instead of a sleep
-    /// in which the ring could fill: a small part of what the ring can hold, and of what a look
-    /// finds at most.
-    fn batch_threshold(&self, len_max: usize) -> u64;
+    /// Sets the nanoseconds that a producer which writes times of day adds to monotonic time.
+    fn set_utc_offset(&self, _: i64) {}
 
     /// True when the ring is so full that it is better to lose what is in it, and to say where,
     /// than to wait for the writer. A source that does not know waits, and the kernel counts the
@@ -53,6 +76,9 @@ pub(crate) trait RingConsumer: Send + 'static {
 pub(crate) trait Probe: Send + Sync {
     /// Records ever put into the ring.
     fn filled(&self) -> u64;
+
+    /// The part of the ring that is filled, 0 to 1.
+    fn used(&self) -> f64;
 }
 
 /// A ring of frames that no kernel fills, for tests.
@@ -97,8 +123,12 @@ pub(crate) mod fake {
             self.in_view = 0;
         }
 
-        fn batch_threshold(&self, _: usize) -> u64 {
-            10
+        fn held_much(&self) -> bool {
+            self.in_view > 10
+        }
+
+        fn held_little(&self) -> bool {
+            self.in_view <= 5
         }
 
         fn is_filling(&self) -> bool {

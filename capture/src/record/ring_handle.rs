@@ -61,11 +61,9 @@ impl RingHandle {
         })
     }
 
-    /// Records in the ring; `None` if the kernel does not report them.
-    pub(crate) fn waiting(&self) -> Option<u64> {
-        // The reader's count first: it took records that were filled in before.
-        let taken = self.progress.taken.load(Ordering::Acquire);
-        self.probe.as_ref().map(|probe| probe.filled().saturating_sub(taken))
+    /// The part of the ring that is filled; `None` if the kernel does not report it.
+    pub(crate) fn used(&self) -> Option<f64> {
+        self.probe.as_ref().map(|probe| probe.used())
     }
 
     /// A time, in nanoseconds since 1970: all records stamped before it are in the channel by now.

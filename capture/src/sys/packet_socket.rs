@@ -26,7 +26,7 @@ pub(crate) struct PacketRingShape {
 }
 
 impl PacketRingShape {
-    fn size_bytes(&self) -> usize {
+    pub(crate) fn size_bytes(&self) -> usize {
         self.block_size_bytes as usize * self.block_count as usize
     }
 }

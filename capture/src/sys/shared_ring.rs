@@ -1,7 +1,7 @@
 //! Memory that the XDP program and a reader share: one ring and one page of progress and counters.
 //!
-//! The protocol: the program fills slots from `tail` on and then raises `head`; the reader reads
-//! slots before `head` and then raises `tail`. Each of the two words has one writer.
+//! The protocol: the program writes records from `head` on and then raises `head`; the reader reads
+//! records before `head` and then raises `tail`. Each of the two words has one writer.
 
 use crate::record::ring::{Batch, RingShape};
 use bpf::abi::CaptureCpu;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// What the program counted on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuCounts {
-    pub(crate) head: u64,
+    pub(crate) captured: u64,
     pub(crate) lost_ring: u64,
     pub(crate) frame_bytes: u64,
     pub(crate) filtered: u64,
@@ -28,18 +28,31 @@ fn place(cpu: u32, field: usize) -> usize {
 pub(crate) fn counts(program: &CaptureProgram, cpu: u32) -> CpuCounts {
     let word = |field| program.cpus.atomic_u64(place(cpu, field)).load(Relaxed);
     CpuCounts {
-        head: word(offset_of!(CaptureCpu, head)),
+        captured: word(offset_of!(CaptureCpu, captured)),
         lost_ring: word(offset_of!(CaptureCpu, lost_ring)),
         frame_bytes: word(offset_of!(CaptureCpu, frame_bytes)),
         filtered: word(offset_of!(CaptureCpu, filtered)),
     }
 }
 
-/// Tells the program on every CPU what becomes of frames from now on; `mode` is a
+/// Sets what the program does with frames from now on, on every CPU; `mode` is a
 /// `bpf::abi::CaptureMode`.
 pub(crate) fn set_mode(program: &CaptureProgram, mode: u32) {
     for cpu in 0..program.geometry().cpus {
         program.cpus.atomic_u32(place(cpu, offset_of!(CaptureCpu, mode))).store(mode, Relaxed);
+    }
+}
+
+/// Sets the nanoseconds that the program adds to monotonic time in blocks, on every CPU.
+pub(crate) fn set_utc_offset(program: &CaptureProgram, offset_ns: i64) {
+    (0..program.geometry().cpus).for_each(|cpu| set_utc_offset_of(program, cpu, offset_ns));
+}
+
+fn set_utc_offset_of(program: &CaptureProgram, cpu: u32, offset_ns: i64) {
+    let word = program.cpus.atomic_u64(place(cpu, offset_of!(CaptureCpu, utc_offset_ns)));
+    // The program reads this line for each frame; it stays in its cache while nothing is written.
+    if word.load(Relaxed) != offset_ns.cast_unsigned() {
+        word.store(offset_ns.cast_unsigned(), Relaxed);
     }
 }
 
@@ -54,11 +67,15 @@ pub(crate) struct RingReader {
 }
 
 impl RingReader {
-    /// Readers for all rings. May be called once for a program: two readers of a ring would free
-    /// each other's slots.
+    /// Readers for all rings. May be called once for a program: two readers of a ring would release
+    /// each other's records.
     pub(crate) fn all(program: &Arc<CaptureProgram>) -> Vec<Self> {
         let geometry = program.geometry();
-        let shape = RingShape { slots: geometry.slots, slot_size_bytes: geometry.slot_size_bytes() };
+        let shape = RingShape {
+            segment_bytes: geometry.segment_bytes.into(),
+            segments: geometry.segments.into(),
+            stride_bytes: geometry.segment_stride_bytes().into(),
+        };
         (0..geometry.rings).map(|cpu| Self { program: Arc::clone(program), cpu, shape, tail: 0 }).collect()
     }
 
@@ -77,25 +94,35 @@ impl RingReader {
         self.shape
     }
 
-    /// The oldest filled slots, at most `batch`; `give_back` frees them.
-    pub(crate) fn filled(&self, batch: u32) -> Batch<'_> {
-        // Acquire: the bytes of the slots were written before the head.
-        let head = self.word(offset_of!(CaptureCpu, head)).load(Acquire);
-        let ring_start = self.cpu as usize * self.shape.size_bytes();
-        let parts = self.shape.filled(self.tail, head, batch).map(|range| {
-            // SAFETY: the range lies in this CPU's ring, whose shape is the one that the map was
-            // made with, and `bytes` checks it against the mapping. The program writes to slots
-            // from `head` on up to a ring after the shared tail; that tail moves in `give_back`
-            // only, which needs `self` exclusively and so waits for this borrow. No other mapping
-            // of these rings is writable.
-            unsafe { self.program.rings.bytes(ring_start + range.start, range.len()) }
-        });
-        Batch::new(self.shape.slot_size_bytes as usize, parts)
+    /// Sets the nanoseconds that the program adds to monotonic time in the blocks of this ring.
+    pub(crate) fn set_utc_offset(&self, offset_ns: i64) {
+        set_utc_offset_of(&self.program, self.cpu, offset_ns);
     }
 
-    /// Gives the oldest `slots` slots back to the program.
-    pub(crate) fn give_back(&mut self, slots: u64) {
-        self.tail += slots;
+    /// Bytes of records in the ring, as places count them.
+    pub(crate) fn pending(&self) -> u64 {
+        self.word(offset_of!(CaptureCpu, head)).load(Relaxed).wrapping_sub(self.tail)
+    }
+
+    /// The oldest records, of one segment; `give_back` releases them.
+    pub(crate) fn filled(&self) -> Batch<'_> {
+        // Acquire: the bytes of the records were written before the head.
+        let head = self.word(offset_of!(CaptureCpu, head)).load(Acquire);
+        let ring_start = self.cpu as usize * self.program.geometry().ring_memory_bytes();
+        let (range, until) = self.shape.filled(self.tail, head);
+        // SAFETY: the range lies in one segment of this CPU's ring, whose shape is the one that the
+        // map was made with, and `bytes` checks it against the mapping. The program writes from
+        // `head` on up to a ring after the shared tail, and so not into the bytes between the two,
+        // nor behind the last record of a segment that `head` has left. That tail moves in
+        // `give_back` only, which needs `self` exclusively and so waits for this borrow. No other
+        // mapping of these rings is writable.
+        let bytes = unsafe { self.program.rings.bytes(ring_start + range.start, range.len()) };
+        Batch::new(bytes, until)
+    }
+
+    /// Gives the oldest records, `len` bytes of one segment, back to the program.
+    pub(crate) fn give_back(&mut self, len: u64) {
+        self.tail = self.shape.behind(self.tail, len);
         // Release: everything was read before the program may write again.
         self.word(offset_of!(CaptureCpu, tail)).store(self.tail, Release);
     }
@@ -113,8 +140,19 @@ pub(crate) struct RingWatch {
 }
 
 impl RingWatch {
-    /// Slots ever filled.
-    pub(crate) fn head(&self) -> u64 {
-        self.program.cpus.atomic_u64(place(self.cpu, offset_of!(CaptureCpu, head))).load(Acquire)
+    /// Records ever written.
+    pub(crate) fn captured(&self) -> u64 {
+        self.word(offset_of!(CaptureCpu, captured))
+    }
+
+    /// The part of the ring that is filled.
+    pub(crate) fn used(&self) -> f64 {
+        let pending =
+            self.word(offset_of!(CaptureCpu, head)).wrapping_sub(self.word(offset_of!(CaptureCpu, tail)));
+        (pending as f64 / self.program.geometry().ring_size_bytes() as f64).min(1.0)
+    }
+
+    fn word(&self, field: usize) -> u64 {
+        self.program.cpus.atomic_u64(place(self.cpu, field)).load(Acquire)
     }
 }

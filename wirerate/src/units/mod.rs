@@ -30,7 +30,9 @@ pub use percentage::percentage;
 pub use quantity::{BitRate, Count, FrameRate, Nanos, Pps, Size, time_with_unit};
 pub use queues::Queues;
 pub use ramp::ramp;
-pub use report::human::{human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
+pub use report::human::{
+    human_bps, human_count, human_duration, human_pps, human_size, per_second, quantity_of,
+};
 pub use start_time::start_time;
 pub use table::Table;
 pub use time_of_day::{clock_time, time_of_day_ns, utc_time};

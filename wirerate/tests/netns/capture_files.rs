@@ -38,7 +38,7 @@ pub(crate) const CASES: &[Case] = &[
 /// A capture at the receiver, that has begun; the rings hold what a busy machine lets wait.
 fn capture(lab: &Lab, arguments: &str) -> Running {
     let running =
-        wirerate_start(&format!("capture {RX_DEV} --netns {} --ring 262144 {arguments}", lab.rx_netns));
+        wirerate_start(&format!("capture {RX_DEV} --netns {} --ring 64MiB {arguments}", lab.rx_netns));
     running.until_it_says("capturing on rx0 (XDP, native)");
     running
 }
@@ -53,7 +53,7 @@ fn send(lab: &Lab, count: u32, more: &str) {
 fn report(outcome: &Outcome) -> serde_json::Value {
     let last = outcome.stdout.lines().last().expect("there is a report");
     let report: serde_json::Value = serde_json::from_str(last).expect("one line of JSON");
-    assert_eq!(report["schema"], "wirerate.capture/1");
+    assert_eq!(report["schema"], "wirerate.capture/2");
     report
 }
 
@@ -333,7 +333,7 @@ fn each_second() -> TestResult {
 fn memory_does_not_grow() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let words = format!(
-        "capture {RX_DEV} --netns {} --ring 4096 --buffer 4MiB --mode drop --json -w /dev/null",
+        "capture {RX_DEV} --netns {} --ring 512KiB --buffer 4MiB --mode drop --json -w /dev/null",
         lab.rx_netns
     );
     let mut command = wirerate();

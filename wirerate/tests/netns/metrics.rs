@@ -160,7 +160,7 @@ fn a_capture_is_scraped() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let file = lab.file("frames.pcapng");
     let words = format!(
-        "capture {RX_DEV} --netns {} --mode drop --snaplen 96 --ring 65536 --count 50k -w {} {LINGER} \
+        "capture {RX_DEV} --netns {} --mode drop --snaplen 96 --ring 8MiB --count 50k -w {} {LINGER} \
          udp dst port 9",
         lab.rx_netns,
         file.display()
@@ -181,7 +181,7 @@ fn a_capture_is_scraped() -> TestResult {
     let (read, _) = scrape_to_the_end(at, |read| {
         assert!((40_000..=50_000).contains(&fate(read, "written").unwrap_or(0)));
     });
-    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout, "wirerate.capture/1");
+    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout, "wirerate.capture/2");
     for name in ["written", "filtered", "after_limit", "lost_nic", "lost_ring", "lost_disk"] {
         assert_eq!(fate(&read, name), report[name].as_u64(), "{name}: {report}");
     }

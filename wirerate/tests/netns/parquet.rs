@@ -85,7 +85,7 @@ fn rows_and_losses() -> TestResult {
     const COUNT: u32 = 200_000;
     let lab = Lab::new(Peer::Gro);
     // A ring for 64 frames loses most of what comes at full speed.
-    let running = capture(&lab, "--ring 64 --rotate-every 1s --run lossy");
+    let running = capture(&lab, "--ring 64KiB --rotate-every 1s --run lossy");
     send(&lab, COUNT, "--size 60-300");
     send(&lab, 3000, "--pps 1500");
     running.signal(Signal::SIGINT);

@@ -129,7 +129,7 @@ fn captured(path: &Path) -> Vec<(u64, Vec<u8>)> {
 #[track_caller]
 fn capture(lab: &Lab, act: impl FnOnce() -> u64) -> Vec<(u64, Vec<u8>)> {
     let path = lab.file("seen.pcapng");
-    let words = format!("--mode drop --snaplen 2048 --ring 4096 -w {}", path.display());
+    let words = format!("--mode drop --snaplen 2048 --ring 8MiB -w {}", path.display());
     let capture = wirerate_start(&format!("capture {RX_DEV} --netns {} --json {words}", lab.rx_netns));
     until("an XDP program is on the device", || lab.has_xdp());
     let before = lab.received();

@@ -352,7 +352,7 @@ fn a_thousand_switches_lose_nothing() -> TestResult {
     const SWITCHES: usize = 1_000;
     let lab = Lab::new(Peer::Gro);
     // Space for all of them: how fast a busy machine lets the reader run is not the question here.
-    let running = capture(&lab, &[RX_DEV, "--ring", "524288"]);
+    let running = capture(&lab, &[RX_DEV, "--ring", "64MiB"]);
     let seen_before = stack_received(&lab);
     let arrived_before = lab.received();
     let sender = Running::start({

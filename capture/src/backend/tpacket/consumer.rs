@@ -51,11 +51,14 @@ pub(crate) struct SocketTally {
     pub(crate) seen: AtomicU64,
     /// Their lengths.
     pub(crate) seen_bytes: AtomicU64,
+    /// Frames of full length that the ring can hold.
+    ring_frames: u64,
 }
 
 impl SocketTally {
-    pub(crate) fn new(socket: CaptureSocket) -> Self {
-        Self { socket, totals: Mutex::default(), seen: AtomicU64::new(0), seen_bytes: AtomicU64::new(0) }
+    pub(crate) fn new(socket: CaptureSocket, ring_frames: u64) -> Self {
+        let (seen, seen_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { socket, totals: Mutex::default(), seen, seen_bytes, ring_frames }
     }
 
     /// The socket whose ring this is.
@@ -83,6 +86,8 @@ pub(crate) struct TpacketConsumer {
     next: u32,
     /// True while that block is in view.
     is_in_view: bool,
+    /// True if the last look found a block with frames.
+    has_found: bool,
     /// Frames lost before the first one in view.
     lost_before: u32,
     /// Whether times may be the device's.
@@ -91,7 +96,7 @@ pub(crate) struct TpacketConsumer {
 
 impl TpacketConsumer {
     pub(crate) fn new(ring: ReceiveRing, tally: Arc<SocketTally>, is_stamped: bool) -> Self {
-        Self { ring, tally, next: 0, is_in_view: false, lost_before: 0, is_stamped }
+        Self { ring, tally, next: 0, is_in_view: false, has_found: false, lost_before: 0, is_stamped }
     }
 
     /// Frames of the next block, and their lengths together; `None` when the kernel has not handed
@@ -104,8 +109,10 @@ impl TpacketConsumer {
 
 impl RingConsumer for TpacketConsumer {
     fn peek(&mut self, _len_max: usize) -> u64 {
+        self.has_found = false;
         while let Some((count, bytes)) = self.measure() {
             self.is_in_view = true;
+            self.has_found = count > 0;
             if count > 0 {
                 let first = self.tally.seen.fetch_add(count, Relaxed);
                 self.tally.seen_bytes.fetch_add(bytes, Relaxed);
@@ -139,9 +146,13 @@ impl RingConsumer for TpacketConsumer {
         if self.is_stamped { STAMP_DELAY_NS } else { 0 }
     }
 
-    fn batch_threshold(&self, _len_max: usize) -> u64 {
+    fn held_much(&self) -> bool {
         // Blocks come when they are full or old; behind one there may be more at once.
-        0
+        self.has_found
+    }
+
+    fn held_little(&self) -> bool {
+        true
     }
 
     fn probe(&self) -> Option<Box<dyn Probe>> {
@@ -154,6 +165,11 @@ impl RingConsumer for TpacketConsumer {
 impl Probe for Arc<SocketTally> {
     fn filled(&self) -> u64 {
         self.with_totals(|totals| totals.captured)
+    }
+
+    fn used(&self) -> f64 {
+        let waiting = self.filled().saturating_sub(self.seen.load(Relaxed));
+        (waiting as f64 / self.ring_frames.max(1) as f64).min(1.0)
     }
 }
 

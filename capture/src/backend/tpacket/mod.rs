@@ -9,11 +9,12 @@ mod consumer;
 
 use crate::backend::filter;
 use crate::backend::hwtstamp::Hardware;
-use crate::backend::{Backend, RingCounts, SourceFacts, TpacketFacts};
+use crate::backend::{Backend, RingCounts, RingSize, SourceFacts, TpacketFacts};
+use crate::memory::MemoryBound;
 use crate::reader::AttachedRing;
 use crate::sys::packet_socket::{CaptureSocket, PacketRingShape, ReceiveRing};
 use crate::{
-    CaptureDirection, CaptureError, ClockMode, Fanout, Mode, Options, SNAPLEN_WHOLE, cpus, describe, sys,
+    CaptureDirection, CaptureError, ClockMode, Fanout, Mode, Options, SNAPLEN_WHOLE, cpus, describe,
 };
 use ::filter::{Classic, Instruction};
 use consumer::{SocketTally, TpacketConsumer};
@@ -31,9 +32,8 @@ const BLOCK_SIZE_BYTES_MAX: u32 = 256 << 10;
 /// second with these, a quarter of that with the others.
 const BLOCK_SIZE_BYTES_SHORT: u32 = 64 << 10;
 const SNAPLEN_SHORT_MAX: u32 = 4096;
-/// Sizes of a ring: at least, and at most if the user asks for it.
-const RING_SIZE_BYTES_MIN: u64 = 2 << 20;
-const RING_SIZE_BYTES_MAX: u64 = 1 << 30;
+/// Blocks of a ring at least: the kernel fills one while others are read.
+const BLOCK_COUNT_MIN: u64 = 4;
 /// What a frame costs beside its bytes: the head, the address, and what it takes to begin the next
 /// at 16 bytes.
 const FRAME_OVERHEAD: u64 = 96;
@@ -58,8 +58,7 @@ pub(crate) struct TpacketBackend {
     tallies: Vec<Arc<SocketTally>>,
     /// Until they are given to readers.
     rings: Vec<ReceiveRing>,
-    /// Frames that each ring can hold.
-    ring_frames: u64,
+    ring_size: RingSize,
     /// Whether the device's stamps were asked for.
     is_stamped: bool,
     /// What the kernel said to that.
@@ -73,9 +72,10 @@ pub(crate) struct PacketOptions {
     mode: Mode,
     filter: Option<Classic>,
     snaplen: u32,
-    /// Bytes of a frame that the ring was made for.
-    kept_len: u32,
+    /// Frames of full length that a ring can hold.
+    ring_frames: u64,
     shape: PacketRingShape,
+    ring_size: RingSize,
     direction: CaptureDirection,
     fanout: Fanout,
     wants_time: bool,
@@ -95,30 +95,37 @@ impl PacketOptions {
         let compile = |expression: &String| {
             filter::compile(expression, describe::link_type(link)?, options.snaplen, &options.interrupted)
         };
+        let rings = ring_count()?;
+        let ring_size = options.ring_size(rings, MemoryBound::of_this_process());
+        let shape = shape(ring_size.bytes, options.snaplen);
         Ok(Self {
             mode: options.mode,
             filter: options.filter.as_ref().map(compile).transpose()?,
             snaplen: options.snaplen,
-            kept_len: options.kept_len(link.mtu),
-            shape: shape(options, link.mtu, ring_count()?, sys::memory_size_bytes()),
+            ring_frames: frames_of(shape, options.kept_len(link.mtu)),
+            shape,
+            ring_size,
             direction: direction(link, options),
             fanout: options.fanout,
             wants_time: hardware.clock.is_some(),
             needs_time: options.clock == ClockMode::Phc,
             queues: queues_untold(link, options),
-            rings: ring_count()?,
+            rings,
         })
     }
 
     /// One ring of the whole frames that arrive, with the kernel's times, or those of the device.
     pub(crate) fn of_one_ring(link: &Link, wants_time: bool) -> Self {
         let options = Options { snaplen: SNAPLEN_WHOLE, ..Options::new(&link.name) };
+        let ring_size = options.ring_size(1, MemoryBound::of_this_process());
+        let shape = shape(ring_size.bytes, options.snaplen);
         Self {
             mode: Mode::Mirror,
             filter: None,
             snaplen: options.snaplen,
-            kept_len: options.kept_len(link.mtu),
-            shape: shape(&options, link.mtu, 1, sys::memory_size_bytes()),
+            ring_frames: frames_of(shape, options.kept_len(link.mtu)),
+            shape,
+            ring_size,
             direction: CaptureDirection::In,
             fanout: options.fanout,
             wants_time,
@@ -159,8 +166,7 @@ impl TpacketBackend {
             facts: TpacketFacts { rings, fanout, direction, why },
             tallies: Vec::new(),
             rings: Vec::new(),
-            ring_frames: u64::from(shape.block_count)
-                * frames_of_block(shape.block_size_bytes, options.kept_len),
+            ring_size: RingSize { bytes: shape.size_bytes() as u64, ..options.ring_size },
             is_stamped: options.wants_time,
             stamps_refusal: None,
             is_attached: false,
@@ -187,7 +193,7 @@ impl TpacketBackend {
             if rings > 1 {
                 group.join(&socket).map_err(failed("share out the frames of"))?;
             }
-            backend.tallies.push(Arc::new(SocketTally::new(socket)));
+            backend.tallies.push(Arc::new(SocketTally::new(socket, options.ring_frames)));
             backend.rings.push(ring);
         }
         Ok(backend)
@@ -207,7 +213,7 @@ impl TpacketBackend {
 }
 
 impl Backend for TpacketBackend {
-    fn attach(&mut self) -> Result<Vec<AttachedRing>, CaptureError> {
+    fn attach(&mut self, _: i64) -> Result<Vec<AttachedRing>, CaptureError> {
         self.set_filters(&self.filter).map_err(|source| CaptureError::PacketSocket {
             ifname: self.ifname.clone(),
             act: "set the filter for",
@@ -228,8 +234,8 @@ impl Backend for TpacketBackend {
         SourceFacts::Tpacket(self.facts.clone())
     }
 
-    fn ring_frames(&self) -> u64 {
-        self.ring_frames
+    fn ring_size(&self) -> RingSize {
+        self.ring_size
     }
 
     fn stamps_refusal(&self) -> Option<String> {
@@ -318,18 +324,13 @@ fn ring_count() -> Result<u32, CaptureError> {
     Ok(cpus::online_end(bpf::capture::possible_cpus()?))
 }
 
-fn shape(options: &Options, mtu: u32, rings: u32, memory_bytes: u64) -> PacketRingShape {
-    let size_bytes = block_size_bytes(options.snaplen);
-    let frames = frames_of_block(size_bytes, options.kept_len(mtu));
-    let blocks = u64::from(options.slots_wanted()).div_ceil(frames);
-    let most = match options.ring_slots {
-        Some(_) => RING_SIZE_BYTES_MAX,
-        None => options.ring_size_bytes_max(rings, memory_bytes),
-    };
-    let [least, most] = [RING_SIZE_BYTES_MIN, most].map(|ring| ring / u64::from(size_bytes));
+/// Blocks of `size_bytes` together, or more: the ring holds at least four of them.
+fn shape(size_bytes: u64, snaplen: u32) -> PacketRingShape {
+    let block_size_bytes = block_size_bytes(snaplen);
+    let block_count = (size_bytes / u64::from(block_size_bytes)).max(BLOCK_COUNT_MIN);
     PacketRingShape {
-        block_size_bytes: size_bytes,
-        block_count: blocks.clamp(least, most) as u32,
+        block_size_bytes,
+        block_count: u32::try_from(block_count).unwrap_or(u32::MAX),
         retire_ms: RETIRE_MS,
     }
 }
@@ -338,10 +339,12 @@ fn block_size_bytes(snaplen: u32) -> u32 {
     if snaplen <= SNAPLEN_SHORT_MAX { BLOCK_SIZE_BYTES_SHORT } else { BLOCK_SIZE_BYTES_MAX }
 }
 
-/// Frames of which `kept_len` bytes are kept, in one block; at least one, which the kernel cuts to
-/// the block.
-fn frames_of_block(block_size_bytes: u32, kept_len: u32) -> u64 {
-    ((u64::from(block_size_bytes) - BLOCK_HEAD) / (u64::from(kept_len) + FRAME_OVERHEAD)).max(1)
+/// Frames of which `kept_len` bytes are kept, in one ring; at least one in each block, which the
+/// kernel cuts to the block.
+fn frames_of(shape: PacketRingShape, kept_len: u32) -> u64 {
+    let len = u64::from(kept_len) + FRAME_OVERHEAD;
+    let of_block = ((u64::from(shape.block_size_bytes) - BLOCK_HEAD) / len).max(1);
+    of_block * u64::from(shape.block_count)
 }
 
 /// The sockets of one device, which share its frames.
@@ -393,19 +396,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings_hold_as_many_frames_as_asked_within_reason() {
-        for (snaplen, ring_slots, blocks, frames) in [
-            (96, None, 97, 33_077),
-            (65_535, None, 256, 768),
-            (96, Some(2), 32, 10_912),
-            (65_535, Some(1 << 24), 4096, 12_288),
-            (SNAPLEN_WHOLE, None, 204, 32_844),
+    fn rings_have_the_size_that_was_asked_for_in_whole_blocks() {
+        for (snaplen, size_bytes, blocks, frames) in [
+            (96, 8 << 20, 128, 43_648),
+            (SNAPLEN_WHOLE, 8 << 20, 32, 5_152),
+            (96, 1 << 16, 4, 1_364),
+            (65_535, 100 << 20, 400, 1_200),
         ] {
-            let options = Options { snaplen, ring_slots, ..Options::new("eth0") };
-            let shape = shape(&options, 1500, 2, 16 << 30);
-            assert_eq!(shape.block_count, blocks, "snaplen {snaplen}, {ring_slots:?} slots");
-            let frames_per_block = frames_of_block(shape.block_size_bytes, options.kept_len(1500));
-            assert_eq!(blocks as u64 * frames_per_block, frames, "snaplen {snaplen}");
+            let shape = shape(size_bytes, snaplen);
+            let options = Options { snaplen, ..Options::new("eth0") };
+            assert_eq!(shape.block_count, blocks, "snaplen {snaplen}, {size_bytes} bytes");
+            assert_eq!(frames_of(shape, options.kept_len(1500)), frames, "snaplen {snaplen}");
         }
     }
 
@@ -413,7 +414,7 @@ mod tests {
     /// quarter of a second.
     #[test]
     fn a_slow_line_does_not_fill_a_ring_whose_reader_is_late_by_nearly_a_second() {
-        let shape = shape(&Options::new("lo"), 65_536, 2, 16 << 30);
+        let shape = shape(8 << 20, 96);
         assert!(shape.block_count * shape.retire_ms >= 900, "{} blocks", shape.block_count);
     }
 

@@ -4,8 +4,8 @@ use super::autostop::Autostop;
 use super::files::FileArgs;
 use super::source::SourceArgs;
 use crate::cmd::rx_args::RxArgs;
-use crate::units::{Count, Nanos};
-use capture::{Mode, SNAPLEN_WHOLE};
+use crate::units::{Count, Nanos, Size};
+use capture::{Mode, RING_SIZE_BYTES_MAX, SNAPLEN_WHOLE};
 use host::StartTime;
 use std::path::PathBuf;
 
@@ -55,10 +55,10 @@ pub struct Args {
     /// dropped
     #[arg(short = 'Z', long, value_name = "NAME")]
     pub user: Option<String>,
-    /// Capacity of each CPU's ring in frames [default: 32768, fewer if frames are long or memory
-    /// is small]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16777216))]
-    pub ring: Option<u32>,
+    /// Bytes of each CPU's ring, such as 64MiB; all rings together take at most 1/16 of the memory
+    /// [default: 8MiB]
+    #[arg(long, value_name = "SIZE", value_parser = ring_size)]
+    pub ring: Option<Size>,
     /// Print the counts every second
     #[arg(long)]
     pub every_second: bool,
@@ -107,6 +107,21 @@ fn snaplen(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Parses the size of a ring. A number alone meant frames before rings were packed.
+fn ring_size(text: &str) -> Result<Size, String> {
+    if let Ok(number) = text.parse::<u64>() {
+        return Err(format!(
+            "a number alone was a number of frames until now, and is no size: bytes with a unit, such as \
+             `--ring 8MiB` or `--ring {number}B` (a frame takes its captured length and about 52 bytes)"
+        ));
+    }
+    match text.parse::<Size>() {
+        Ok(size) if (1..=RING_SIZE_BYTES_MAX).contains(&size.0) => Ok(size),
+        Ok(_) => Err("a size from 1B to 64GiB".to_owned()),
+        Err(bad) => Err(bad.to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +139,16 @@ mod tests {
         }
         assert_eq!(parsed("eth0 -s 96").snaplen(), 96);
         assert!(snaplen("262145").is_err() && snaplen("x").is_err() && snaplen("-1").is_err());
+    }
+
+    /// Scripts that gave a number of frames would have got rings of a few bytes.
+    #[test]
+    fn a_ring_has_a_size_with_a_unit() {
+        assert_eq!(parsed("eth0 --ring 64MiB").ring, Some(Size(64 << 20)));
+        let refused = ring_size("4096").unwrap_err();
+        assert!(refused.contains("frames") && refused.contains("--ring 8MiB"), "{refused}");
+        assert!(refused.contains("--ring 4096B"), "{refused}");
+        assert!(ring_size("0B").is_err() && ring_size("65GiB").is_err() && ring_size("x").is_err());
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub struct FileArgs {
     #[arg(long, value_enum, default_value = "stop")]
     pub on_error: OnError,
     /// Memory per receiving CPU for frames that wait for the disk
-    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
     pub buffer: Size,
 }
 

@@ -1,15 +1,15 @@
-//! The report of a capture: a table, or JSON as `wirerate.capture/1`.
+//! The report of a capture: a table, or JSON as `wirerate.capture/2`.
 
 use crate::cmd::rx_stats::RxHead;
 use crate::out;
 use crate::start_at::StartReport;
-use crate::units::{human_count, human_duration, quantity_of};
+use crate::units::{human_count, human_duration, human_size, quantity_of};
 use capture::{Counts, PhcFacts};
 use serde::Serialize;
 use std::fmt;
 
 /// Name and version of the report as JSON.
-pub const SCHEMA: &str = "wirerate.capture/1";
+pub const SCHEMA: &str = "wirerate.capture/2";
 
 /// What became of the frames that one CPU received.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -79,11 +79,13 @@ pub struct Report {
     pub snaplen: u32,
     /// True if every device was promiscuous.
     pub promiscuous: bool,
-    /// Frames that each ring could hold; the smallest, where devices differ.
-    pub ring_frames: u64,
-    /// Frames that it was asked to hold.
+    /// Bytes that each ring could hold; the smallest, where devices differ.
+    pub ring_bytes: u64,
+    /// What made a ring smaller: the bound of the memory of all rings; `null` if nothing did.
+    pub ring_bounded_by: Option<&'static str>,
+    /// Bytes that it was asked to hold.
     #[serde(skip)]
-    pub ring_asked: Option<u32>,
+    pub ring_asked: Option<u64>,
     /// Times that a ring of a packet socket became full; `null` for XDP, whose rings only count
     /// frames.
     pub ring_freezes: Option<u64>,
@@ -124,6 +126,18 @@ impl Report {
 }
 
 impl Report {
+    /// The size of the rings, if it is not what was asked for.
+    fn rings_remark(&self) -> Option<String> {
+        let size = human_size(self.ring_bytes);
+        match (self.ring_bounded_by, self.ring_asked) {
+            (Some(bound), _) => Some(format!("{size} each: together they take at most {bound}")),
+            (None, Some(asked)) if asked != self.ring_bytes => {
+                Some(format!("{size} each; --ring was {}", human_size(asked)))
+            }
+            _ => None,
+        }
+    }
+
     /// Where frames were cut, and what keeps all of them.
     fn cut_remark(&self) -> String {
         match self.snaplen {
@@ -207,9 +221,8 @@ impl fmt::Display for Report {
                 table.count(&format!("CPU {cpu}"), *received, &lost);
             }
         }
-        if let Some(asked) = self.ring_asked.filter(|asked| u64::from(*asked) != self.ring_frames) {
-            let held = human_count(self.ring_frames);
-            table.text("rings", &format!("{held} frames each; --ring was {}", human_count(asked.into())));
+        if let Some(rings) = self.rings_remark() {
+            table.text("rings", &rings);
         }
         if !self.clocks.is_empty() {
             table.count("device time", counts.hardware_time, "device timestamps");
@@ -249,7 +262,7 @@ mod tests {
             promiscuous: true,
             offered: Some(1_000_000),
             lost_nic: Some(0),
-            ring_frames: 32_768,
+            ring_bytes: 8 << 20,
             late: Some(0),
             late_max_ns: Some(0),
             ahead: Some(0),
@@ -291,8 +304,9 @@ mod tests {
             lost: 10_000,
             offered: None,
             lost_nic: None,
-            ring_frames: 12_288,
-            ring_asked: Some(16_777_216),
+            ring_bytes: 2 << 20,
+            ring_bounded_by: Some("1/4 of the memory limit of the control group"),
+            ring_asked: Some(16 << 20),
             ring_freezes: Some(3),
             files: Some(12),
             late: Some(34),

@@ -12,7 +12,7 @@ use crate::rows::{Row, RowFormat, RowPrinter, print_report};
 use crate::start_at::{StartReport, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::term::{LiveLine, REDRAW};
-use crate::units::{human_count, human_pps, per_second};
+use crate::units::{human_count, human_pps, human_size, per_second};
 use capture::control::{ControlCommand, ControlServer, ControlTarget};
 use capture::{CaptureError, Mode, OnError, Options, Output, RunAs, SNAPLEN_WHOLE, Session, Stats};
 use columns::Key;
@@ -109,13 +109,9 @@ fn print_notes(job: &CaptureJob<'_>, session: &Session) {
     for device in session.devices() {
         let name = &device.link.name;
         eprintln!("wirerate: capturing on {name} ({})", device.source);
-        if let Some(asked) = args.ring
-            && device.ring_frames < asked.into()
-        {
-            let frames = human_count(device.ring_frames);
-            eprintln!(
-                "wirerate: --ring {asked} exceeds the limit of packet sockets: {frames} frames on {name}"
-            );
+        if let (Some(_), Some(bound)) = (args.ring, device.ring_size.bounded_by) {
+            let size = human_size(device.ring_size.bytes);
+            eprintln!("wirerate: each ring of {name} has {size}: all rings together take at most {bound}");
         }
         if let Some(refusal) = &device.stamps_refusal {
             eprintln!("wirerate: timestamps of {name} are kernel time: {refusal}");
@@ -152,7 +148,7 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
         promiscuous: !args.rx.no_promisc,
         filter: targets.filter.clone(),
         snaplen: args.snaplen(),
-        ring_slots: args.ring,
+        ring_size_bytes: args.ring.map(|size| size.0),
         frames_max: args.frames_max(),
         output: output(args).map_err(|why| Failure::refused("write to standard output", why))?,
         application: format!("wirerate {}", env!("CARGO_PKG_VERSION")),
@@ -311,8 +307,9 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport) -> R
         offered: ended.stats.lost_nic().map(|lost_nic| total.received + lost_nic),
         lost: total.lost(),
         lost_nic: ended.stats.lost_nic(),
-        ring_frames: ended.devices.iter().map(|device| device.ring_frames).min().unwrap_or(0),
-        ring_asked: args.ring,
+        ring_bytes: ended.devices.iter().map(|device| device.ring_size.bytes).min().unwrap_or(0),
+        ring_bounded_by: ended.devices.iter().find_map(|device| device.ring_size.bounded_by),
+        ring_asked: args.ring.map(|size| size.0),
         ring_freezes: ended.stats.freezes(),
         snaplen: if args.snaplen() == SNAPLEN_WHOLE { 0 } else { args.snaplen() },
         promiscuous: ended.devices.iter().all(|device| device.is_promiscuous),

@@ -23,9 +23,7 @@ const FILE_FRAMES: u64 = 100_000;
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Memory for all rings together: on two CPUs half a million frames each, so that a writer that
 /// waits for its CPU costs no frames.
-const RINGS_SIZE_BYTES: usize = 128 << 20;
-/// Bytes of a slot for a snaplen of 96.
-const SLOT_SIZE_BYTES: usize = 128;
+const RINGS_SIZE_BYTES: u64 = 128 << 20;
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// At the end of the names of counters, one a queue.
 const NOT_TAKEN: &str = "_xdp_xmit_errors";
@@ -109,9 +107,9 @@ fn dropped(lab: &Lab) -> Result<u64, Failure> {
 /// Drop mode: the frames have served their purpose when they were copied.
 fn start_capture(lab: &Lab, args: &Args) -> Result<Session, Failure> {
     let cpus = CpuList::online().map_err(|why| Failure::host("count the CPUs", why))?;
-    let slots = RINGS_SIZE_BYTES / SLOT_SIZE_BYTES / cpus.len().max(1);
+    let ring_size_bytes = RINGS_SIZE_BYTES / cpus.len().max(1) as u64;
     let options = Options {
-        ring_slots: Some((slots as u32).max(capture::RING_SLOTS_DEFAULT)),
+        ring_size_bytes: Some(ring_size_bytes.max(capture::RING_SIZE_BYTES_DEFAULT)),
         netns: Some(lab.rx.netns().clone()),
         mode: Mode::Drop,
         frames_max: Some(FILE_FRAMES),

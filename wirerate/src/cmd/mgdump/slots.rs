@@ -4,7 +4,7 @@
 use super::merge::MergeInput;
 use super::output::{DumpCounts, PcapngFile, WriteFailed};
 use crate::stop::Stop;
-use capture::{MgcapSlot, RING_SLOTS_DEFAULT, SlotReader};
+use capture::{MgcapSlot, SLOT_RING_FRAMES_MAX, SlotReader};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -101,7 +101,7 @@ pub(super) fn run(
     to: &mut DumpTarget,
 ) -> Result<(), WriteFailed> {
     let mut reader = SlotReader::new(device, SLOTS);
-    let mut left = RING_SLOTS_DEFAULT as usize;
+    let mut left = SLOT_RING_FRAMES_MAX;
     loop {
         // Asked before looking: what came until then is read.
         let is_last_look = shared.stop.is_set() || shared.is_over.load(Relaxed);

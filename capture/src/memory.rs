@@ -1,0 +1,89 @@
+//! How much memory the rings of a capture may take.
+
+use crate::sys;
+use std::fs;
+use std::path::Path;
+
+/// All rings of a capture together take at most this part of the memory of the machine.
+const MACHINE_PART: u64 = 16;
+/// They take at most this part of the memory that the control group of the process may have.
+const GROUP_PART: u64 = 4;
+
+/// The most that all rings of a capture may take together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemoryBound {
+    pub(crate) bytes: u64,
+    /// What it is a part of, for the report.
+    pub(crate) of: &'static str,
+}
+
+impl MemoryBound {
+    /// The bound for this process.
+    pub(crate) fn of_this_process() -> Self {
+        Self::new(sys::memory_size_bytes(), group_limit_bytes())
+    }
+
+    /// The bound on a machine with this memory, and in a control group with this limit.
+    pub(crate) fn new(memory_bytes: u64, group_bytes: Option<u64>) -> Self {
+        let machine = Self { bytes: memory_bytes / MACHINE_PART, of: "1/16 of the memory of this machine" };
+        match group_bytes.map(|bytes| bytes / GROUP_PART) {
+            Some(bytes) if bytes < machine.bytes => {
+                Self { bytes, of: "1/4 of the memory limit of the control group" }
+            }
+            _ => machine,
+        }
+    }
+}
+
+/// The smallest memory limit of the control groups that this process is in; `None` without a limit.
+fn group_limit_bytes() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let of_line = |line: &str| {
+        let (root, name, path) = place_of_group(line)?;
+        let folders = Path::new(path).ancestors();
+        let limit = |folder: &Path| {
+            let file = Path::new(root).join(folder.strip_prefix("/").unwrap_or(folder)).join(name);
+            fs::read_to_string(file).ok()?.trim().parse::<u64>().ok()
+        };
+        folders.filter_map(limit).min()
+    };
+    groups.lines().filter_map(of_line).min()
+}
+
+/// Mount, name of the file with the limit, and path of a group, from a line of `/proc/self/cgroup`.
+/// `None` for hierarchies that do not limit memory.
+fn place_of_group(line: &str) -> Option<(&'static str, &'static str, &str)> {
+    let (_, rest) = line.split_once(':')?;
+    let (controllers, path) = rest.split_once(':')?;
+    match controllers {
+        "" => Some(("/sys/fs/cgroup", "memory.max", path)),
+        _ if controllers.split(',').any(|name| name == "memory") => {
+            Some(("/sys/fs/cgroup/memory", "memory.limit_in_bytes", path))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smaller_of_machine_and_group_decides() {
+        let bound = |memory_mib: u64, group_mib: Option<u64>| {
+            let bound = MemoryBound::new(memory_mib << 20, group_mib.map(|mib| mib << 20));
+            (bound.bytes >> 20, bound.of.split(' ').next().unwrap_or_default())
+        };
+        assert_eq!(bound(1024, None), (64, "1/16"));
+        assert_eq!(bound(1024, Some(1024)), (64, "1/16"));
+        assert_eq!(bound(1024, Some(16)), (4, "1/4"));
+    }
+
+    #[test]
+    fn groups_of_both_versions_are_found() {
+        assert_eq!(place_of_group("0::/a.slice/b"), Some(("/sys/fs/cgroup", "memory.max", "/a.slice/b")));
+        let first = Some(("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "/x:y"));
+        assert_eq!(place_of_group("5:cpu,memory:/x:y"), first);
+        assert_eq!((place_of_group("5:cpu:/x"), place_of_group("")), (None, None));
+    }
+}
