@@ -128,6 +128,13 @@ impl CaptureError {
             Self::Rotate(PolicyError::RingWithoutEnd { .. }) => {
                 Some("--rotate-size 100MB, or --rotate-every 10min".to_owned())
             }
+            Self::Rotate(PolicyError::QuotaWithoutEnd { quota_bytes }) => Some(format!(
+                "--rotate-size {}, which keeps the newest files, or --stop-after {quota_bytes}",
+                (quota_bytes.get() / 10).max(1)
+            )),
+            Self::Rotate(PolicyError::EndWithoutRotation { .. }) => {
+                Some("--rotate-size 100MB, or --rotate-every 1h".to_owned())
+            }
             Self::Contradiction { .. } => Some("leave one of the two out".to_owned()),
             Self::DropNeedsXdp { .. } => Some("--source xdp, or --mode mirror".to_owned()),
             Self::QueuesUntold { .. } => {

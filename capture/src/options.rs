@@ -231,9 +231,10 @@ pub struct Options {
     /// are.
     pub run_as: Option<RunAs>,
     /// Set by the caller when the user has asked to end: ends what may take long before the first
-    /// frame (a filter that is being compiled) and after the last one (commands for complete
-    /// files).
+    /// frame (a filter that is being compiled).
     pub interrupted: Arc<AtomicBool>,
+    /// Set by the caller when the user gives up the commands for complete files that are left.
+    pub abandoned: Arc<AtomicBool>,
 }
 
 impl Options {
@@ -271,6 +272,7 @@ impl Options {
             application: concat!("wirerate ", env!("CARGO_PKG_VERSION")).to_owned(),
             run_as: None,
             interrupted: Arc::default(),
+            abandoned: Arc::default(),
         }
     }
 
@@ -290,7 +292,7 @@ impl Options {
     pub(crate) fn check(&self, output: &Output, link_types: &[u16]) -> Result<(), CaptureError> {
         let refuse = |what, other| Err(CaptureError::Contradiction { what, other });
         let is_stream = matches!(output, Output::Stream { .. } | Output::Descriptor { .. });
-        if is_stream && (self.rotate.rotates() || self.rotate.ring_files.is_some()) {
+        if is_stream && self.rotate.is_rotation() {
             return refuse("files that follow each other", "output that is a stream");
         }
         if is_stream && self.order == Order::FilePerRing {

@@ -56,6 +56,7 @@ impl BatchReader {
         let _ = sys::run_before_others();
         // What a reader does from here on needs no right.
         let _ = host::keep_capabilities(&[]);
+        source.begin(self.encoder.ring());
         let mut pause = Pause::default();
         loop {
             // Asked before looking: what came until then is seen.
@@ -144,7 +145,12 @@ impl BatchReader {
         }
     }
 
-    fn encode(&mut self, source: &impl RingConsumer, wanted: u64, mut batch: EncodedBatch) -> EncodedBatch {
+    fn encode(
+        &mut self,
+        source: &mut impl RingConsumer,
+        wanted: u64,
+        mut batch: EncodedBatch,
+    ) -> EncodedBatch {
         let utc_offset_ns = self.shared.clock.offset_ns();
         self.encoder.begin_batch();
         let lost_here = std::mem::take(&mut self.lost_here);

@@ -8,7 +8,7 @@ use crate::interfaces::InterfaceList;
 use crate::order::merge::MergeReport;
 use crate::output::accounting::Limit;
 use crate::output::fileset::{ColumnSettings, FileSet, FileSettings};
-use crate::output::hook::CommandRunner;
+use crate::output::hook::{CommandRunner, CommandsEnd};
 use crate::output::loss_log::LossLog;
 use crate::output::names::with_label;
 use crate::output::pipe::Pipe;
@@ -23,20 +23,24 @@ use crate::record::pool::Pool;
 use crate::record::ring_handle::{ReaderProgress, RingHandle};
 use crate::stats::Stats;
 use crate::time::utc::{UtcClock, check_time_of_day, utc_now_ns};
-use crate::writer::{CaptureWriter, WriterReport};
+use crate::writer::{CaptureWriter, WriterOrder, WriterReport};
 use crate::{CaptureError, ClockMode, DataSetNames, Mode, Options, Order, Output, RunAs, describe, sys};
 use host::{Netns, Stack};
 use std::io::Write;
 use std::num::NonZeroU64;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// When a part of a data set ends: before this length in bytes, or after this time.
 const PART_LEN_MAX: NonZeroU64 = NonZeroU64::new(256_000_000).expect("it is not zero");
 const PART_NS: NonZeroU64 = NonZeroU64::new(60_000_000_000).expect("it is not zero");
+
+/// Longest time to wait until the writer has carried out an order.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A running capture. Ends with [`Session::stop`]; a session that is dropped instead ends too, but
 /// what it would have said is lost.
@@ -47,6 +51,7 @@ pub struct Session {
     readers: Vec<JoinHandle<()>>,
     /// `None` when frames are only counted.
     writer: Option<JoinHandle<WriterReport>>,
+    orders: Option<Sender<WriterOrder>>,
 }
 
 /// How a capture ended.
@@ -64,12 +69,16 @@ pub struct SessionReport {
     pub merge: Option<MergeReport>,
     /// Complete files, where files follow each other.
     pub files: Option<u64>,
+    /// Of these, files that were removed for those that followed.
+    pub files_removed: u64,
     /// The file of each output; of files that follow each other the last complete one.
     pub file_names: Vec<String>,
     /// Losses that are in no file of a data set yet; [`LossLog::write`] writes them.
     pub losses: Vec<LossLog>,
     /// Times that the command for complete files did not succeed.
     pub commands_failed: u64,
+    /// Files whose command was ended or never began, because the user gave it up.
+    pub files_not_handed_over: Vec<String>,
     /// What the output refused first; the frames that cost are in `stats`.
     pub output_error: Option<CaptureError>,
 }
@@ -86,10 +95,10 @@ impl Session {
         let netns = options.netns.clone();
         // Begun here: commands run in the namespace of the caller, not in that of the devices.
         let command = options.rotate_command.clone();
-        let interrupted = Arc::clone(&options.interrupted);
+        let abandoned = Arc::clone(&options.abandoned);
         // The C library ends a process whose threads do not all become the other user.
         let keeps_rights = options.run_as.is_some();
-        let start = |command| CommandRunner::start(command, interrupted, keeps_rights);
+        let start = |command| CommandRunner::start(command, abandoned, keeps_rights);
         let command = command.map(start).transpose();
         let command =
             command.map_err(|source| no_thread("the command for complete files", source))?.map(Arc::new);
@@ -147,6 +156,7 @@ impl Session {
             command,
             readers: Vec::new(),
             writer: None,
+            orders: None,
         };
         session.attach_and_run(options, opened)
     }
@@ -170,7 +180,10 @@ impl Session {
         if writes {
             let file_of_ring = file_of_ring(options, &rings);
             let handles = rings.iter().map(|(place, _)| Arc::clone(&place.handle)).collect();
-            self.writer = Some(self.start_writer(options, (handles, file_of_ring), receiver, files)?);
+            let (orders, taken) = channel();
+            self.orders = Some(orders);
+            let from = (receiver, taken);
+            self.writer = Some(self.start_writer(options, (handles, file_of_ring), from, files)?);
         }
         for (number, (place, ring)) in rings.into_iter().enumerate() {
             let reader = self.reader(options, number, place, writes.then(|| batches.clone()));
@@ -226,7 +239,7 @@ impl Session {
         &self,
         options: &Options,
         (rings, file_of_ring): (Vec<Arc<RingHandle>>, Vec<usize>),
-        batches: Receiver<EncodedBatch>,
+        (batches, orders): (Receiver<EncodedBatch>, Receiver<WriterOrder>),
         files: Vec<FileSet>,
     ) -> Result<JoinHandle<WriterReport>, CaptureError> {
         let writer = CaptureWriter {
@@ -234,6 +247,7 @@ impl Session {
             written: Arc::clone(&self.state.written),
             rings,
             batches,
+            orders,
             order: options.order,
             files,
             file_of_ring,
@@ -279,6 +293,32 @@ impl Session {
         self.state.set_mode(mode)
     }
 
+    /// Ends the file at hand and begins the next one. Returns the names of the files that ended: one,
+    /// or one for each CPU or device; none if they had no frames.
+    ///
+    /// # Errors
+    /// The reason, where no file follows the one at hand.
+    pub fn rotate(&self) -> Result<Vec<String>, String> {
+        self.order(WriterOrder::Rotate)?
+    }
+
+    /// Writes what is in the files to the disk, and returns when it is there.
+    ///
+    /// # Errors
+    /// The reason, if there is no file.
+    pub fn sync(&self) -> Result<(), String> {
+        self.order(WriterOrder::Sync)
+    }
+
+    /// Passes an order to the writer, and waits for the answer.
+    fn order<T>(&self, order: impl FnOnce(SyncSender<T>) -> WriterOrder) -> Result<T, String> {
+        let orders = self.orders.as_ref().ok_or("it writes no file")?;
+        let (sender, answer) = sync_channel(1);
+        // The writer is there until the end of the session.
+        let _ = orders.send(order(sender));
+        answer.recv_timeout(ORDER_TIMEOUT).map_err(|_| "the disk is too slow to tell now".to_owned())
+    }
+
     /// True when there is nothing more to wait for: enough frames were written, the output failed,
     /// or every device is gone.
     pub fn is_finished(&self) -> bool {
@@ -301,14 +341,16 @@ impl Session {
         let devices = self.devices();
         let outcome = self.end();
         let (mut output_error, mut files, mut file_names) = (None, None, Vec::new());
-        let mut losses = Vec::new();
+        let (mut losses, mut files_removed) = (Vec::new(), 0);
         for ended in outcome.files {
             output_error = output_error.or(ended.failure);
             files = ended.count.map(|count| files.unwrap_or(0) + count).or(files);
             file_names.extend(ended.name);
             losses.extend(ended.losses);
+            files_removed += ended.removed;
         }
         let command = self.command.take().and_then(Arc::into_inner);
+        let commands = command.map_or_else(CommandsEnd::default, CommandRunner::end);
         SessionReport {
             stats: self.stats(),
             devices,
@@ -316,9 +358,11 @@ impl Session {
             end_time_ns: utc_now_ns(),
             merge: outcome.merge,
             files,
+            files_removed,
             file_names,
             losses,
-            commands_failed: command.map_or(0, CommandRunner::end),
+            commands_failed: commands.failed,
+            files_not_handed_over: commands.not_handed_over,
             output_error,
         }
     }
@@ -429,6 +473,7 @@ fn file_settings(
         preallocate_bytes: options.preallocate_bytes,
         is_direct: options.is_direct,
         is_ending: Arc::clone(is_ending),
+        unpacked_bytes: AtomicU64::new(0),
     })
 }
 

@@ -18,7 +18,7 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 /// Time between two looks at rings that may have something older than what is at hand. While frames
@@ -41,6 +41,16 @@ pub(crate) struct Written {
     pub(crate) bytes: AtomicU64,
 }
 
+/// What the user asks of the writer while it runs.
+#[derive(Debug)]
+pub(crate) enum WriterOrder {
+    /// End the file at hand and begin the next one. The answer has the names of the files that
+    /// ended, or why none does.
+    Rotate(SyncSender<Result<Vec<String>, String>>),
+    /// Write what is in the files to the disk. The answer comes when it is there.
+    Sync(SyncSender<()>),
+}
+
 /// See the top of the file.
 pub(crate) struct CaptureWriter {
     pub(crate) shared: Arc<Shared>,
@@ -48,6 +58,7 @@ pub(crate) struct CaptureWriter {
     /// By number of the ring.
     pub(crate) rings: Vec<Arc<RingHandle>>,
     pub(crate) batches: Receiver<EncodedBatch>,
+    pub(crate) orders: Receiver<WriterOrder>,
     pub(crate) order: Order,
     /// One, one for each ring, or one for each device.
     pub(crate) files: Vec<FileSet>,
@@ -75,7 +86,7 @@ impl CaptureWriter {
             Order::Time { window_ns } => Some(window_ns),
             Order::AsTheyCome | Order::FilePerRing => None,
         };
-        let Self { shared, written, rings, batches, files, file_of_ring, .. } = self;
+        let Self { shared, written, rings, batches, orders, files, file_of_ring, .. } = self;
         let placement = CpuPlacement::new(&rings);
         let margin_ns = window_ns.unwrap_or(WINDOW_NS_DEFAULT);
         let state = WriterState {
@@ -87,6 +98,7 @@ impl CaptureWriter {
             placement,
             margin_ns,
             ticked: Instant::now(),
+            orders,
         };
         match window_ns {
             Some(window_ns) => in_order_of_time(state, &batches, window_ns),
@@ -103,6 +115,7 @@ fn as_they_come(mut state: WriterState, batches: &Receiver<EncodedBatch>) -> Wri
             Err(RecvTimeoutError::Disconnected) => return state.end(None),
         }
         state.push_out_last();
+        state.obey();
         if state.is_tick_due() {
             let empty_ns = state.empty_ns();
             // After the rings were looked at: what they held is in the channel, if not further.
@@ -133,6 +146,7 @@ fn in_order_of_time(
         while look_around(&mut reorderer, &mut state, batches) {}
         reorderer.flush(&mut state);
         state.push_out_last();
+        state.obey();
         if state.is_tick_due() {
             let settled = all_handed_on(&mut reorderer, &mut state, batches);
             state.tick(settled);
@@ -187,6 +201,7 @@ struct WriterState {
     /// what the ring says.
     margin_ns: u64,
     ticked: Instant,
+    orders: Receiver<WriterOrder>,
 }
 
 impl ChunkSink for WriterState {
@@ -245,6 +260,26 @@ impl WriterState {
 
     fn is_tick_due(&self) -> bool {
         self.ticked.elapsed() >= TICK
+    }
+
+    /// Carries out what the user asked for.
+    fn obey(&mut self) {
+        while let Ok(order) = self.orders.try_recv() {
+            let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
+            match order {
+                WriterOrder::Rotate(answer) => {
+                    let ended = self.files.iter_mut().map(|file| file.rotate_now(&accounting));
+                    let ended = ended.collect::<Result<Vec<_>, _>>();
+                    // Who asked may have stopped waiting.
+                    let _ = answer.send(ended.map(|names| names.into_iter().flatten().collect()));
+                }
+                WriterOrder::Sync(answer) => {
+                    self.files.iter_mut().for_each(|file| file.sync(&accounting));
+                    let _ = answer.send(());
+                }
+            }
+            self.note();
+        }
     }
 
     /// `empty_ns` says when each ring was empty, with everything from before in the files; `None`
@@ -360,6 +395,7 @@ mod tests {
             preallocate_bytes: 0,
             is_direct: false,
             is_ending: Arc::default(),
+            unpacked_bytes: AtomicU64::new(0),
         };
         let files = FileSet::create(Output::File(folder.join("%s.pcapng")), Arc::new(settings), None, 0);
         let rings = vec![RingHandle::for_test(), RingHandle::for_test()];
@@ -378,6 +414,7 @@ mod tests {
             file_of_ring: vec![0; 2],
             margin_ns: MARGIN_NS,
             ticked: Instant::now(),
+            orders: channel().1,
         }
     }
 

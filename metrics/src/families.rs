@@ -114,6 +114,9 @@ families! {
     /// Waits for the file.
     REPLAY_STARVED = "wirerate_replay_starved_total", Counter, DEVICE,
         "Times that the sender waited for the file";
+    /// Packets of capture files.
+    READ_PACKETS = "wirerate_read_packets_total", Counter, &[],
+        "Packets that were read from capture files";
     /// Position in the files.
     REPLAY_POSITION = "wirerate_replay_position_ratio", Gauge, DEVICE,
         "Part of the files before the next frame of this loop; absent for standard input";

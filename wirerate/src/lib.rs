@@ -4,7 +4,7 @@
 //! prints quantities, [`habits`] and [`bad_usage`] answer words that no command has, [`outcome`]
 //! turns errors into text and exit codes, [`capture_files`] reads pcap and pcapng files,
 //! [`edit_args`] are the options that edit their packets, [`stop`]
-//! handles Ctrl-C, [`term`] shows progress, [`out`] writes the data, [`rows`] prints a line of
+//! handles Ctrl-C, [`signal_counts`] SIGUSR1 and SIGUSR2, [`term`] shows progress, [`out`] writes the data, [`rows`] prints a line of
 //! numbers per second, [`monitor`] serves the counters, [`tui`] shows them on a full screen,
 //! [`web`] on a page, [`events`] holds the rows for programs that follow a command, [`run_control`]
 //! and [`run_orders`] change a run that sends, [`start_at`] is the time that a run may have to
@@ -33,6 +33,7 @@ pub mod run_orders;
 pub mod runs;
 pub mod seed;
 pub mod short_help;
+pub mod signal_counts;
 pub mod start_at;
 pub mod stop;
 pub mod term;
@@ -92,6 +93,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ended = match Cli::try_parse_from(&args) {
         Ok(cli) if cli.command.owns_signals() => cli.command.run(&stop::Stop::default()),
         Ok(cli) => stop::Stop::on_signals_of(cli.command.becomes_other_user())
+            .and_then(|stop| {
+                let (prints, keeps_rights) = (cli.command.prints_counts(), cli.command.becomes_other_user());
+                signal_counts::start(prints, keeps_rights).map(|()| stop)
+            })
             .map_err(Failure::from)
             .and_then(|stop| cli.command.run(&stop)),
         Err(asked) => explain(&asked, &args),

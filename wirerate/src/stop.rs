@@ -22,6 +22,9 @@ const STATUS_QUIT: i32 = 130;
 /// Signals within this time are one: short enough for an impatient user.
 const ONE_SIGNAL: Duration = Duration::from_millis(500);
 
+/// Set by the second signal, in a command that then gives something up and still reports.
+static ABANDON: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
 /// Readable from the first signal on, for threads that wait for other events, too.
 static SIGNAL_EVENT: OnceLock<UnixStream> = OnceLock::new();
 
@@ -36,6 +39,13 @@ pub fn signal_event() -> Option<BorrowedFd<'static>> {
 pub struct SignalError {
     signal: i32,
     source: io::Error,
+}
+
+impl SignalError {
+    /// Makes the error of a handler for `signal`.
+    pub(crate) fn of(signal: i32) -> impl Fn(io::Error) -> Self {
+        move |source| Self { signal, source }
+    }
 }
 
 /// The flag, shared by the signal handler and every worker.
@@ -112,6 +122,11 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// A flag that the second signal sets from now on; only the third one ends the process at once.
+    pub fn abandon_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(ABANDON.get_or_init(Arc::default))
+    }
+
     /// The flag itself, for workers in other crates.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
@@ -133,6 +148,14 @@ fn set_later(mut woken: UnixStream, quits: &AtomicBool, has_come: &AtomicBool) {
                     low_level::exit(STATUS_QUIT);
                 }
             }
+        }
+        if let Some(abandon) = ABANDON.get() {
+            has_come.store(false, Ordering::Relaxed);
+            // SIGHUP writes a byte, too.
+            while !abandon.load(Ordering::Relaxed) && woken.read_exact(&mut [0]).is_ok() {
+                abandon.store(has_come.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            thread::sleep(ONE_SIGNAL);
         }
         quits.store(true, Ordering::Relaxed);
         // Refused, others hear it, unless they are stuck.

@@ -7,11 +7,11 @@ use crate::backend::{filter, quiesce};
 use crate::error::first_line;
 use crate::memory::MemoryBound;
 use crate::reader::AttachedRing;
-use crate::record::batch::EncodedBatch;
+use crate::record::batch::{EncodedBatch, IndexEntry};
 use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
 use crate::record::encode::Encoder;
 use crate::record::pool::BUFFER_LEN;
-use crate::record::ring::RingRecord;
+use crate::record::ring::{FinishedBlock, RingRecord};
 use crate::sys::shared_ring::{self, RingReader, RingWatch};
 use crate::{CaptureError, ClockMode, Mode, Options, SourceKind, cpus};
 use bpf::capture::{CaptureProgram, Metadata, RecordFormat};
@@ -84,10 +84,11 @@ impl Backend for XdpBackend {
         self.link = Some(link);
         let readers = RingReader::all(&self.program).into_iter();
         let is_stamped = self.stamps.are_there();
+        let has_blocks = self.program.geometry().format != RecordFormat::Records;
         let ring = |reader: RingReader| AttachedRing {
             cpu: Some(reader.cpu()),
             knows_queues: true,
-            source: Box::new(XdpConsumer::new(reader, is_stamped)),
+            source: Box::new(XdpConsumer::new(reader, is_stamped, has_blocks)),
         };
         Ok(readers.map(ring).collect())
     }
@@ -209,8 +210,16 @@ struct XdpConsumer {
     reader: RingReader,
     /// Whether times may be the device's.
     is_stamped: bool,
+    /// Whether the program writes blocks.
+    has_blocks: bool,
+    /// Number of the ring in the session.
+    ring: u16,
     /// Bytes of the records in view.
     in_view: usize,
+    /// The index of the records in view, if all of them are blocks; else nothing of use. It has no
+    /// bytes.
+    blocks: EncodedBatch,
+    are_blocks: bool,
     /// Bytes that the ring held when it was looked at.
     pending: u64,
     /// More than this is much: a 32nd of the ring, or half of what a look takes.
@@ -218,16 +227,50 @@ struct XdpConsumer {
 }
 
 impl XdpConsumer {
-    fn new(reader: RingReader, is_stamped: bool) -> Self {
+    fn new(reader: RingReader, is_stamped: bool, has_blocks: bool) -> Self {
         let much = much(reader.shape().size_bytes(), BUFFER_LEN as u64);
-        Self { reader, is_stamped, in_view: 0, pending: 0, much }
+        Self {
+            reader,
+            is_stamped,
+            has_blocks,
+            ring: 0,
+            in_view: 0,
+            blocks: EncodedBatch::default(),
+            are_blocks: false,
+            pending: 0,
+            much,
+        }
+    }
+
+    fn entry(&self, block: &FinishedBlock<'_>) -> IndexEntry {
+        let len = block.bytes.len();
+        IndexEntry::new(block.time_ns, len, self.ring, block.interface, false).with_cut(block.is_cut)
     }
 }
 
 impl RingConsumer for XdpConsumer {
+    fn begin(&mut self, ring: u16) {
+        self.ring = ring;
+    }
+
     fn peek(&mut self, len_max: usize) -> u64 {
         self.pending = self.reader.pending();
-        let (count, len) = self.reader.filled().measure(len_max);
+        let batch = self.reader.filled();
+        self.are_blocks = self.has_blocks;
+        let (count, len) = match self.has_blocks {
+            false => batch.measure(len_max),
+            // The index is made when the heads of records come into the cache of this CPU.
+            true => {
+                let (mut blocks, mut are_blocks) = (std::mem::take(&mut self.blocks), true);
+                blocks.clear();
+                let measured = batch.measure_each(len_max, |raw| match raw.block() {
+                    Some(block) => blocks.push(self.entry(&block)),
+                    None => are_blocks = false,
+                });
+                (self.blocks, self.are_blocks) = (blocks, are_blocks);
+                measured
+            }
+        };
         self.in_view = len;
         count
     }
@@ -246,18 +289,23 @@ impl RingConsumer for XdpConsumer {
     }
 
     fn encode(
-        &self,
+        &mut self,
         count: u64,
         encoder: &mut Encoder,
         (utc_offset_ns, mut lost_here): (i64, u32),
         out: &mut EncodedBatch,
     ) {
         let batch = self.reader.filled();
+        let bytes = batch.bytes();
+        if self.are_blocks && lost_here == 0 && count == self.blocks.index.len() as u64 {
+            out.bytes.extend_from_slice(&bytes[..self.in_view]);
+            return out.take_index(&mut self.blocks);
+        }
         // Finished blocks that lie back to back are copied at once.
-        let (bytes, mut run) = (batch.bytes(), 0..0);
+        let mut run = 0..0;
         batch.for_each(count, |at, raw| match raw.block() {
             Some(block) if lost_here == 0 => {
-                out.push(encoder.entry_of(&block));
+                out.push(self.entry(&block));
                 run = if run.is_empty() { at } else { run.start }..at + block.bytes.len();
             }
             _ => {

@@ -5,8 +5,8 @@ use crate::record::ring_handle::RingHandle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
+    AtomicBool, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
 /// Counts what became of records that were passed to an output.
@@ -28,7 +28,7 @@ impl Accounting<'_> {
             if alike[0].is_hardware() {
                 counts.hardware_time.fetch_add(count, Relaxed);
             }
-            let cut = alike.iter().filter(|entry| entry.is_cut()).count() as u64;
+            let cut = alike.iter().map(|entry| u64::from(entry.is_cut())).sum();
             if cut > 0 {
                 counts.cut.fetch_add(cut, Relaxed);
             }
@@ -38,6 +38,13 @@ impl Accounting<'_> {
         }
         self.limit.wrote(written.len() as u64);
         self.limit.give_back(lost.len() as u64);
+    }
+
+    /// These records came after the limit of the files was reached.
+    pub(crate) fn after_limit(&self, index: &[IndexEntry]) {
+        for entry in index {
+            self.rings[entry.ring()].counts.after_limit.fetch_add(1, Relaxed);
+        }
     }
 
     /// Frames of a file that never got its end are lost at the disk after all.
@@ -86,16 +93,27 @@ pub(crate) struct Limit {
     frames_max: Option<u64>,
     left: AtomicU64,
     written: AtomicU64,
+    /// The files are complete: nothing more is to be written.
+    is_closed: AtomicBool,
 }
 
 impl Limit {
     /// `None` is no limit.
     pub(crate) fn new(frames_max: Option<u64>) -> Self {
-        Self { frames_max, left: AtomicU64::new(frames_max.unwrap_or(0)), written: AtomicU64::new(0) }
+        let (left, written) = (AtomicU64::new(frames_max.unwrap_or(0)), AtomicU64::new(0));
+        Self { frames_max, left, written, is_closed: AtomicBool::new(false) }
+    }
+
+    /// The files are complete: what comes from now on is after the limit.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Release);
     }
 
     /// Takes up to `wanted` frames and returns how many were left.
     pub(crate) fn take(&self, wanted: u64) -> u64 {
+        if self.is_closed.load(Acquire) {
+            return 0;
+        }
         if self.frames_max.is_none() {
             return wanted;
         }
@@ -132,7 +150,8 @@ impl Limit {
 
     /// True when enough is written.
     pub(crate) fn is_reached(&self) -> bool {
-        self.frames_max.is_some_and(|frames_max| self.written.load(Acquire) >= frames_max)
+        self.is_closed.load(Acquire)
+            || self.frames_max.is_some_and(|frames_max| self.written.load(Acquire) >= frames_max)
     }
 }
 

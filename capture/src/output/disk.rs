@@ -162,6 +162,14 @@ impl DiskFile {
         if std::mem::replace(&mut direct.is_idle, true) { direct.show(&self.file, self.len) } else { Ok(()) }
     }
 
+    /// Writes everything to the disk.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        if let Some(direct) = &mut self.direct {
+            direct.show(&self.file, self.len)?;
+        }
+        self.file.sync_data()
+    }
+
     /// Shortens the file to `len` bytes and frees all other space.
     pub(crate) fn cut(&mut self, len: u64) -> io::Result<()> {
         (self.len, self.allocated) = (len, len);

@@ -175,6 +175,16 @@ impl OutputFile {
         flushed.unwrap_or_else(|error| self.fail(error));
     }
 
+    /// Lets other processes see everything, and writes a file to the disk.
+    pub(crate) fn sync(&mut self) {
+        self.flush();
+        if let Destination::Regular(file) = &mut self.place
+            && let Err(error) = file.sync()
+        {
+            self.fail(error);
+        }
+    }
+
     /// Writes the trailer. Returns whether it is in the output.
     pub(crate) fn end(&mut self, trailer: &[u8]) -> bool {
         (self.is_regular() || !self.has_failed()) && !self.write_or_fail(trailer)

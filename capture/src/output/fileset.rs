@@ -17,7 +17,7 @@ use crate::output::packer::Packer;
 use crate::output::pipe::Pipe;
 use crate::output::prior_files;
 use crate::output::rotate::{RotatePolicy, Rotator};
-use crate::record::batch::{Chunk, IndexEntry};
+use crate::record::batch::{self, Chunk, IndexEntry};
 use crate::stats::Stats;
 use crate::time::utc::utc_now_ns;
 use crate::{CaptureError, OnError, Output};
@@ -25,7 +25,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 /// Makes the last blocks of a file.
@@ -53,6 +53,8 @@ pub(crate) struct FileSettings {
     pub(crate) is_direct: bool,
     /// Set when the capture is to end: a pipe whose reader does not read is given up then.
     pub(crate) is_ending: Arc<AtomicBool>,
+    /// Bytes of all files so far, before compression.
+    pub(crate) unpacked_bytes: AtomicU64,
 }
 
 /// What the files of a data set need to know of the capture.
@@ -92,6 +94,10 @@ pub(crate) struct FileSet {
     losses: Option<LossLog>,
     /// What is in the file at hand of a data set.
     unfinished: UnfinishedFrames,
+    /// True once a limit of the files was reached, and nothing more is written.
+    is_complete: bool,
+    /// Complete files that were removed for those that followed.
+    removed: u64,
 }
 
 struct Rotation {
@@ -115,6 +121,8 @@ pub(crate) struct FilesEnd {
     pub(crate) failure: Option<CaptureError>,
     /// Losses that are in no file yet.
     pub(crate) losses: Option<LossLog>,
+    /// Complete files that were removed for those that followed.
+    pub(crate) removed: u64,
 }
 
 impl FileSet {
@@ -153,6 +161,8 @@ impl FileSet {
             failure: None,
             losses: None,
             unfinished: UnfinishedFrames::default(),
+            is_complete: false,
+            removed: 0,
             settings,
         };
         match output {
@@ -190,9 +200,17 @@ impl FileSet {
     pub(crate) fn append(&mut self, chunk: &Chunk<'_>, accounting: &Accounting<'_>) {
         let mut left = Some(*chunk);
         while let Some(chunk) = left {
+            if self.is_complete {
+                return accounting.after_limit(chunk.index);
+            }
             let count = if self.fits_whole(&chunk) { chunk.index.len() } else { self.fitting(chunk.index) };
             if count == 0 {
                 self.rotate(accounting);
+                continue;
+            }
+            let count = self.before_end(&chunk, count);
+            if count == 0 {
+                self.complete(accounting);
                 continue;
             }
             let (now, later) = chunk.split_at(count);
@@ -201,10 +219,37 @@ impl FileSet {
         }
     }
 
+    /// Ends the file at hand and begins the next one, because the user asks for it. Returns the name
+    /// of the file that ended; `None` if it had no frame, so that it goes on.
+    ///
+    /// # Errors
+    /// What a single file lacks.
+    pub(crate) fn rotate_now(&mut self, accounting: &Accounting<'_>) -> Result<Option<String>, String> {
+        let Some(rotation) = &self.rotation else {
+            return Err("it writes a single file; files follow each other with --rotate-size or \
+                        --rotate-every"
+                .to_owned());
+        };
+        if rotation.rotator.is_empty() || self.is_complete {
+            return Ok(None);
+        }
+        self.rotate(accounting);
+        Ok(self.rotation.as_ref().and_then(|rotation| rotation.last_name.clone()))
+    }
+
+    /// Writes everything that was given to the file, to the disk.
+    pub(crate) fn sync(&mut self, accounting: &Accounting<'_>) {
+        self.pack_rest(accounting);
+        if let Some(sink) = &mut self.sink {
+            sink.sync();
+        }
+    }
+
     /// What is due by time alone: a file ends on an idle line, others see what was written. No
     /// record from before `settled_ns` will come any more.
     pub(crate) fn tick(&mut self, settled_ns: u64, accounting: &Accounting<'_>) {
-        if self.rotation.as_ref().is_some_and(|rotation| rotation.rotator.due(settled_ns, 0).is_some()) {
+        let is_due = |rotation: &Rotation| rotation.rotator.due(settled_ns, 0).is_some();
+        if !self.is_complete && self.rotation.as_ref().is_some_and(is_due) {
             self.rotate(accounting);
         }
         if let Some(packer) = &mut self.packer {
@@ -233,7 +278,8 @@ impl FileSet {
 
     /// True once something was refused, and nothing more is to be written.
     pub(crate) fn has_failed(&self) -> bool {
-        let has_failed = self.failure.is_some() || self.sink.as_ref().is_none_or(OutputFile::has_failed);
+        let is_refused = self.sink.as_ref().map_or(!self.is_complete, OutputFile::has_failed);
+        let has_failed = self.failure.is_some() || is_refused;
         has_failed && !self.goes_on()
     }
 
@@ -241,7 +287,9 @@ impl FileSet {
     pub(crate) fn finish(mut self, now_ns: u64, accounting: &Accounting<'_>) -> FilesEnd {
         let is_empty = self.rotation.as_ref().is_some_and(|rotation| rotation.rotator.is_empty());
         let is_first = self.rotation.as_ref().is_none_or(|rotation| rotation.count == 0);
-        if is_empty && !is_first {
+        if self.is_complete && self.sink.is_none() {
+            // The last file has ended.
+        } else if is_empty && !is_first {
             // What was begun after the last record is no file.
             let _ = fs::remove_file(&self.name);
         } else {
@@ -251,7 +299,8 @@ impl FileSet {
             Some(rotation) => (Some(rotation.count), rotation.last_name),
             None => (None, Some(self.name)),
         };
-        FilesEnd { bytes: self.bytes_before, count, name, failure: self.failure, losses: self.losses }
+        let (bytes, removed) = (self.bytes_before, self.removed);
+        FilesEnd { bytes, count, name, failure: self.failure, losses: self.losses, removed }
     }
 
     fn open_stream(&mut self, name: String, place: Destination) -> Result<(), CaptureError> {
@@ -263,7 +312,7 @@ impl FileSet {
         let settings = Arc::clone(&self.settings);
         if let Some(text) = path.to_str() {
             let pattern = NamePattern::parse(text)?;
-            if settings.rotate.rotates() || settings.rotate.ring_files.is_some() {
+            if settings.rotate.is_rotation() {
                 let rotator = Rotator::new(settings.rotate, pattern.clone(), settings.utc_offset_s)?;
                 self.rotation = Some(Rotation { rotator, pattern, count: 0, last_name: None });
                 self.open_part(now_ns)?;
@@ -288,6 +337,20 @@ impl FileSet {
         let header_len = self.settings.header.len() as u64;
         self.rotation.iter_mut().for_each(|rotation| rotation.rotator.begin(header_len));
         Ok(())
+    }
+
+    /// How many of the first `count` records fit into the bytes that all files may have.
+    fn before_end(&self, chunk: &Chunk<'_>, count: usize) -> usize {
+        let Some(most) = self.settings.rotate.stop_after_bytes else { return count };
+        let left = most.get().saturating_sub(self.settings.unpacked_bytes.load(Relaxed));
+        batch::whole(&chunk.index[..count], usize::try_from(left).unwrap_or(usize::MAX)).0
+    }
+
+    /// A limit of the files was reached: nothing more is written.
+    fn complete(&mut self, accounting: &Accounting<'_>) {
+        self.is_complete = true;
+        self.pack_rest(accounting);
+        accounting.limit.close();
     }
 
     fn open(&mut self, path: PathBuf) -> Result<(), CaptureError> {
@@ -335,6 +398,9 @@ impl FileSet {
             }
         };
         begun.map_err(|source| CaptureError::Write { name: self.name.clone(), len: 0, source })?;
+        // The file's own end is counted with its beginning.
+        let own_len = settings.header.len() + settings.trailer_len_max;
+        settings.unpacked_bytes.fetch_add(own_len as u64, Relaxed);
         self.sink = Some(sink);
         Ok(())
     }
@@ -367,6 +433,7 @@ impl FileSet {
         if self.not_made.is_some_and(|at| at.elapsed() >= RETRY_AFTER) && self.goes_on() {
             self.try_again(accounting);
         }
+        self.settings.unpacked_bytes.fetch_add(chunk.bytes.len() as u64, Relaxed);
         self.make_room(chunk.bytes.len() as u64);
         while let Some(name) = self.rotation.as_mut().and_then(|rotation| rotation.rotator.displace()) {
             self.remove(&name);
@@ -435,6 +502,10 @@ impl FileSet {
     fn rotate(&mut self, accounting: &Accounting<'_>) {
         self.end_file(None, accounting);
         self.write_losses();
+        let most = self.settings.rotate.stop_after_files.map(|files| u64::from(files.get()));
+        if most.is_some_and(|most| self.rotation.as_ref().is_some_and(|files| files.count >= most)) {
+            return self.complete(accounting);
+        }
         self.make_room(self.settings.header.len() as u64);
         if !self.open_next() {
             // Records that follow are counted as lost, and the policy goes on as if they were
@@ -531,7 +602,7 @@ impl FileSet {
 
     fn remove(&mut self, name: &str) {
         match fs::remove_file(name) {
-            Ok(()) => {}
+            Ok(()) => self.removed += 1,
             // The user has moved it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => {
@@ -594,6 +665,7 @@ mod tests {
             preallocate_bytes: 0,
             is_direct: false,
             is_ending: Arc::default(),
+            unpacked_bytes: AtomicU64::new(0),
         }
     }
 

@@ -11,75 +11,91 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long commands may go on once the user has asked to end, and once more after SIGTERM.
+/// How long a command may go on after SIGTERM.
 const GRACE: Duration = Duration::from_millis(300);
 /// Time between two looks at a command that runs and at the user's request.
 const LOOK: Duration = Duration::from_millis(5);
+/// Time after the last file, from which on the user is told what is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs the command for one file after the other.
 pub(crate) struct CommandRunner {
     /// `None` only while it ends.
     names: Option<Sender<String>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Vec<String>>>,
     failed: Arc<AtomicU64>,
-    /// No more files will come.
-    is_last: Arc<AtomicBool>,
+    /// Files whose command has not ended.
+    open: Arc<AtomicU64>,
+    abandoned: Arc<AtomicBool>,
+}
+
+/// How the commands ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommandsEnd {
+    /// Commands that did not succeed or never began.
+    pub(crate) failed: u64,
+    /// Files whose command was ended or never began, because the user gave it up.
+    pub(crate) not_handed_over: Vec<String>,
 }
 
 impl CommandRunner {
-    /// `command` is run by `sh` with the file's name as one more word. At the end of the capture,
-    /// commands that still run when the user asks to end (`interrupted`) are ended, and those that
-    /// are left are not begun. `keeps_rights` is for a process that becomes another user soon.
-    pub(crate) fn start(
-        command: String,
-        interrupted: Arc<AtomicBool>,
-        keeps_rights: bool,
-    ) -> io::Result<Self> {
+    /// `command` is run by `sh` with the file's name as one more word. All of them run to their
+    /// end, also after the end of the capture. Once `abandoned` is set, the one that runs is ended
+    /// and those that are left are not begun. `keeps_rights` is for a process that becomes another
+    /// user soon.
+    pub(crate) fn start(command: String, abandoned: Arc<AtomicBool>, keeps_rights: bool) -> io::Result<Self> {
         let (names, queue) = channel::<String>();
-        let (failed, is_last) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
-        let (counter, last) = (Arc::clone(&failed), Arc::clone(&is_last));
+        let (failed, open) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let (counter, done, given_up) = (Arc::clone(&failed), Arc::clone(&open), Arc::clone(&abandoned));
         let thread = thread::Builder::new().name("rotate-command".to_owned()).spawn(move || {
             if !keeps_rights {
                 // What root starts gets root's rights all the same.
                 let _ = host::keep_capabilities(&[]);
             }
-            let mut asked: Option<Instant> = None;
-            // True once commands must end: a moment after the end of a capture that the user has
-            // ended.
-            let mut is_late = || {
-                let is_asked = last.load(Relaxed) && interrupted.load(Relaxed);
-                is_asked && asked.get_or_insert_with(Instant::now).elapsed() >= GRACE
-            };
+            let mut not_handed_over = Vec::new();
             for name in queue {
-                if is_late() || !run(&command, &name, &mut is_late) {
+                let has_begun = !given_up.load(Relaxed);
+                if !has_begun || !run(&command, &name, &given_up) {
                     counter.fetch_add(1, Relaxed);
+                    not_handed_over.extend(given_up.load(Relaxed).then_some(name));
                 }
+                done.fetch_sub(1, Relaxed);
             }
+            not_handed_over
         })?;
-        Ok(Self { names: Some(names), thread: Some(thread), failed, is_last })
+        Ok(Self { names: Some(names), thread: Some(thread), failed, open, abandoned })
     }
 
     /// A file is complete.
     pub(crate) fn finished(&self, name: &str) {
         if let Some(names) = &self.names {
+            self.open.fetch_add(1, Relaxed);
             // The thread ends with the other end of the channel, which is here.
             let _ = names.send(name.to_owned());
         }
     }
 
-    /// Waits for the commands that are left and says how many did not succeed.
-    pub(crate) fn end(mut self) -> u64 {
-        self.is_last.store(true, Relaxed);
+    /// Waits for the commands that are left.
+    pub(crate) fn end(mut self) -> CommandsEnd {
         drop(self.names.take());
-        let _ = self.thread.take().map(JoinHandle::join);
-        self.failed.load(Relaxed)
+        let Some(thread) = self.thread.take() else { return CommandsEnd::default() };
+        let began = Instant::now();
+        while !thread.is_finished() && began.elapsed() < PATIENCE {
+            thread::sleep(LOOK);
+        }
+        if !thread.is_finished() && !self.abandoned.load(Relaxed) {
+            let open = self.open.load(Relaxed);
+            eprintln!("wirerate: waiting for the rotate commands of {open} files; Ctrl-C abandons them");
+        }
+        let not_handed_over = thread.join().unwrap_or_default();
+        CommandsEnd { failed: self.failed.load(Relaxed), not_handed_over }
     }
 }
 
 /// True when it succeeded. Its output goes to our stderr, because stdout may be the capture file.
 /// It has a process group of its own, so that the Ctrl-C that ends a capture does not end it half
-/// way; the whole group is ended when it is late.
-fn run(command: &str, name: &str, is_late: &mut impl FnMut() -> bool) -> bool {
+/// way; the whole group is ended when it is given up.
+fn run(command: &str, name: &str, abandoned: &AtomicBool) -> bool {
     let script = format!("{command} \"$1\" >&2");
     let mut shell = Command::new("sh");
     shell.args(["-c", &script, "sh", name]).stdin(Stdio::null()).process_group(0);
@@ -92,8 +108,7 @@ fn run(command: &str, name: &str, is_late: &mut impl FnMut() -> bool) -> bool {
             Err(_) => return false,
         }
         match told {
-            None if is_late() => {
-                eprintln!("wirerate: ending the command for {name}: the capture was told to end");
+            None if abandoned.load(Relaxed) => {
                 signal_group(&child, Signal::SIGTERM);
                 told = Some(Instant::now());
             }
@@ -120,7 +135,7 @@ mod tests {
         assert!(run(
             &format!("f() {{ cut -d' ' -f1,5 /proc/$$/stat > {}; }}; f", told.display()),
             "x",
-            &mut || false
+            &AtomicBool::new(false)
         ));
         let text = std::fs::read_to_string(&told).unwrap();
         let (pid, group) = text.trim().split_once(' ').unwrap();
@@ -134,27 +149,32 @@ mod tests {
         let runner = CommandRunner::start("touch".to_owned(), Arc::default(), true).unwrap();
         names.iter().for_each(|name| runner.finished(name));
         runner.finished("/nonexistent/folder/x");
-        assert_eq!(runner.end(), 1);
+        assert_eq!(runner.end(), CommandsEnd { failed: 1, not_handed_over: Vec::new() });
         for name in names {
             assert!(std::path::Path::new(&name).exists(), "{name}");
         }
     }
 
     #[test]
-    fn a_command_that_takes_long_does_not_hold_up_the_end_that_the_user_asked_for() {
-        let interrupted = Arc::<AtomicBool>::default();
+    fn commands_that_the_user_gives_up_are_ended_and_their_files_named() {
+        let abandoned = Arc::<AtomicBool>::default();
         let folder = testkit::Folder::new("late");
         let told = folder.join("told");
         let command =
             format!("f() {{ sleep 600 & echo $! > {0}.part; mv {0}.part {0}; wait; }}; f", told.display());
-        let runner = CommandRunner::start(command, Arc::clone(&interrupted), true).unwrap();
+        let runner = CommandRunner::start(command, Arc::clone(&abandoned), true).unwrap();
         runner.finished("x");
         runner.finished("y");
         while !told.exists() {
             thread::sleep(LOOK);
         }
-        interrupted.store(true, Relaxed);
-        assert_eq!(runner.end(), 2, "one was ended, one never began");
+        abandoned.store(true, Relaxed);
+        let not_handed_over = ["x", "y"].map(str::to_owned).to_vec();
+        assert_eq!(
+            runner.end(),
+            CommandsEnd { failed: 2, not_handed_over },
+            "one was ended, one never began"
+        );
         let pid = std::fs::read_to_string(&told).unwrap();
         let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
         let is_over = || !state().contains("(sleep)") || state().contains(") Z ");

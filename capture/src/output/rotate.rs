@@ -29,6 +29,11 @@ pub struct RotatePolicy {
     pub ring_files: Option<NonZeroU32>,
     /// Most bytes of all files at a time, the one being written included, as they lie on the disk.
     pub quota_bytes: Option<NonZeroU64>,
+    /// The capture ends before its files together are longer than this, in bytes before
+    /// compression.
+    pub stop_after_bytes: Option<NonZeroU64>,
+    /// The capture ends when this many of its files are complete.
+    pub stop_after_files: Option<NonZeroU32>,
 }
 
 /// How long a file lasts.
@@ -60,6 +65,12 @@ pub enum PolicyError {
     /// Files would never end, so none could be removed.
     #[error("a ring of {ring_files} files needs a size or an interval at which files end")]
     RingWithoutEnd { ring_files: NonZeroU32 },
+    /// The only file would never be complete.
+    #[error("an end after {files} files needs a size or an interval at which files end")]
+    EndWithoutRotation { files: NonZeroU32 },
+    /// A single file cannot lose its beginning.
+    #[error("a quota of {quota_bytes} bytes needs a size or an interval at which files end")]
+    QuotaWithoutEnd { quota_bytes: NonZeroU64 },
     /// One file may be larger than all of them.
     #[error("files of up to {size_max_bytes} bytes do not fit a quota of {quota_bytes} bytes")]
     SizeOverQuota { size_max_bytes: NonZeroU64, quota_bytes: NonZeroU64 },
@@ -69,10 +80,17 @@ impl RotatePolicy {
     /// Whether there can be more than one file.
     #[must_use]
     pub fn rotates(&self) -> bool {
-        self.size_max_bytes.is_some()
-            || self.disk_size_max_bytes.is_some()
-            || self.interval.is_some()
-            || self.quota_bytes.is_some()
+        self.size_max_bytes.is_some() || self.disk_size_max_bytes.is_some() || self.interval.is_some()
+    }
+
+    /// Whether files are limited in a way that a single file cannot have.
+    fn needs_rotation(&self) -> bool {
+        self.ring_files.is_some() || self.quota_bytes.is_some() || self.stop_after_files.is_some()
+    }
+
+    /// Whether files get names of a rotation, or are refused because they would never end.
+    pub(crate) fn is_rotation(&self) -> bool {
+        self.rotates() || self.needs_rotation()
     }
 
     fn check(&self) -> Result<(), PolicyError> {
@@ -80,6 +98,16 @@ impl RotatePolicy {
             && !self.rotates()
         {
             return Err(PolicyError::RingWithoutEnd { ring_files });
+        }
+        if let Some(files) = self.stop_after_files
+            && !self.rotates()
+        {
+            return Err(PolicyError::EndWithoutRotation { files });
+        }
+        if let Some(quota_bytes) = self.quota_bytes
+            && !self.rotates()
+        {
+            return Err(PolicyError::QuotaWithoutEnd { quota_bytes });
         }
         match (self.size_max_bytes, self.quota_bytes) {
             (Some(size_max_bytes), Some(quota_bytes)) if size_max_bytes > quota_bytes => {
@@ -337,7 +365,8 @@ impl Rotator {
         } else if !self.pattern.has_time() {
             with_number(&base, number + 1, NUMBER_DIGITS)
         } else if number > 0 {
-            with_number(&base, number, 1)
+            // As many digits as all have, so that names sort in order of time.
+            with_number(&base, number, NUMBER_DIGITS)
         } else {
             base
         }

@@ -96,6 +96,17 @@ impl EncodedBatch {
         self.index.push(entry);
     }
 
+    /// Takes the entries of another batch, whose bytes are appended by the caller.
+    pub(crate) fn take_index(&mut self, other: &mut Self) {
+        if self.index.is_empty() {
+            std::mem::swap(&mut self.index, &mut other.index);
+            (self.last_ns, self.is_disordered) = (other.last_ns, other.is_disordered);
+        } else {
+            other.index.iter().for_each(|entry| self.push(*entry));
+        }
+        other.clear();
+    }
+
     /// Copies records to the end.
     pub(crate) fn append(&mut self, chunk: &Chunk<'_>) {
         self.bytes.extend_from_slice(chunk.bytes);

@@ -15,6 +15,9 @@ pub(crate) const STAMP_DELAY_NS: u64 = 1_000_000;
 ///
 /// The order of calls is `peek`, `for_each` (as often as wanted), `release`, and again.
 pub(crate) trait RingConsumer: Send + 'static {
+    /// Called once, before the first `peek`: the number of the ring in the session.
+    fn begin(&mut self, _: u16) {}
+
     /// Takes the oldest records into view, as many as encode to about `len_max` bytes, and says how
     /// many that are. Does not wait: 0 says that the ring is empty now.
     fn peek(&mut self, len_max: usize) -> u64;
@@ -33,7 +36,7 @@ pub(crate) trait RingConsumer: Send + 'static {
     /// Appends the first `count` records in view to `out`, as blocks or records of the file. The
     /// first one tells of `lost_here` frames that were lost before it by the reader.
     fn encode(
-        &self,
+        &mut self,
         count: u64,
         encoder: &mut Encoder,
         (utc_offset_ns, mut lost_here): (i64, u32),

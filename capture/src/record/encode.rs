@@ -3,7 +3,7 @@
 use crate::interfaces::Numbering;
 use crate::record::batch::{EncodedBatch, IndexEntry};
 use crate::record::format::Format;
-use crate::record::ring::{FinishedBlock, RingRecord, TimeSource, VlanTag};
+use crate::record::ring::{RingRecord, TimeSource, VlanTag};
 use crate::time::phc::{ClockLine, PhcClock};
 use crate::time::utc::monotonic_now_ns;
 use pcapng::{Interface, Packet, PacketFlags, Template, pcap};
@@ -99,11 +99,9 @@ impl Encoder {
         out.push(entry.with_cut(self.is_cut(record)));
     }
 
-    /// The index entry of a block that the producer has finished.
-    #[inline(always)]
-    pub(crate) fn entry_of(&self, block: &FinishedBlock<'_>) -> IndexEntry {
-        IndexEntry::new(block.time_ns, block.bytes.len(), self.ring, block.interface, false)
-            .with_cut(block.is_cut)
+    /// Number of the ring in the session.
+    pub(crate) fn ring(&self) -> u16 {
+        self.ring
     }
 
     /// True if the file gets less than the whole frame.

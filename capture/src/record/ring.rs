@@ -212,10 +212,18 @@ impl<'a> Batch<'a> {
     /// one.
     #[inline]
     pub(crate) fn measure(&self, len_max: usize) -> (u64, usize) {
+        self.measure_each(len_max, |_| {})
+    }
+
+    /// As [`Self::measure`], and shows each record.
+    #[inline]
+    pub(crate) fn measure_each(&self, len_max: usize, mut take: impl FnMut(RawRecord<'a>)) -> (u64, usize) {
         let (mut count, mut at) = (0, 0);
         while at < self.until && (count == 0 || at < len_max) {
             sys::prefetch(self.bytes, at + AHEAD);
-            at += size_at(self.bytes, at);
+            let size = size_at(self.bytes, at);
+            take(RawRecord(&self.bytes[at..at + size]));
+            at += size;
             count += 1;
         }
         (count, at)

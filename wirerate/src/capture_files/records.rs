@@ -14,6 +14,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// Packets that this process has read from files.
+static PACKETS_READ: AtomicU64 = AtomicU64::new(0);
+/// Packets of a file after which they are added to that count.
+const COUNTED_EVERY: u64 = 1024;
+
+/// Packets that this process has read from files so far.
+pub fn packets_read() -> u64 {
+    PACKETS_READ.load(Relaxed)
+}
+
 /// One interface of a pcapng file.
 #[derive(Clone, Debug, Default)]
 pub struct FileInterface {
@@ -185,6 +195,8 @@ pub struct FileRecords {
     order_ns: u64,
     /// Packets so far.
     count: u64,
+    /// Of these, packets that [`PACKETS_READ`] has.
+    counted: u64,
     /// Number of the file among those of a run.
     number: usize,
     odd: OddPackets,
@@ -240,6 +252,7 @@ impl FileRecords {
             head,
             order_ns: 0,
             count: 0,
+            counted: 0,
             number: 0,
             odd: OddPackets::default(),
             damages: Damages::default(),
@@ -280,6 +293,16 @@ impl FileRecords {
     /// Damaged blocks are passed over and counted.
     #[inline]
     pub fn advance(&mut self) -> bool {
+        let has_one = self.advance_one();
+        if self.count - self.counted >= COUNTED_EVERY || !has_one {
+            PACKETS_READ.fetch_add(self.count - self.counted, Relaxed);
+            self.counted = self.count;
+        }
+        has_one
+    }
+
+    #[inline]
+    fn advance_one(&mut self) -> bool {
         while !self.is_over {
             if let FileReader::Pcap(reader) = &mut self.reader {
                 match reader.next_record() {

@@ -11,7 +11,8 @@ pub struct Args {
     /// Device of the capture or replay: DEV, or DEV@NETNS in another network namespace
     #[arg(value_name = "DEV")]
     pub device: String,
-    /// To a capture: `mode mirror`, `mode drop`, `stats` (one line of JSON, docs/json.md), `stop`;
+    /// To a capture: `mode mirror`, `mode drop`, `stats` (one line of JSON,
+    /// docs/json.md), `rotate` (begin the next file now), `stop`;
     /// to a replay: `pause`, `resume`, `speed X` (times the speed that it began with)
     #[arg(value_name = "COMMAND", required = true)]
     pub command: Vec<String>,

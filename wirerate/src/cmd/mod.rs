@@ -53,6 +53,7 @@ Examples:\n  \
 wirerate ctl eth1 mode drop\n  \
 wirerate ctl eth1 mode mirror\n  \
 wirerate ctl eth1 stats\n  \
+wirerate ctl eth1 rotate\n  \
 wirerate ctl eth1 stop";
 
 const SINK_HELP: &str = "\
@@ -271,6 +272,11 @@ impl Command {
     /// True for commands that queue signals themselves, and must find them as the caller left them.
     pub fn owns_signals(&self) -> bool {
         matches!(self, Self::Exec(_) | Self::Serve(_))
+    }
+
+    /// True for a command that prints its counts at SIGUSR1. A replay pauses.
+    pub fn prints_counts(&self) -> bool {
+        !matches!(self, Self::Replay(_) | Self::Tcpreplay(_))
     }
 
     /// True for a command that becomes another user once devices are open.

@@ -118,6 +118,16 @@ impl<A: clap::Args> Monitored<A> {
     }
 }
 
+/// Lets what counts be read by [`counts`].
+pub fn keep_counts() {
+    registry::enable();
+}
+
+/// The present counts of everything that counts, and the sums of what has ended.
+pub fn counts() -> MetricSet {
+    registry::read().0
+}
+
 /// Starts the full-screen view of a command.
 fn start_tui(subject: &RunSubject) -> Result<Tui, Failure> {
     registry::enable();

@@ -17,7 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case("capture_ends::one_signal_ends_it_though_its_fifo_has_no_reader", &["mkfifo"], fifo_without_reader),
     case("capture_ends::one_signal_ends_it_though_its_reader_stopped_reading", &["mkfifo"], stuck_reader),
     case("capture_ends::a_list_of_2000_ports_is_refused_at_once", &[], long_filter),
-    case("capture_ends::one_signal_ends_it_and_its_rotate_command", &["sleep"], slow_command),
+    case("capture_ends::two_signals_abandon_its_rotate_commands", &["sleep"], slow_command),
     case("capture_ends::a_file_at_its_size_limit_is_a_full_disk", &["sh", "capinfos"], file_size_limit),
     case("capture_ends::a_second_capture_into_a_file_is_refused", &["capinfos"], second_capture),
     case("capture_ends::a_truncated_file_is_not_said_to_be_written", &[], truncated),
@@ -121,9 +121,13 @@ fn slow_command() -> TestResult {
     send(&lab, 1_000);
     until("the command runs", || began.exists());
     running.signal(Signal::SIGINT);
+    running.until_it_says("waiting for the rotate commands of");
+    running.signal(Signal::SIGINT);
     let outcome = running.wait(TIME_LIMIT).expect_code(1);
     assert_eq!((number(&outcome, "received"), number(&outcome, "written")), (1_000, 1_000));
     assert_eq!(number(&outcome, "commands_failed"), number(&outcome, "files"));
+    // Each of them is named.
+    outcome.says(&["the rotate command did not finish for", "x_00001.pcapng", "x_00002.pcapng"]);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod capture;
 mod capture_ends;
 mod capture_files;
 mod capture_rights;
+mod capture_rotation;
 mod completions;
 mod connect;
 mod control;
@@ -99,6 +100,7 @@ const CASES: &[&[Case]] = &[
     capture_ends::CASES,
     capture_files::CASES,
     capture_rights::CASES,
+    capture_rotation::CASES,
     sources::CASES,
     completions::CASES,
     connect::CASES,

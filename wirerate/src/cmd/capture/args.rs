@@ -48,7 +48,7 @@ pub struct Args {
     /// Count the time of the run from this time on, and be ready before (docs/start-at.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
     pub start_at: Option<StartTime>,
-    /// dumpcap's limits: duration:SECONDS or packets:N
+    /// dumpcap's limits: duration:SECONDS, packets:N, filesize:KB or files:N
     #[arg(short = 'a', long = "autostop", value_name = "LIMIT", hide = true)]
     pub autostop: Vec<Autostop>,
     /// Switch to this user once the devices are open: files belong to it, all privileges are
@@ -79,6 +79,13 @@ impl Args {
     pub fn frames_max(&self) -> Option<u64> {
         let packets = self.autostop.iter().find_map(|limit| limit.packets());
         self.count.map(|count| count.0).or(packets).filter(|count| *count > 0)
+    }
+
+    /// The options of files, with the limits that dumpcap's `-a` gives.
+    pub fn files(&self) -> FileArgs {
+        let size = self.autostop.iter().find_map(|limit| limit.size_bytes()).map(Size);
+        let files = self.autostop.iter().find_map(|limit| limit.files());
+        FileArgs { stop_after: self.files.stop_after.or(size), stop_after_files: files, ..self.files.clone() }
     }
 
     /// Time to capture, in nanoseconds; `None` for no limit.
@@ -161,6 +168,8 @@ mod tests {
         let args = parsed("-i eth0 -w f -a duration:10 -a packets:7");
         assert_eq!((args.duration_ns(), args.frames_max()), (Some(10_000_000_000), Some(7)));
         assert_eq!(parsed("eth0 -t 3s").duration_ns(), Some(3_000_000_000));
-        assert!(args_of::<Args>("-i eth0 -a filesize:100").is_err());
+        let files = parsed("-i eth0 -w f -a filesize:100").files();
+        assert_eq!(files.stop_after, Some(Size(100_000)));
+        assert_eq!(parsed("-i eth0 -w f -C 1 -a files:3").files().stop_after_files, Some(3));
     }
 }

@@ -13,6 +13,10 @@ pub enum Autostop {
     Duration(u64),
     /// After this many frames.
     Packets(u64),
+    /// Before the files are longer than this, in bytes.
+    Size(u64),
+    /// After this many complete files.
+    Files(u64),
 }
 
 impl Autostop {
@@ -20,7 +24,7 @@ impl Autostop {
     pub fn duration_ns(self) -> Option<u64> {
         match self {
             Self::Duration(ns) => Some(ns),
-            Self::Packets(_) => None,
+            _ => None,
         }
     }
 
@@ -28,7 +32,23 @@ impl Autostop {
     pub fn packets(self) -> Option<u64> {
         match self {
             Self::Packets(count) => Some(count),
-            Self::Duration(_) => None,
+            _ => None,
+        }
+    }
+
+    /// The size, if it is one.
+    pub fn size_bytes(self) -> Option<u64> {
+        match self {
+            Self::Size(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The number of files, if it is one.
+    pub fn files(self) -> Option<u64> {
+        match self {
+            Self::Files(count) => Some(count),
+            _ => None,
         }
     }
 }
@@ -40,8 +60,11 @@ impl FromStr for Autostop {
         match text.split_once(':') {
             Some(("duration", time)) => seconds(time).map(Self::Duration),
             Some(("packets", count)) => positive(count).map(Self::Packets),
-            _ => Err("duration:SECONDS (as --duration) or packets:N (as --count); a size ends files, \
-                      not a capture: --rotate-size SIZE --files N"
+            // dumpcap counts in kB.
+            Some(("filesize", size)) => Ok(Self::Size(positive(size)?.saturating_mul(1000))),
+            Some(("files", count)) => positive(count).map(Self::Files),
+            _ => Err("duration:SECONDS (as --duration), packets:N (as --count), filesize:KB (as \
+                      --stop-after) or files:N (with --rotate-size or --rotate-every)"
                 .to_owned()),
         }
     }
@@ -136,7 +159,9 @@ mod tests {
         for text in ["duration:0", "files:", "packets:3", "0", "x"] {
             assert!(text.parse::<FileLimit>().is_err(), "{text}");
         }
-        assert!("filesize:3".parse::<Autostop>().unwrap_err().contains("--rotate-size"));
+        assert_eq!("filesize:3".parse(), Ok(Autostop::Size(3000)));
+        assert_eq!("files:3".parse(), Ok(Autostop::Files(3)));
+        assert!("frames:3".parse::<Autostop>().unwrap_err().contains("--stop-after"));
     }
 
     #[test]

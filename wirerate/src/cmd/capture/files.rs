@@ -50,7 +50,14 @@ pub struct FileArgs {
     /// Number of files to keep, including the current one
     #[arg(long, requires = "write", value_name = "N", value_parser = above_zero(|count: &Count| count.0))]
     pub files: Option<Count>,
-    /// Total size of all files on disk
+    /// End the capture before its files together are longer than this, before compression
+    #[arg(long, requires = "write", value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
+    pub stop_after: Option<Size>,
+    /// Files after which the capture ends (dumpcap's -a files:N)
+    #[arg(skip)]
+    pub stop_after_files: Option<u64>,
+    /// Total size of all files on disk; the oldest are removed. Needs --rotate-size or
+    /// --rotate-every
     #[arg(long, requires = "write", value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
     pub quota: Option<Size>,
     /// tcpdump's: as --rotate-size, in millions of bytes
@@ -59,7 +66,7 @@ pub struct FileArgs {
     /// tcpdump's: as --rotate-every, in seconds
     #[arg(short = 'G', hide = true, requires = "write", value_name = "SECONDS", value_parser = seconds)]
     pub tcpdump_every: Option<u64>,
-    /// tcpdump's: as --files
+    /// tcpdump's: as --files; with -G and without -C, the capture ends after N files
     #[arg(short = 'W', hide = true, requires = "write", value_name = "N", value_parser = positive)]
     pub tcpdump_files: Option<u64>,
     /// dumpcap's: duration:SECONDS, interval:SECONDS, filesize:KB or files:N
@@ -130,13 +137,20 @@ impl FileArgs {
         }
         let size = self.rotate_size.map(|size| size.0).or(size);
         let every = self.rotate_every.map(|every| every.0).or(every);
-        let files = self.files.map(|files| files.0).or(files);
-        let files = files.map(|files| u32::try_from(files).unwrap_or(u32::MAX));
+        // tcpdump -G 60 -W 1 captures for a minute, and ends.
+        let ends = self.tcpdump_every.is_some() && self.tcpdump_size.is_none() && self.files.is_none();
+        let stop_after_files = self.stop_after_files.or(self.tcpdump_files.filter(|_| ends));
+        let files = self.files.map(|files| files.0).or(files.filter(|_| !ends));
+        let number = |files: Option<u64>| {
+            files.and_then(|files| NonZeroU32::new(u32::try_from(files).unwrap_or(u32::MAX)))
+        };
         RotatePolicy {
             size_max_bytes: size.and_then(NonZeroU64::new),
             interval: every.and_then(NonZeroU64::new).map(|length_ns| FileInterval { length_ns, is_aligned }),
-            ring_files: files.and_then(NonZeroU32::new),
+            ring_files: number(files),
             quota_bytes: self.quota.and_then(|quota| NonZeroU64::new(quota.0)),
+            stop_after_bytes: self.stop_after.and_then(|size| NonZeroU64::new(size.0)),
+            stop_after_files: number(stop_after_files),
             ..RotatePolicy::default()
         }
     }
@@ -294,6 +308,25 @@ mod tests {
         }
     }
 
+    /// `-G 60 -W 1` went on for ever, and removed the first file.
+    #[test]
+    fn a_number_of_intervals_ends_the_capture_as_with_tcpdump() {
+        for (words, ring_files, stop_after_files) in [
+            ("-G 60 -W 1", None, Some(1)),
+            ("-G 60 -W 5 --files 3", Some(3), None),
+            ("-C 5 -W 3", Some(3), None),
+            ("-C 5 -G 60 -W 3", Some(3), None),
+            ("--rotate-every 1h --files 24", Some(24), None),
+        ] {
+            let policy = options("x", words).rotate;
+            assert_eq!(policy.ring_files.map(NonZeroU32::get), ring_files, "{words}");
+            assert_eq!(policy.stop_after_files.map(NonZeroU32::get), stop_after_files, "{words}");
+        }
+        let policy = options("x", "--stop-after 1GB").rotate;
+        assert_eq!(policy.stop_after_bytes, NonZeroU64::new(1_000_000_000));
+        assert!(!policy.rotates());
+    }
+
     /// `-w x.pcap.gz` wrote an uncompressed pcapng file of that name.
     #[test]
     fn names_that_promise_something_else_are_refused_or_said() {
@@ -330,6 +363,7 @@ mod tests {
             "--rotate-every 1h --aligned",
             "--files 3",
             "--quota 1GB",
+            "--stop-after 1GB",
             "--rotate-command true",
             "--compress lz4",
             "-C 5",

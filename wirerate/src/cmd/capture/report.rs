@@ -97,6 +97,9 @@ pub struct Report {
     pub file_bytes: u64,
     /// Complete files, where files follow each other.
     pub files: Option<u64>,
+    /// Of these, files that were removed for those that followed; `null` where no files follow each
+    /// other.
+    pub files_removed: Option<u64>,
     /// Frames written after a younger one; `null` when the order of time was not asked for.
     pub late: Option<u64>,
     /// The most by which one was late, in nanoseconds.
@@ -168,11 +171,17 @@ impl fmt::Display for Report {
         let file = self.file.as_ref().map_or_else(
             || "(counted only: no --write)".to_owned(),
             |file| {
-                let bytes = quantity_of(self.file_bytes, "byte");
-                match (self.files, self.file_names.len()) {
+                let (bytes, removed) =
+                    (quantity_of(self.file_bytes, "byte"), self.files_removed.unwrap_or(0));
+                let left = self.files.map(|count| count.saturating_sub(removed).max(1));
+                let files = match (left, self.file_names.len()) {
                     (None, 0 | 1) | (Some(1), _) => format!("{file}, {bytes}"),
                     (None, count) => format!("{file} and {}, {bytes}", others(count as u64)),
                     (Some(count), _) => format!("{file} and {}, {bytes}", others(count)),
+                };
+                match removed {
+                    0 => files,
+                    _ => format!("{files}; {} removed for later ones", human_count(removed)),
                 }
             },
         );
@@ -182,7 +191,7 @@ impl fmt::Display for Report {
             table.text("cut", &format!("{cut} of {of} {}", self.cut_remark()));
         }
         if counts.after_limit > 0 {
-            table.count("after limit", counts.after_limit, "received after --count frames were written");
+            table.count("after limit", counts.after_limit, "received after the limit was reached");
         }
         table.count("lost", self.lost, "");
         match self.lost_nic {
@@ -309,6 +318,7 @@ mod tests {
             ring_asked: Some(16 << 20),
             ring_freezes: Some(3),
             files: Some(12),
+            files_removed: Some(9),
             late: Some(34),
             late_max_ns: Some(250_000),
             ahead: Some(1_500),

@@ -9,6 +9,7 @@ use crate::monitor::{count_in, sources};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{Row, RowFormat, RowPrinter, print_report};
+use crate::signal_counts::take_write_out;
 use crate::start_at::{StartReport, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::term::{LiveLine, REDRAW};
@@ -71,6 +72,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     drop(server);
     let mut ended = session.stop();
     ended.stats.elapsed = ended.stats.elapsed.saturating_sub(before);
+    for name in &ended.files_not_handed_over {
+        eprintln!("wirerate: the rotate command did not finish for {name}");
+    }
     for device in ended.devices.iter().filter(|device| device.is_gone) {
         eprintln!("wirerate: {} went away", device.link.name);
     }
@@ -154,10 +158,11 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
         application: format!("wirerate {}", env!("CARGO_PKG_VERSION")),
         run_as: run_as.map_err(|why| failure(job, why))?,
         interrupted: stop.flag(),
+        abandoned: if args.files.rotate_command.is_some() { stop.abandon_flag() } else { stop.flag() },
         ..Options::new("")
     };
     let options = args.source.apply(options);
-    Ok(args.files.apply(args.write.as_deref(), capture::local_utc_offset_s(), options))
+    Ok(args.files().apply(args.write.as_deref(), capture::local_utc_offset_s(), options))
 }
 
 fn output(args: &Args) -> io::Result<Output> {
@@ -220,6 +225,10 @@ fn execute(
             let row = ticker.next_of_capture(&stats(session, before));
             Ok(out::json_line(row.schema(), &row))
         }
+        ControlCommand::Rotate => {
+            let names = session.rotate()?;
+            Ok(names.join(" "))
+        }
         ControlCommand::Stop => {
             *is_over = true;
             Ok(String::new())
@@ -257,6 +266,11 @@ fn watch(
                     execute(command, session, mode, &mut is_over, (before, &mut stats_ticker))
                 });
             }
+        }
+        if take_write_out()
+            && let Err(why) = session.sync()
+        {
+            eprintln!("wirerate: nothing is written to the disk at SIGUSR2: {why}");
         }
         let elapsed = started.elapsed();
         if let Some(printer) = printer.as_mut().filter(|_| ticker.is_due(elapsed)) {
@@ -317,6 +331,7 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport) -> R
         file_names: ended.file_names.clone(),
         file_bytes: ended.stats.output_bytes,
         files: ended.files,
+        files_removed: ended.files.map(|_| ended.files_removed),
         late: ended.merge.map(|merge| merge.late),
         late_max_ns: ended.merge.map(|merge| merge.late_max_ns),
         ahead: ended.merge.map(|merge| merge.ahead),
