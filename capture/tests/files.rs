@@ -278,6 +278,29 @@ fn every_kind_of_file_is_read_by_every_tool() {
     }
 }
 
+/// Wireshark 4.0 ended at the second frame of a compressed file, after some 130 kB.
+#[test]
+fn a_compressed_file_is_one_frame_that_tshark_reads_whole() {
+    testkit::needs!(can_run());
+    const COUNT: u32 = 30_000;
+    let (lab, folder) = (Lab::new(1), Folder::new("one-frame"));
+    for compression in [Compression::Zstd { level: 1 }, Compression::Lz4] {
+        let path = folder.join(format!("x.pcapng{}", compression.suffix()));
+        let session =
+            Session::start(Options { compression: Some(compression), ..roomy(&lab, &path) }).unwrap();
+        // Bytes that do not compress.
+        let mut numbers = filter::sample::SplitMix::new(7);
+        lab.send((0..COUNT).map(|number| {
+            let mut frame = frame(number, 90);
+            frame[46..].fill_with(|| numbers.below(256) as u8);
+            frame
+        }));
+        stop_after(session, COUNT.into());
+        assert!(std::fs::metadata(&path).unwrap().len() > 1_000_000);
+        assert_eq!(tshark(&path, &["frame.number"]).len(), COUNT as usize, "{compression:?}");
+    }
+}
+
 fn check_with_every_tool(path: &Path, count: u32) {
     let text = path.to_str().unwrap();
     assert_eq!(packets(path), u64::from(count));
