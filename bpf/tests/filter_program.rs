@@ -20,7 +20,7 @@ const FRAME_LEN_MIN: u32 = 14;
 fn load(filter: &Classic) -> CaptureProgram {
     let cpus = libbpf_rs::num_possible_cpus().expect("CPUs can be counted") as u32;
     let geometry = Geometry { snaplen: 96, slots: 1024, rings: cpus, cpus };
-    let code = translate(filter).expect("short filters can be translated");
+    let code = translate(filter, 0).expect("short filters can be translated");
     let program = CaptureProgram::load_filtered(geometry, Some(&code))
         .unwrap_or_else(|error| panic!("{error}\n{filter:#?}"));
     for cpu in 0..cpus as usize {

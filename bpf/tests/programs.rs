@@ -164,8 +164,9 @@ fn frags_fate<T, E: ToString>(program: Result<Option<T>, E>, instead: &'static s
 
 /// No filter, a short one, and the longest of a few.
 fn filters() -> Vec<(&'static str, Option<Vec<Ebpf>>)> {
-    let code =
-        |seed| translate(&sample::filter(&mut SplitMix::new(seed))).expect("short filters can be translated");
+    let code = |seed| {
+        translate(&sample::filter(&mut SplitMix::new(seed)), 0).expect("short filters can be translated")
+    };
     let mut some: Vec<_> = (0..30).map(code).collect();
     some.sort_by_key(Vec::len);
     vec![("", None), (", short filter", some.first().cloned()), (", long filter", some.pop())]

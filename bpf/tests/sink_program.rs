@@ -45,7 +45,7 @@ fn frames_that_do_not_match_the_filter_are_counted_apart_and_reach_the_host() {
     let first_byte = |k| [(0x30, 0, 0, 0), (0x15, 0, 1, k), (0x06, 0, 0, 1), (0x06, 0, 0, 0)];
     let instruction = |(code, jt, jf, k)| Instruction { code, jt, jf, k };
     let classic = Classic::new(first_byte(2).map(instruction).to_vec()).expect("a good filter");
-    let filter = filter::translate(&classic).expect("it translates");
+    let filter = filter::translate(&classic, 0).expect("it translates");
     let sink = Sink::load_filtered(SinkVerdict::Drop, Some(&filter)).expect("the program loads");
     let programs = [Some(sink.as_fd()), sink.frags_program()];
     for program in programs.into_iter().flatten() {

@@ -13,6 +13,14 @@ use std::path::Path;
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages name the fields")]
 pub enum CaptureError {
+    /// A filter that only packet sockets can run.
+    #[error("XDP cannot run the filter '{expression}': {why}")]
+    FilterNeedsSockets { expression: String, why: &'static str },
+    /// A filter that asks what a file does not tell.
+    #[error(
+        "the filter '{expression}' asks for the direction or the device, which is not in a frame of a file"
+    )]
+    FilterOfFile { expression: String },
     /// An option makes no sense.
     #[error("{what} is {value}, but must be {must}")]
     BadOption { what: &'static str, value: u64, must: String },
@@ -177,6 +185,7 @@ impl CaptureError {
             )),
             Self::TimeOfDay { .. } => Some("`date -s`, or a time server, to set the clock".to_owned()),
             Self::RunAs { .. } => Some("run it as root (CAP_SETUID and CAP_SETGID)".to_owned()),
+            Self::FilterNeedsSockets { .. } => Some("--source tpacket, or without --source".to_owned()),
             Self::FilterTakesLong { .. } => Some(
                 "a range instead of a list (`portrange 1-2000`, `net 198.18.0.0/15`), or at most 100 ports"
                     .to_owned(),
@@ -216,6 +225,8 @@ impl CaptureError {
                 | Self::Filter { .. }
                 | Self::FilterProgram { .. }
                 | Self::FilterTakesLong { .. }
+                | Self::FilterNeedsSockets { .. }
+                | Self::FilterOfFile { .. }
                 | Self::Name(_)
                 | Self::NotText { .. }
                 | Self::NoUser { .. }

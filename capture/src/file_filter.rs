@@ -49,6 +49,9 @@ impl FileFilter {
             Some(place) => place,
             None => {
                 let program = compile(&self.expression, link_type, SNAPLEN_WHOLE, &self.interrupted)?;
+                if program.asks_for_device() {
+                    return Err(CaptureError::FilterOfFile { expression: self.expression.clone() });
+                }
                 self.programs.push((link_type, program));
                 self.programs.len() - 1
             }

@@ -105,7 +105,7 @@ fn a_wrong_filter_is_refused_before_the_file_is_touched() {
     let (lab, folder) = (Lab::new(1), Folder::new("wrong"));
     let file = folder.join("x.pcapng");
     std::fs::write(&file, "precious").unwrap();
-    for (filter, source) in [("udp prot 9", SourceKind::Xdp), ("ip6 protochain 17", SourceKind::Tpacket)] {
+    for (filter, source) in [("udp prot 9", SourceKind::Xdp), ("ip6 prot 17", SourceKind::Tpacket)] {
         let options =
             Options { filter: Some(filter.to_owned()), source, ..lab.options(Output::File(file.clone())) };
         let error = Session::start(options).err().unwrap();
@@ -141,6 +141,65 @@ fn packet_sockets_write_every_frame_with_its_tag() {
             assert_eq!(row[3..5], vlan, "frame {number}");
         }
     }
+}
+
+/// With packet sockets `vlan 5` matched no frame, and `not vlan` and `ip` matched tagged ones.
+#[test]
+fn a_filter_selects_the_same_frames_by_xdp_and_by_packet_sockets() {
+    testkit::needs!(can_run());
+    for (filter, expected) in [
+        ("vlan", 60),
+        ("vlan 5", 60),
+        ("not vlan", 30),
+        ("vlan 5 and udp dst port 9", 40),
+        ("vlan and vlan", 20),
+        ("ip", 30),
+        ("vlan 7 or (vlan 5 and ip)", 0),
+        ("udp dst port 9", 30),
+        ("len > 100", 0),
+        ("inbound and not vlan", 30),
+        ("outbound", 0),
+        ("ip protochain 17", 30),
+    ] {
+        let mut lens = Vec::new();
+        for source in [SourceKind::Best, SourceKind::Tpacket] {
+            let lab = Lab::new(1);
+            let filter = Some(filter.to_owned());
+            let capture = Capture::start(&lab, "same", |options| Options { filter, source, ..options });
+            lab.send((0..90).map(|number| match number % 9 {
+                0..3 => frame(number, 60),
+                3..7 => tagged(&frame(number, 60), 0x6005),
+                _ => tagged(&tagged(&frame(number, 60), 3), 5),
+            }));
+            let (counts, rows) = capture.end(&["frame.len", "frame.cap_len"]);
+            assert_eq!(counts.lost(), 0);
+            assert_eq!(counts.written, rows.len() as u64);
+            lens.push(rows);
+        }
+        let [xdp, sockets] = &lens[..] else { panic!() };
+        assert_eq!(xdp.len(), sockets.len(), "{filter}");
+        if !filter.contains("or (") {
+            assert_eq!(xdp.len(), expected, "{filter}");
+        }
+    }
+}
+
+#[test]
+fn a_filter_that_asks_for_the_direction_decides_about_it() {
+    testkit::needs!(can_run());
+    let lab = Lab::new(1);
+    let filter = Some("outbound and udp".to_owned());
+    let capture = Capture::start(&lab, "outbound", |options| Options { filter, ..options });
+    assert!(capture.source().contains("asks for the direction"), "{}", capture.source());
+    lab.send((0..20).map(|number| frame(number, 60)));
+    let outgoing = RawSocket::open(&lab.rx, RX_DEV, 0);
+    (0..10).for_each(|number| outgoing.send(&frame(number, 80)));
+    let (counts, rows) = capture.end(&["frame.len"]);
+    assert_eq!((counts.written, counts.lost()), (10, 0));
+    assert!(rows.iter().all(|row| row[0] == "80"));
+    let options = Options { source: SourceKind::Xdp, ..lab.options(Output::Nowhere) };
+    let error = Session::start(Options { filter: Some("outbound".to_owned()), ..options }).err().unwrap();
+    assert!(error.to_string().contains("XDP sees incoming frames only") && error.is_bad_usage());
 }
 
 #[test]

@@ -116,6 +116,10 @@ pub enum Op {
     Load(Size, ValuePlace),
     /// X becomes four times the low half of a byte: the length of an IPv4 header.
     LoadHeaderLen(u32),
+    /// A becomes the type of the packet: 4 for one that this host sends.
+    LoadPacketType,
+    /// A becomes the number of the device.
+    LoadIfindex,
     /// A register becomes a constant.
     Set(Register, u32),
     /// A register becomes the length of the frame.
@@ -156,6 +160,7 @@ pub enum Op {
 pub struct Classic {
     instructions: Vec<Instruction>,
     ops: Vec<Op>,
+    has_loops: bool,
 }
 
 impl Classic {
@@ -164,6 +169,19 @@ impl Classic {
     /// # Errors
     /// Every variant of [`FilterError`] but [`FilterError::TooLong`].
     pub fn new(instructions: Vec<Instruction>) -> Result<Self, FilterError> {
+        let filter = Self::with_loops(instructions)?;
+        match filter.ops.iter().enumerate().find(|(at, op)| matches!(op, Op::Jump(to) if to <= at)) {
+            Some((at, _)) => Err(FilterError::Loop { at }),
+            None => Ok(filter),
+        }
+    }
+
+    /// As [`Self::new`], for a program that may jump back, as `protochain` does. Neither the kernel
+    /// nor [`crate::translate`] takes one that does ([`Self::has_loops`]).
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_loops(instructions: Vec<Instruction>) -> Result<Self, FilterError> {
         let count = instructions.len();
         if count == 0 || count > INSTRUCTIONS_MAX {
             return Err(FilterError::Length { count, max: INSTRUCTIONS_MAX });
@@ -171,7 +189,11 @@ impl Classic {
         let decoded = instructions.iter().enumerate().map(|(at, one)| decode(at, one, count));
         let ops = decoded.collect::<Result<Vec<Op>, FilterError>>()?;
         match ops[count - 1] {
-            Op::ReturnK(_) | Op::ReturnA => Ok(Self { instructions, ops }),
+            Op::ReturnK(_) | Op::ReturnA => {
+                let jumps_back = |(at, op): (usize, &Op)| matches!(op, Op::Jump(to) if *to <= at);
+                let has_loops = ops.iter().enumerate().any(jumps_back);
+                Ok(Self { instructions, ops, has_loops })
+            }
             _ => Err(FilterError::PastEnd { at: count - 1 }),
         }
     }
@@ -179,7 +201,35 @@ impl Classic {
     /// A filter that keeps the first `len` bytes of every frame; of 0 bytes: that keeps no frame.
     pub fn keep(len: u32) -> Self {
         let instruction = Instruction { code: code::RET_K, k: len, ..Instruction::default() };
-        Self { instructions: vec![instruction], ops: vec![Op::ReturnK(len)] }
+        Self { instructions: vec![instruction], ops: vec![Op::ReturnK(len)], has_loops: false }
+    }
+
+    /// True for a program that jumps back.
+    pub fn has_loops(&self) -> bool {
+        self.has_loops
+    }
+
+    /// True if the program asks which way the packet goes.
+    pub fn asks_for_direction(&self) -> bool {
+        self.ops.contains(&Op::LoadPacketType)
+    }
+
+    /// True if the program asks for something that is not in a frame: its direction or its device.
+    pub fn asks_for_device(&self) -> bool {
+        self.asks_for_direction() || self.ops.contains(&Op::LoadIfindex)
+    }
+
+    /// The same filter for a socket that passes frames whose VLAN tag the kernel took off: the
+    /// program would not see the tag, so the process has to run it on the whole frame.
+    #[must_use]
+    pub fn passing_removed_tags(&self) -> Self {
+        let load = Instruction { code: code::LD_W_ABS, k: EXTENSION_HAS_TAG, ..Instruction::default() };
+        let test = Instruction { code: code::JEQ_K, jt: 1, jf: 0, k: 0 };
+        let pass = Instruction { code: code::RET_K, k: WHOLE_FRAME, ..Instruction::default() };
+        // A filter may count on A being 0 at its start.
+        let clear = Instruction { code: code::LD_IMM, ..Instruction::default() };
+        let instructions = [load, test, pass, clear].into_iter().chain(self.instructions.iter().copied());
+        Self { instructions: instructions.collect(), ops: self.ops.clone(), has_loops: self.has_loops }
     }
 
     /// The same filter behind a question about the frame's packet type (`PACKET_OUTGOING`, ...), a
@@ -209,6 +259,12 @@ impl Classic {
 
 /// Loads the type of a packet (`SKF_AD_OFF + SKF_AD_PKTTYPE`).
 const EXTENSION_PACKET_TYPE: u32 = 0xffff_f004;
+/// Loads the number of the device (`SKF_AD_OFF + SKF_AD_IFINDEX`).
+const EXTENSION_IFINDEX: u32 = 0xffff_f008;
+/// Loads whether the kernel took a tag off (`SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT`).
+const EXTENSION_HAS_TAG: u32 = 0xffff_f030;
+/// More bytes than any frame has.
+const WHOLE_FRAME: u32 = 262_144;
 
 /// Codes: the low three bits are the class (`linux/bpf_common.h`, `linux/filter.h`).
 #[allow(missing_docs, reason = "the kernel's names")]
@@ -253,6 +309,10 @@ fn decode(at: usize, one: &Instruction, count: usize) -> Result<Op, FilterError>
         _ => Err(FilterError::Extension { at, offset: k }),
     };
     match one.code {
+        code::LD_W_ABS | code::LD_B_ABS | code::LD_H_ABS if k == EXTENSION_PACKET_TYPE => {
+            Ok(Op::LoadPacketType)
+        }
+        code::LD_W_ABS if k == EXTENSION_IFINDEX => Ok(Op::LoadIfindex),
         code::LD_W_ABS => load(Size::Word, ValuePlace::At(k)),
         code::LD_H_ABS => load(Size::Half, ValuePlace::At(k)),
         code::LD_B_ABS => load(Size::Byte, ValuePlace::At(k)),
@@ -336,11 +396,8 @@ fn check_constant(at: usize, op: AluOp, operand: Operand) -> Result<(), FilterEr
 
 /// The instruction that a jump over `distance` others leads to.
 fn target(at: usize, distance: u32, count: usize) -> Result<usize, FilterError> {
-    if distance.cast_signed() < 0 {
-        return Err(FilterError::Loop { at });
-    }
-    let target = at + 1 + distance as usize;
-    if target < count { Ok(target) } else { Err(FilterError::PastEnd { at }) }
+    let target = (at + 1).checked_add_signed(distance.cast_signed() as isize);
+    target.filter(|target| *target < count).ok_or(FilterError::PastEnd { at })
 }
 
 #[cfg(test)]
@@ -359,7 +416,8 @@ mod tests {
         for (bad, error) in [
             (one(0x0e, 0, 0, 0), E::Unknown { at: 0, code: 0x0e }),
             (one(0xb4, 0, 0, 0), E::Unknown { at: 0, code: 0xb4 }),
-            (one(code::JA, 0, 0, 0xffff_fffe), E::Loop { at: 0 }),
+            (one(code::JA, 0, 0, 0xffff_ffff), E::Loop { at: 0 }),
+            (one(code::JA, 0, 0, 0xffff_fff0), E::PastEnd { at: 0 }),
             (one(code::JA, 0, 0, 1), E::PastEnd { at: 0 }),
             (one(code::JEQ_K, 1, 0, 0), E::PastEnd { at: 0 }),
             (one(code::JEQ_K, 0, 1, 0), E::PastEnd { at: 0 }),
@@ -375,6 +433,34 @@ mod tests {
         assert_eq!(Classic::new(vec![]), Err(E::Length { count: 0, max: 4096 }));
         assert_eq!(Classic::new(vec![RETURN; 4097]), Err(E::Length { count: 4097, max: 4096 }));
         assert_eq!(Classic::new(vec![RETURN, one(code::TAX, 0, 0, 0)]), Err(E::PastEnd { at: 1 }));
+    }
+
+    #[test]
+    fn a_loop_is_for_the_process_only() {
+        let back = vec![one(code::JA, 0, 0, 0), one(code::JA, 0, 0, 0xffff_fffe), RETURN];
+        assert_eq!(Classic::new(back.clone()), Err(FilterError::Loop { at: 1 }));
+        let filter = Classic::with_loops(back).unwrap();
+        assert!(filter.has_loops() && filter.ops()[1] == Op::Jump(0));
+        assert!(!Classic::keep(1).has_loops());
+    }
+
+    #[test]
+    fn direction_and_device_are_asked_for_beside_the_frame() {
+        let inbound = vec![one(code::LD_H_ABS, 0, 0, EXTENSION_PACKET_TYPE), RETURN];
+        let device = vec![one(code::LD_W_ABS, 0, 0, EXTENSION_IFINDEX), RETURN];
+        let [inbound, device] = [inbound, device].map(|program| Classic::new(program).unwrap());
+        assert!(inbound.asks_for_direction() && inbound.asks_for_device());
+        assert!(!device.asks_for_direction() && device.asks_for_device());
+        assert!(!Classic::keep(1).asks_for_device());
+    }
+
+    #[test]
+    fn a_socket_passes_frames_whose_tag_is_beside_them() {
+        let filter = Classic::keep(96).passing_removed_tags();
+        let [load, test, pass, clear, plain] = *filter.instructions() else { panic!() };
+        assert_eq!((load.k, test.jt, test.jf, test.k), (EXTENSION_HAS_TAG, 1, 0, 0));
+        assert_eq!((pass.k, clear.code, plain), (WHOLE_FRAME, code::LD_IMM, RETURN));
+        assert_eq!(filter.ops(), Classic::keep(96).ops(), "the process runs the filter itself");
     }
 
     #[test]

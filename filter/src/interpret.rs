@@ -10,7 +10,22 @@ struct FilterMachine {
     /// Length on the link.
     frame_len: u32,
     memory: [u32; MEMORY_WORDS as usize],
+    beside: BesideFrame,
 }
+
+/// What a filter may ask beside the bytes of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BesideFrame {
+    /// True for a frame that this host sends.
+    pub is_outgoing: bool,
+    /// Number of the device.
+    pub ifindex: u32,
+}
+
+/// The packet type of a frame that this host sends (`PACKET_OUTGOING`).
+const OUTGOING: u32 = 4;
+/// Instructions after which a filter that loops is given up: more than any chain of headers needs.
+const STEPS_MAX: usize = 100_000;
 
 impl Classic {
     /// Bytes of the frame that the filter would keep, 0 for a frame that it does not accept.
@@ -20,14 +35,21 @@ impl Classic {
 
     /// The same for a frame of `frame_len` bytes of which `captured` has the first.
     pub fn run_captured(&self, captured: &[u8], frame_len: u32) -> u32 {
-        let mut machine = FilterMachine { frame_len, ..FilterMachine::default() };
+        self.run_beside(captured, frame_len, BesideFrame::default())
+    }
+
+    /// The same for a frame of which more is known. A filter that does not come to an end keeps
+    /// nothing.
+    pub fn run_beside(&self, captured: &[u8], frame_len: u32, beside: BesideFrame) -> u32 {
+        let mut machine = FilterMachine { frame_len, beside, ..FilterMachine::default() };
         let mut at = 0;
-        loop {
+        for _ in 0..STEPS_MAX {
             match machine.step(self.ops()[at], at, captured) {
                 NextInstruction::At(next) => at = next,
                 NextInstruction::End(kept) => return kept,
             }
         }
+        0
     }
 }
 
@@ -47,6 +69,8 @@ impl FilterMachine {
                 Some(number) => self.x = 4 * (number & 0xf),
                 None => return NextInstruction::End(0),
             },
+            Op::LoadPacketType => self.a = if self.beside.is_outgoing { OUTGOING } else { 0 },
+            Op::LoadIfindex => self.a = self.beside.ifindex,
             Op::Set(register, k) => *self.register(register) = k,
             Op::SetLen(register) => *self.register(register) = self.frame_len,
             Op::Recall(register, word) => *self.register(register) = self.memory[usize::from(word)],
@@ -152,6 +176,19 @@ mod tests {
         assert_eq!(run(&program, &frame[..37]), 0, "the port is cut off");
         frame[20] = 1;
         assert_eq!(run(&program, &frame), 0, "a fragment");
+    }
+
+    #[test]
+    fn direction_and_device_are_known_and_endless_loops_keep_nothing() {
+        let program = |code, k| {
+            let load = Instruction { code, k, ..Instruction::default() };
+            Classic::with_loops(vec![load, Instruction { code: 0x16, ..Instruction::default() }]).unwrap()
+        };
+        let beside = BesideFrame { is_outgoing: true, ifindex: 7 };
+        assert_eq!(program(0x28, 0xffff_f004).run_beside(&[], 0, beside), 4);
+        assert_eq!(program(0x28, 0xffff_f004).run_captured(&[], 0), 0);
+        assert_eq!(program(0x20, 0xffff_f008).run_beside(&[], 0, beside), 7);
+        assert_eq!(program(0x05, 0xffff_ffff).run(&[1]), 0);
     }
 
     #[test]

@@ -19,4 +19,5 @@ pub use classic::{
 };
 pub use ebpf::Ebpf;
 pub use error::FilterError;
+pub use interpret::BesideFrame;
 pub use translate::translate;

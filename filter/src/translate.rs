@@ -51,13 +51,17 @@ const COMMON_REACH_MAX: u32 = 256;
 /// Filters longer than this come once, with a check at every load, so that jumps stay short.
 const TWICE_MAX: usize = 512;
 
-/// Translates a filter.
+/// Translates a filter for frames that a device of this number receives.
 ///
 /// # Errors
-/// [`FilterError::TooLong`] for a filter of a thousand instructions and more.
-pub fn translate(filter: &Classic) -> Result<Vec<Ebpf>, FilterError> {
+/// [`FilterError::TooLong`] for a filter of a thousand instructions and more;
+/// [`FilterError::Loop`].
+pub fn translate(filter: &Classic, ifindex: u32) -> Result<Vec<Ebpf>, FilterError> {
     let ops = filter.ops();
-    let mut translator = Translator::new();
+    if let Some(at) = ops.iter().enumerate().position(|(at, op)| matches!(op, Op::Jump(to) if *to <= at)) {
+        return Err(FilterError::Loop { at });
+    }
+    let mut translator = Translator::new(ifindex);
     translator.prologue(ops);
     let reach = common_reach(ops);
     if reach > 0 && ops.len() <= TWICE_MAX {
@@ -124,13 +128,14 @@ struct Translator {
     /// Where the filter ends with 0.
     reject: JumpLabel,
     slow: Vec<SlowLoad>,
+    ifindex: u32,
 }
 
 impl Translator {
-    fn new() -> Self {
+    fn new(ifindex: u32) -> Self {
         let mut asm = Assembler::default();
         let reject = asm.label();
-        Self { asm, reject, slow: Vec::new() }
+        Self { asm, reject, slow: Vec::new(), ifindex }
     }
 
     /// The registers, and of the rest what the filter uses.
@@ -190,6 +195,9 @@ impl Translator {
                 self.asm.with_const(code::AND_32, X, 0xf);
                 self.asm.with_const(code::SHL_32, X, 2);
             }
+            // XDP sees frames that come in.
+            Op::LoadPacketType => asm.with_const(code::MOV_32, A, 0),
+            Op::LoadIfindex => asm.with_const(code::MOV_32, A, self.ifindex),
             Op::Set(variable, k) => asm.with_const(code::MOV_32, register(variable), k),
             Op::SetLen(variable) => asm.load(code::LOAD_WORD, register(variable), STACK, LEN_AT),
             Op::Recall(variable, word) => {

@@ -9,7 +9,7 @@ use machine::Machine;
 use proptest::prelude::*;
 
 fn translated_says(filter: &Classic, frame: &[u8], linear_len: usize) -> u64 {
-    Machine::new(frame, linear_len).run(&translate(filter).expect("short filters can be translated"))
+    Machine::new(frame, linear_len).run(&translate(filter, 0).expect("short filters can be translated"))
 }
 
 proptest! {
@@ -94,7 +94,7 @@ fn offsets_that_no_instruction_can_hold_are_asked_of_the_helper() {
 fn what_cannot_be_reached_is_left_out() {
     let with_dead_code = program(&[(0x05, 0, 0, 1), (0x06, 0, 0, 7), (0x06, 0, 0, 8)]);
     let without = program(&[(0x05, 0, 0, 0), (0x06, 0, 0, 8)]);
-    let [with_dead_code, without] = [with_dead_code, without].map(|filter| translate(&filter).unwrap());
+    let [with_dead_code, without] = [with_dead_code, without].map(|filter| translate(&filter, 0).unwrap());
     assert_eq!(with_dead_code.len(), without.len() + 1, "only the jump itself is left");
 }
 
@@ -103,5 +103,5 @@ fn a_filter_that_is_too_long_for_a_jump_is_refused() {
     let mut instructions = vec![Instruction { code: 0x50, jt: 0, jf: 0, k: 1 }; 4095];
     instructions.push(Instruction { code: 0x06, jt: 0, jf: 0, k: 1 });
     let long = Classic::new(instructions).unwrap();
-    assert!(matches!(translate(&long), Err(FilterError::TooLong { count: 4096, translated: 32_768.. })));
+    assert!(matches!(translate(&long, 0), Err(FilterError::TooLong { count: 4096, translated: 32_768.. })));
 }

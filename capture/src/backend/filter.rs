@@ -1,18 +1,22 @@
 //! Capture filters: expressions like `udp port 9`, compiled by libpcap, or by tcpdump where libpcap
 //! cannot be loaded.
 //!
-//! They compile without a live device, so that the result looks at the bytes of frames alone:
-//! it fits XDP and packet sockets alike. The price: a VLAN tag that the hardware took off is not
-//! seen by `vlan` in the expression.
+//! They compile without a live device, so that the result looks at the bytes of frames as they were
+//! on the wire: it fits XDP, packet sockets and files alike. The kernel takes a VLAN tag off before
+//! a packet socket sees the frame, so the process runs the filter on such frames
+//! ([`SocketFilter`]).
 
 use super::tcpdump;
+use crate::record::encode::with_tag;
+use crate::record::ring::RingRecord;
+use crate::sys::pcap::NETMASK_UNKNOWN;
 use crate::sys::{
     self,
     pcap::{self, CompileError},
 };
-use crate::{CaptureError, describe};
-use filter::{Classic, Ebpf};
-use host::Link;
+use crate::{CaptureError, SNAPLEN_WHOLE, describe};
+use filter::{BesideFrame, Classic, Ebpf};
+use host::{Link, Stack};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -35,6 +39,17 @@ pub(crate) fn compile(
     snaplen: u32,
     interrupted: &AtomicBool,
 ) -> Result<Classic, CaptureError> {
+    compile_on(expression, link_type, snaplen, NETMASK_UNKNOWN, interrupted)
+}
+
+/// As [`compile`], on a device whose IPv4 network has a netmask.
+fn compile_on(
+    expression: &str,
+    link_type: u16,
+    snaplen: u32,
+    netmask: u32,
+    interrupted: &AtomicBool,
+) -> Result<Classic, CaptureError> {
     let dlt = if link_type == LINK_TYPE_RAW { DLT_RAW } else { link_type.into() };
     let said = |failure| match failure {
         CompileError::Missing(reason) => CaptureError::NoFilterCompiler { reason },
@@ -43,7 +58,7 @@ pub(crate) fn compile(
     };
     let text = pcap::c_string(expression).map_err(said)?;
     let words = expression.to_owned();
-    let work = move || match pcap::compile(&text, dlt, snaplen as i32) {
+    let work = move || match pcap::compile(&text, dlt, snaplen as i32, netmask) {
         Err(CompileError::Missing(no_library)) => match tcpdump::compile(&words, dlt, snaplen) {
             Err(CompileError::Missing(no_program)) => {
                 Err(CompileError::Missing(format!("{no_library}; {no_program}")))
@@ -53,8 +68,79 @@ pub(crate) fn compile(
         compiled => compiled,
     };
     let program = within_limit(expression, interrupted, work)?;
-    Classic::new(program.map_err(said)?)
+    Classic::with_loops(program.map_err(said)?)
         .map_err(|source| CaptureError::FilterProgram { expression: shortened(expression), source })
+}
+
+/// Compiles `expression` for frames of a device of the calling thread's namespace.
+///
+/// # Errors
+/// See [`compile`].
+pub(crate) fn for_device(
+    expression: &str,
+    link: &Link,
+    snaplen: u32,
+    interrupted: &AtomicBool,
+) -> Result<Classic, CaptureError> {
+    let addresses = Stack::here().and_then(|stack| stack.addresses(link.index)).unwrap_or_default();
+    let v4 = addresses.iter().find(|address| address.ip.is_ipv4());
+    let netmask = v4.map_or(NETMASK_UNKNOWN, |address| netmask(address.prefix_len));
+    compile_on(expression, describe::link_type(link)?, snaplen, netmask, interrupted)
+}
+
+/// The mask of a prefix. That of all bits is what libpcap calls unknown.
+fn netmask(prefix_len: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(prefix_len.min(32))).unwrap_or(0)
+}
+
+/// Why XDP programs cannot run a filter that packet sockets can; `None` if they can.
+pub(crate) fn sockets_only(filter: &Classic) -> Option<&'static str> {
+    match (filter.has_loops(), filter.asks_for_direction()) {
+        (true, _) => Some("it loops, as `protochain` does"),
+        (_, true) => Some("it asks for the direction, and XDP sees incoming frames only"),
+        _ => None,
+    }
+}
+
+/// A filter of a packet socket, in two parts: the kernel's and that of the process.
+#[derive(Clone, Debug)]
+pub(crate) struct SocketFilter {
+    filter: Classic,
+    /// What the kernel runs.
+    pub(crate) kernel: Classic,
+}
+
+impl SocketFilter {
+    /// Frames without a removed tag are up to the kernel, unless it cannot run the filter.
+    pub(crate) fn new(filter: Classic) -> Self {
+        let kernel = match filter.has_loops() {
+            true => Classic::keep(SNAPLEN_WHOLE),
+            false => filter.passing_removed_tags(),
+        };
+        Self { filter, kernel }
+    }
+
+    /// The filter as the user gave it.
+    pub(crate) fn filter(&self) -> &Classic {
+        &self.filter
+    }
+
+    /// True if the process sees every frame, so that it counts those that do not match.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.filter.has_loops()
+    }
+
+    /// True for a frame that matches; `scratch` is memory for frames whose tag is put back.
+    pub(crate) fn accepts(&self, record: &RingRecord<'_>, scratch: &mut Vec<u8>) -> bool {
+        let data = match record.vlan {
+            // The kernel has run it.
+            None if !self.filter.has_loops() => return true,
+            None => record.data,
+            Some(tag) => with_tag(record.data, tag, usize::MAX, scratch),
+        };
+        let beside = BesideFrame { is_outgoing: record.flags.is_outbound(), ifindex: record.ifindex };
+        self.filter.run_beside(data, record.frame_len, beside) > 0
+    }
 }
 
 /// The filter as a function for an XDP program on `link`.
@@ -67,8 +153,11 @@ pub(crate) fn translated(
     snaplen: u32,
     interrupted: &AtomicBool,
 ) -> Result<Vec<Ebpf>, CaptureError> {
-    let classic = compile(expression, describe::link_type(link)?, snaplen, interrupted)?;
-    ::filter::translate(&classic)
+    let classic = for_device(expression, link, snaplen, interrupted)?;
+    if let Some(why) = sockets_only(&classic) {
+        return Err(CaptureError::FilterNeedsSockets { expression: shortened(expression), why });
+    }
+    ::filter::translate(&classic, link.index)
         .map_err(|source| CaptureError::FilterProgram { expression: shortened(expression), source })
 }
 
@@ -136,6 +225,23 @@ mod tests {
         }
     }
 
+    /// The constant of libpcap is in the order of the machine.
+    #[test]
+    fn the_broadcast_address_is_that_of_the_network_of_the_device() {
+        if !has_libpcap() {
+            return;
+        }
+        let no = AtomicBool::new(false);
+        let filter = compile_on("ip broadcast", ETHERNET, 96, netmask(24), &no).unwrap();
+        for (last, is_broadcast) in [(255, true), (0, true), (7, false)] {
+            let frame = frame(0x800, &[(14, 0x45), (30, 198), (31, 18), (33, last)]);
+            assert_eq!(filter.run(&frame) > 0, is_broadcast, "198.18.0.{last}");
+        }
+        let refused = compile_on("ip broadcast", ETHERNET, 96, NETMASK_UNKNOWN, &no).unwrap_err();
+        assert!(refused.to_string().contains("netmask"), "{refused}");
+        assert_eq!([netmask(0), netmask(15), netmask(32)], [0, 0xfffe_0000, u32::MAX]);
+    }
+
     fn frame(ethertype: u16, rest: &[(usize, u8)]) -> Vec<u8> {
         let mut frame = vec![0; 80];
         frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
@@ -180,11 +286,29 @@ mod tests {
     }
 
     #[test]
-    fn loops_are_refused_with_words() {
+    fn loops_run_in_the_process_and_not_by_xdp() {
         testkit::needs!(has_libpcap());
-        let error = compile("ip6 protochain 17", ETHERNET, 96).unwrap_err();
-        let CaptureError::FilterProgram { source, .. } = error else { panic!("{error}") };
-        assert!(source.to_string().contains("protochain"), "{source}");
+        let filter = compile("ip6 protochain 17", ETHERNET, 96).unwrap();
+        assert!(sockets_only(&filter).unwrap().contains("protochain"));
+        let filter = SocketFilter::new(filter);
+        assert!(filter.sees_all() && filter.kernel == Classic::keep(SNAPLEN_WHOLE));
+        let mut frame = frame(0x86dd, &[(14, 0x60), (20, 0), (54, 17)]);
+        fn record(data: &[u8]) -> RingRecord<'_> {
+            RingRecord {
+                time_ns: 0,
+                time_source: crate::record::ring::TimeSource::TimeOfDay,
+                frame_len: 80,
+                ifindex: 1,
+                queue_index: 0,
+                flags: pcapng::PacketFlags::INBOUND,
+                vlan: None,
+                lost_before: 0,
+                data,
+            }
+        }
+        assert!(filter.accepts(&record(&frame), &mut Vec::new()), "behind a header of options");
+        frame[54] = 6;
+        assert!(!filter.accepts(&record(&frame), &mut Vec::new()));
     }
 
     #[test]

@@ -44,7 +44,8 @@ fn open_best(
 ) -> Result<Box<dyn Backend>, CaptureError> {
     let packet_options = PacketOptions::new(link, options, hardware)?;
     let stamps = || stamps_are_not_for_xdp(link, options, hardware);
-    if let Some(why) = not_for_xdp(link, options).or_else(stamps) {
+    let filter = || packet_options.not_for_xdp().filter(|_| options.mode == Mode::Mirror);
+    if let Some(why) = not_for_xdp(link, options).or_else(filter).or_else(stamps) {
         return Ok(Box::new(TpacketBackend::open(link, packet_options, Some(why))?));
     }
     match XdpBackend::open(link, options, hardware, format) {

@@ -84,8 +84,10 @@ mod tests {
 
     /// False, and the calling test is skipped, where one of the two compilers is missing.
     fn has_both() -> bool {
-        let compiled =
-            [("libpcap", pcap::compile(c"ip", 1, 96).err()), ("tcpdump", compile("ip", 1, 96).err())];
+        let compiled = [
+            ("libpcap", pcap::compile(c"ip", 1, 96, u32::MAX).err()),
+            ("tcpdump", compile("ip", 1, 96).err()),
+        ];
         for (name, error) in compiled {
             if let Some(CompileError::Missing(reason)) = error {
                 testkit::skip(format_args!("needs {name}: {reason}"));
@@ -108,7 +110,7 @@ mod tests {
             ("-1 = 2", 1),
         ] {
             let text = pcap::c_string(expression).unwrap();
-            let expected = pcap::compile(&text, link_type, 96);
+            let expected = pcap::compile(&text, link_type, 96, u32::MAX);
             let compiled = compile(expression, link_type, 96);
             match (expected, compiled) {
                 (Ok(expected), Ok(compiled)) => assert_eq!(expected, compiled, "{expression}"),

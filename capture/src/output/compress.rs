@@ -292,7 +292,10 @@ fn pack_all(
             Some(encoder) => encoder.pack(&raw, place, restarts),
             None => lz4_piece(&raw, place),
         };
-        if done.send(PackedPiece { place, epoch, records: PackedRecords { number, bytes, index, raw } }).is_err() {
+        if done
+            .send(PackedPiece { place, epoch, records: PackedRecords { number, bytes, index, raw } })
+            .is_err()
+        {
             return;
         }
     }

@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 /// Names of the library: its own, and what Debian and its kin call it.
 const NAMES: [&CStr; 3] = [c"libpcap.so.1", c"libpcap.so.0.8", c"libpcap.so"];
 
-/// For expressions that need no netmask.
-const NETMASK_UNKNOWN: c_uint = 0xffff_ffff;
+/// For a device without an IPv4 address: `ip broadcast` is refused.
+pub(crate) const NETMASK_UNKNOWN: u32 = 0xffff_ffff;
 
 /// `struct bpf_program`; `struct bpf_insn` has the layout of [`Instruction`].
 #[repr(C)]
@@ -54,17 +54,18 @@ static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
 /// ask for the same one.
 static LAST: Mutex<Option<(Key, Vec<Instruction>)>> = Mutex::new(None);
 
-/// Expression, link type and snaplen.
-type Key = (CString, c_int, c_int);
+/// Expression, link type, snaplen and netmask.
+type Key = (CString, c_int, c_int, u32);
 
 /// Compiles `expression` for frames of a link type (`DLT_*`): to keep the first `snaplen` bytes of
-/// those that match.
+/// those that match. `netmask` is that of the device's network, in host order.
 pub(crate) fn compile(
     expression: &CStr,
     link_type: c_int,
     snaplen: c_int,
+    netmask: u32,
 ) -> Result<Vec<Instruction>, CompileError> {
-    let key = (expression.to_owned(), link_type, snaplen);
+    let key = (expression.to_owned(), link_type, snaplen, netmask);
     if let Some((of, program)) = &*LAST.lock().unwrap_or_else(PoisonError::into_inner)
         && *of == key
     {
@@ -80,7 +81,7 @@ pub(crate) fn compile(
     if handle.is_null() {
         return Err(CompileError::Refused("out of memory".to_owned()));
     }
-    let compiled = compile_with(&library, handle, expression);
+    let compiled = compile_with(&library, handle, expression, netmask);
     // SAFETY: the handle came from open_dead, was not closed yet, and is not used again.
     unsafe { (library.close)(handle) };
     if let Ok(program) = &compiled {
@@ -93,13 +94,13 @@ fn compile_with(
     library: &Library,
     handle: *mut c_void,
     expression: &CStr,
+    netmask: u32,
 ) -> Result<Vec<Instruction>, CompileError> {
     let optimize = 1;
     let mut program = CompiledProgram { len: 0, instructions: std::ptr::null_mut() };
     // SAFETY: the handle is open and used by this thread only, `program` is a whole structure that
     // lives during the call, and the expression ends with a zero.
-    let result =
-        unsafe { (library.compile)(handle, &mut program, expression.as_ptr(), optimize, NETMASK_UNKNOWN) };
+    let result = unsafe { (library.compile)(handle, &mut program, expression.as_ptr(), optimize, netmask) };
     if result != 0 {
         // SAFETY: the handle is open; its text ends with a zero and stays until the next call with
         // the handle.

@@ -1,5 +1,6 @@
 //! One TPACKET_V3 ring as a ring consumer: each peek returns one block.
 
+use crate::backend::filter::SocketFilter;
 use crate::backend::tpacket::block::Frames;
 use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
 use crate::record::ring::RingRecord;
@@ -51,6 +52,8 @@ pub(crate) struct SocketTally {
     pub(crate) seen: AtomicU64,
     /// Their lengths.
     pub(crate) seen_bytes: AtomicU64,
+    /// Of the frames that the reader has had in view, those that the filter rejects.
+    pub(crate) rejected: AtomicU64,
     /// Frames of full length that the ring can hold.
     ring_frames: u64,
 }
@@ -58,7 +61,8 @@ pub(crate) struct SocketTally {
 impl SocketTally {
     pub(crate) fn new(socket: CaptureSocket, ring_frames: u64) -> Self {
         let (seen, seen_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { socket, totals: Mutex::default(), seen, seen_bytes, ring_frames }
+        let rejected = AtomicU64::new(0);
+        Self { socket, totals: Mutex::default(), seen, seen_bytes, rejected, ring_frames }
     }
 
     /// The socket whose ring this is.
@@ -92,33 +96,82 @@ pub(crate) struct TpacketConsumer {
     lost_before: u32,
     /// Whether times may be the device's.
     is_stamped: bool,
+    filter: Option<Arc<SocketFilter>>,
+    /// Bytes kept of a frame that the kernel did not cut.
+    snaplen: usize,
+    /// For each frame of the block in view, whether the filter accepts it; empty if it accepts all.
+    accepted: Vec<bool>,
+    scratch: Vec<u8>,
+}
+
+/// Frames of a block.
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockCounts {
+    frames: u64,
+    accepted: u64,
+    /// Lengths of the accepted frames together.
+    bytes: u64,
 }
 
 impl TpacketConsumer {
     pub(crate) fn new(ring: ReceiveRing, tally: Arc<SocketTally>, is_stamped: bool) -> Self {
-        Self { ring, tally, next: 0, is_in_view: false, has_found: false, lost_before: 0, is_stamped }
+        Self {
+            ring,
+            tally,
+            next: 0,
+            is_in_view: false,
+            has_found: false,
+            lost_before: 0,
+            is_stamped,
+            filter: None,
+            snaplen: usize::MAX,
+            accepted: Vec::new(),
+            scratch: Vec::new(),
+        }
     }
 
-    /// Frames of the next block, and their lengths together; `None` when the kernel has not handed
-    /// it over.
-    fn measure(&self) -> Option<(u64, u64)> {
+    /// The same, with a filter of the process.
+    pub(crate) fn with_filter(self, filter: Option<Arc<SocketFilter>>, snaplen: u32) -> Self {
+        Self { filter, snaplen: snaplen as usize, ..self }
+    }
+
+    /// Counts the next block and applies the filter; `None` when the kernel has not handed it over.
+    fn measure(&mut self) -> Option<BlockCounts> {
         let frames = Frames::of(self.ring.block(self.next)?);
-        Some(frames.fold((0, 0), |(count, bytes), frame| (count + 1, bytes + u64::from(frame.frame_len))))
+        let mut counts = BlockCounts::default();
+        self.accepted.clear();
+        for frame in frames {
+            counts.frames += 1;
+            if let Some(filter) = &self.filter {
+                let is_accepted = filter.accepts(&frame, &mut self.scratch);
+                self.accepted.push(is_accepted);
+                if !is_accepted {
+                    continue;
+                }
+            }
+            counts.accepted += 1;
+            counts.bytes += u64::from(frame.frame_len);
+        }
+        Some(counts)
     }
 }
 
 impl RingConsumer for TpacketConsumer {
     fn peek(&mut self, _len_max: usize) -> u64 {
         self.has_found = false;
-        while let Some((count, bytes)) = self.measure() {
+        while let Some(BlockCounts { frames, accepted, bytes }) = self.measure() {
             self.is_in_view = true;
-            self.has_found = count > 0;
-            if count > 0 {
-                let first = self.tally.seen.fetch_add(count, Relaxed);
+            self.has_found |= frames > 0;
+            if frames > 0 {
+                let first = self.tally.seen.fetch_add(frames, Relaxed);
+                self.tally.rejected.fetch_add(frames - accepted, Relaxed);
                 self.tally.seen_bytes.fetch_add(bytes, Relaxed);
                 let lost = self.tally.with_totals(|totals| totals.tell_before(first));
-                self.lost_before = lost.try_into().unwrap_or(u32::MAX);
-                return count;
+                // Those before a block of which nothing is accepted are told by a later one.
+                self.lost_before = self.lost_before.saturating_add(lost.try_into().unwrap_or(u32::MAX));
+                if accepted > 0 {
+                    return accepted;
+                }
             }
             self.release();
         }
@@ -129,14 +182,22 @@ impl RingConsumer for TpacketConsumer {
     fn for_each(&self, count: u64, mut take: impl FnMut(RingRecord<'_>)) {
         let Some(block) = self.ring.block(self.next) else { return };
         let mut lost_before = self.lost_before;
-        for record in Frames::of(block).take(count as usize) {
-            take(RingRecord { lost_before, ..record });
+        let is_accepted = |number: &usize| self.accepted.get(*number).copied().unwrap_or(true);
+        let frames = Frames::of(block).enumerate().filter(|(number, _)| is_accepted(number));
+        for (_, record) in frames.take(count as usize) {
+            // With a removed tag the frame is cut when that is put back.
+            let len = if record.vlan.is_some() { usize::MAX } else { self.snaplen };
+            let data = &record.data[..record.data.len().min(len)];
+            take(RingRecord { lost_before, data, ..record });
             lost_before = 0;
         }
     }
 
     fn release(&mut self) {
         if std::mem::take(&mut self.is_in_view) {
+            if self.accepted.is_empty() || self.accepted.contains(&true) {
+                self.lost_before = 0;
+            }
             self.ring.release(self.next);
             self.next = (self.next + 1) % self.ring.block_count();
         }
@@ -164,11 +225,12 @@ impl RingConsumer for TpacketConsumer {
 /// in blocks that are not handed over yet.
 impl Probe for Arc<SocketTally> {
     fn filled(&self) -> u64 {
-        self.with_totals(|totals| totals.captured)
+        let captured = self.with_totals(|totals| totals.captured);
+        captured.saturating_sub(self.rejected.load(Relaxed))
     }
 
     fn used(&self) -> f64 {
-        let waiting = self.filled().saturating_sub(self.seen.load(Relaxed));
+        let waiting = self.with_totals(|totals| totals.captured).saturating_sub(self.seen.load(Relaxed));
         (waiting as f64 / self.ring_frames.max(1) as f64).min(1.0)
     }
 }

@@ -7,15 +7,13 @@
 mod block;
 mod consumer;
 
-use crate::backend::filter;
+use crate::backend::filter::{self, SocketFilter};
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::{Backend, RingCounts, RingSize, SourceFacts, TpacketFacts};
 use crate::memory::MemoryBound;
 use crate::reader::AttachedRing;
 use crate::sys::packet_socket::{CaptureSocket, PacketRingShape, ReceiveRing};
-use crate::{
-    CaptureDirection, CaptureError, ClockMode, Fanout, Mode, Options, SNAPLEN_WHOLE, cpus, describe,
-};
+use crate::{CaptureDirection, CaptureError, ClockMode, Fanout, Mode, Options, SNAPLEN_WHOLE, cpus};
 use ::filter::{Classic, Instruction};
 use consumer::{SocketTally, TpacketConsumer};
 use host::Link;
@@ -61,6 +59,9 @@ pub(crate) struct TpacketBackend {
     ring_size: RingSize,
     /// Whether the device's stamps were asked for.
     is_stamped: bool,
+    /// What the process runs on frames that the kernel passes.
+    in_process: Option<Arc<SocketFilter>>,
+    snaplen: u32,
     /// What the kernel said to that.
     stamps_refusal: Option<String>,
     is_attached: bool,
@@ -70,7 +71,7 @@ pub(crate) struct TpacketBackend {
 #[derive(Clone, Debug)]
 pub(crate) struct PacketOptions {
     mode: Mode,
-    filter: Option<Classic>,
+    filter: Option<SocketFilter>,
     snaplen: u32,
     /// Frames of full length that a ring can hold.
     ring_frames: u64,
@@ -93,19 +94,22 @@ impl PacketOptions {
     /// What a filter can be refused for.
     pub(crate) fn new(link: &Link, options: &Options, hardware: &Hardware) -> Result<Self, CaptureError> {
         let compile = |expression: &String| {
-            filter::compile(expression, describe::link_type(link)?, options.snaplen, &options.interrupted)
+            filter::for_device(expression, link, options.snaplen, &options.interrupted).map(SocketFilter::new)
         };
+        let filter = options.filter.as_ref().map(compile).transpose()?;
+        let asks = filter.as_ref().is_some_and(|filter| filter.filter().asks_for_direction());
+        let direction = direction(link, options, asks);
         let rings = ring_count()?;
         let ring_size = options.ring_size(rings, MemoryBound::of_this_process());
         let shape = shape(ring_size.bytes, options.snaplen);
         Ok(Self {
             mode: options.mode,
-            filter: options.filter.as_ref().map(compile).transpose()?,
+            filter,
             snaplen: options.snaplen,
             ring_frames: frames_of(shape, options.kept_len(link.mtu)),
             shape,
             ring_size,
-            direction: direction(link, options),
+            direction,
             fanout: options.fanout,
             wants_time: hardware.clock.is_some(),
             needs_time: options.clock == ClockMode::Phc,
@@ -136,6 +140,14 @@ impl PacketOptions {
     }
 }
 
+impl PacketOptions {
+    /// Why XDP cannot run the filter, if it cannot.
+    pub(crate) fn not_for_xdp(&self) -> Option<String> {
+        let why = filter::sockets_only(self.filter.as_ref()?.filter())?;
+        Some(format!("its programs cannot run the filter: {why}"))
+    }
+}
+
 impl TpacketBackend {
     /// Makes the sockets and joins them. `why` tells why it is not XDP, for the report.
     ///
@@ -156,8 +168,12 @@ impl TpacketBackend {
         let failed =
             |act| move |source| CaptureError::PacketSocket { ifname: link.name.clone(), act, source };
         let PacketOptions { fanout, direction, shape, rings, .. } = options;
-        let is_filtered = options.filter.is_some();
-        let classic = options.filter.unwrap_or_else(|| Classic::keep(options.snaplen));
+        // The process counts what it rejects itself.
+        let is_filtered = options.filter.as_ref().is_some_and(|filter| !filter.sees_all());
+        let in_process = options.filter.map(Arc::new);
+        let classic = in_process
+            .as_ref()
+            .map_or_else(|| Classic::keep(options.snaplen), |filter| filter.kernel.clone());
         let mut group = Group::new(fanout, direction);
         let mut backend = Self {
             ifname: link.name.clone(),
@@ -168,6 +184,8 @@ impl TpacketBackend {
             rings: Vec::new(),
             ring_size: RingSize { bytes: shape.size_bytes() as u64, ..options.ring_size },
             is_stamped: options.wants_time,
+            in_process,
+            snaplen: options.snaplen,
             stamps_refusal: None,
             is_attached: false,
         };
@@ -225,7 +243,10 @@ impl Backend for TpacketBackend {
         let ring = |(number, (ring, tally)): (usize, (ReceiveRing, &Arc<SocketTally>))| AttachedRing {
             cpu: is_by_cpu.then_some(number as u32),
             knows_queues: false,
-            source: Box::new(TpacketConsumer::new(ring, Arc::clone(tally), is_stamped)),
+            source: Box::new(
+                TpacketConsumer::new(ring, Arc::clone(tally), is_stamped)
+                    .with_filter(self.in_process.clone(), self.snaplen),
+            ),
         };
         Ok(self.rings.drain(..).zip(&self.tallies).enumerate().map(ring).collect())
     }
@@ -256,11 +277,15 @@ impl Backend for TpacketBackend {
     fn counts(&self) -> Vec<RingCounts> {
         let counts = |(number, tally): (usize, &Arc<SocketTally>)| {
             let (captured, lost_ring) = tally.with_totals(|totals| (totals.captured, totals.lost));
+            let rejected = tally.rejected.load(Relaxed);
+            let captured = captured.saturating_sub(rejected);
+            // Where the kernel does not count what it rejects, nothing that is rejected is received.
+            let filtered = (!self.is_filtered).then_some(rejected);
             RingCounts {
                 cpu: number as u32,
-                received: captured + lost_ring,
+                received: captured + lost_ring + filtered.unwrap_or(0),
                 received_bytes: tally.seen_bytes.load(Relaxed),
-                filtered: (!self.is_filtered).then_some(0),
+                filtered,
                 captured,
                 lost_ring,
             }
@@ -302,9 +327,11 @@ pub(crate) fn queues_untold(link: &Link, options: &Options) -> Option<u32> {
     (options.per_queue && link.rx_queues > 1).then_some(link.rx_queues)
 }
 
-/// On the loopback device each frame goes out and comes in; once is enough.
-fn direction(link: &Link, options: &Options) -> CaptureDirection {
+/// On the loopback device each frame goes out and comes in; once is enough. A filter that asks for
+/// the direction decides about frames of both.
+fn direction(link: &Link, options: &Options, filter_asks: bool) -> CaptureDirection {
     match options.direction {
+        CaptureDirection::In if filter_asks => CaptureDirection::Both,
         CaptureDirection::Both if link.is_loopback() => CaptureDirection::In,
         direction => direction,
     }
