@@ -2,7 +2,7 @@
 //!
 //! The sockets are files, `/run/wirerate/capture/NETNS-DEV` and `/run/wirerate/replay/NETNS-DEV`;
 //! NETNS is the inode number of the device's namespace. A command is a line (`mode mirror`, `mode
-//! drop`, `stats`, `rotate`, `stop`; `pause`, `resume`, `speed 0.5`), and so is the answer: `ok`, `ok` and
+//! drop`, `stats`, `rotate`, `save`, `stop`; `pause`, `resume`, `speed 0.5`), and so is the answer: `ok`, `ok` and
 //! data, or `error` and the reason. A client may send any number of commands. The caller of this
 //! module executes them; nothing here waits for a client.
 
@@ -78,6 +78,8 @@ pub enum ControlCommand {
     Stats,
     /// The file at hand ends, and the next one begins.
     Rotate,
+    /// A recorder saves what it keeps.
+    Save,
     /// The end.
     Stop,
     /// A replay sends no frames until it is resumed.
@@ -93,7 +95,7 @@ impl ControlCommand {
     /// What it is for.
     pub fn target(self) -> ControlTarget {
         match self {
-            Self::Mode(_) | Self::Stats | Self::Rotate | Self::Stop => ControlTarget::Capture,
+            Self::Mode(_) | Self::Stats | Self::Rotate | Self::Save | Self::Stop => ControlTarget::Capture,
             Self::Pause | Self::Resume | Self::Speed(_) => ControlTarget::Replay,
         }
     }
@@ -105,6 +107,7 @@ impl fmt::Display for ControlCommand {
             Self::Mode(mode) => write!(f, "mode {}", mode.name()),
             Self::Stats => f.write_str("stats"),
             Self::Rotate => f.write_str("rotate"),
+            Self::Save => f.write_str("save"),
             Self::Stop => f.write_str("stop"),
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
@@ -119,7 +122,7 @@ impl fmt::Display for ControlCommand {
 /// Text that is not a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is none of: mode mirror, mode drop, stats, rotate, stop (captures), pause, resume, speed X from \
+    "{0:?} is none of: mode mirror, mode drop, stats, rotate, save, stop (captures), pause, resume, speed X from \
      0.001 to 1000 (replays)"
 )]
 pub struct BadCommand(pub String);
@@ -134,6 +137,7 @@ impl FromStr for ControlCommand {
             ["mode", "drop"] => Ok(Self::Mode(Mode::Drop)),
             ["stats"] => Ok(Self::Stats),
             ["rotate"] => Ok(Self::Rotate),
+            ["save"] => Ok(Self::Save),
             ["stop"] => Ok(Self::Stop),
             ["pause"] => Ok(Self::Pause),
             ["resume"] => Ok(Self::Resume),

@@ -6,6 +6,8 @@ use std::path::Path;
 
 /// All rings of a capture together take at most this part of the memory of the machine.
 const MACHINE_PART: u64 = 16;
+/// Part of the memory of the machine for the frames of a recorder.
+const RECORDER_PART: u64 = 8;
 /// They take at most this part of the memory that the control group of the process may have.
 const GROUP_PART: u64 = 4;
 
@@ -33,6 +35,14 @@ impl MemoryBound {
             _ => machine,
         }
     }
+}
+
+/// Bytes of frames that a recorder keeps unless asked otherwise: an eighth of the memory, or a
+/// quarter of the memory limit of the control group.
+#[must_use]
+pub fn recorder_bytes_default() -> u64 {
+    let machine = sys::memory_size_bytes() / RECORDER_PART;
+    group_limit_bytes().map_or(machine, |group| machine.min(group / GROUP_PART))
 }
 
 /// The smallest memory limit of the control groups that this process is in; `None` without a limit.

@@ -4,6 +4,7 @@ use crate::backend::RingSize;
 use crate::interfaces::Numbering;
 use crate::memory::MemoryBound;
 use crate::output::compress::Compression;
+use crate::output::recorder::RecorderOptions;
 use crate::output::rotate::RotatePolicy;
 use crate::record::format::Format;
 use crate::{CaptureError, RunAs};
@@ -210,6 +211,9 @@ pub struct Options {
     pub packet_ids: bool,
     /// When files end and how many stay.
     pub rotate: RotatePolicy,
+    /// Keep frames in memory and write them when something triggers, instead of all at once. The
+    /// output is the pattern of the files' names.
+    pub recorder: Option<RecorderOptions>,
     /// Seconds that local time is east of UTC, for names and aligned intervals.
     pub utc_offset_s: i32,
     /// Run by `sh` for each complete file, whose name is one more word.
@@ -262,6 +266,7 @@ impl Options {
             order: Order::default(),
             packet_ids: false,
             rotate: RotatePolicy::default(),
+            recorder: None,
             utc_offset_s: 0,
             rotate_command: None,
             compression: None,
@@ -297,6 +302,17 @@ impl Options {
         }
         if is_stream && self.order == Order::FilePerRing {
             return refuse("a file for each CPU", "output that is a stream");
+        }
+        if self.recorder.is_some() {
+            if !matches!(output, Output::File(_)) {
+                return refuse("a recorder", "output that is no file");
+            }
+            if self.rotate.is_rotation() || self.rotate.stop_after_bytes.is_some() {
+                return refuse("a recorder, which makes a file for each trigger", "limits of files");
+            }
+            if self.format == Format::Parquet || self.order == Order::FilePerRing {
+                return refuse("a recorder", "several files at a time");
+            }
         }
         // A data set has several files in any case.
         if self.rotate_command.is_some() && !self.rotate.rotates() && self.format != Format::Parquet {

@@ -1,5 +1,6 @@
 //! One capture from start to end: backends, rings, readers, writer, files.
 
+use crate::backend::filter;
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::nic_stats::NicLoss;
 use crate::backend::select;
@@ -12,6 +13,7 @@ use crate::output::hook::{CommandRunner, CommandsEnd};
 use crate::output::loss_log::LossLog;
 use crate::output::names::with_label;
 use crate::output::pipe::Pipe;
+use crate::output::recorder::{Recorder, RecorderCounts};
 use crate::output::rotate::{FileInterval, RotatePolicy};
 use crate::promiscuous::Promiscuity;
 use crate::reader::AttachedRing;
@@ -24,8 +26,11 @@ use crate::record::ring_handle::{ReaderProgress, RingHandle};
 use crate::stats::Stats;
 use crate::time::utc::{UtcClock, check_time_of_day, utc_now_ns};
 use crate::writer::{CaptureWriter, WriterOrder, WriterReport};
-use crate::{CaptureError, ClockMode, DataSetNames, Mode, Options, Order, Output, RunAs, describe, sys};
+use crate::{
+    CaptureError, ClockMode, DataSetNames, Mode, Options, Order, Output, RunAs, SNAPLEN_WHOLE, describe, sys,
+};
 use host::{Netns, Stack};
+use pcapng::Section;
 use std::io::Write;
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -52,6 +57,7 @@ pub struct Session {
     /// `None` when frames are only counted.
     writer: Option<JoinHandle<WriterReport>>,
     orders: Option<Sender<WriterOrder>>,
+    recorder: Option<Arc<RecorderCounts>>,
 }
 
 /// How a capture ended.
@@ -71,6 +77,11 @@ pub struct SessionReport {
     pub files: Option<u64>,
     /// Of these, files that were removed for those that followed.
     pub files_removed: u64,
+    /// Triggers of a recorder that were refused; `None` without a recorder.
+    pub saves_refused: Option<u64>,
+    /// Nanoseconds between the first and the last frame that a recorder held at its last save, or
+    /// at the end; `None` without a recorder.
+    pub window_ns: Option<u64>,
     /// The file of each output; of files that follow each other the last complete one.
     pub file_names: Vec<String>,
     /// Losses that are in no file of a data set yet; [`LossLog::write`] writes them.
@@ -144,7 +155,11 @@ impl Session {
                 devices: state.devices.iter().map(|device| device.link.name.clone()).collect(),
             }),
         };
-        let opened = outputs.open(options)?;
+        let recorder = recorder(options, &outputs, &interfaces, &is_draining)?;
+        let opened = match recorder {
+            Some(_) => Opened::Files(Vec::new()),
+            None => outputs.open(options)?,
+        };
         let session = Self {
             shared: Arc::new(Shared {
                 clock: UtcClock::new(),
@@ -157,12 +172,18 @@ impl Session {
             readers: Vec::new(),
             writer: None,
             orders: None,
+            recorder: recorder.as_ref().map(|(_, counts)| Arc::clone(counts)),
         };
-        session.attach_and_run(options, opened)
+        session.attach_and_run(options, opened, recorder.map(|(recorder, _)| recorder))
     }
 
     /// Lets frames come, then starts the threads.
-    fn attach_and_run(mut self, options: &Options, opened: Opened) -> Result<Self, CaptureError> {
+    fn attach_and_run(
+        mut self,
+        options: &Options,
+        opened: Opened,
+        recorder: Option<Recorder>,
+    ) -> Result<Self, CaptureError> {
         let rings = match self.attach(options.buffer_size_bytes, self.shared.clock.offset_ns()) {
             Ok(rings) => rings,
             Err(error) => {
@@ -176,14 +197,15 @@ impl Session {
         options.run_as.as_ref().map_or(Ok(()), RunAs::take_effect)?;
         let files = opened.files(&self.labels(&rings))?;
         let (batches, receiver) = channel();
-        let writes = !files.is_empty();
+        let writes = !files.is_empty() || recorder.is_some();
         if writes {
             let file_of_ring = file_of_ring(options, &rings);
             let handles = rings.iter().map(|(place, _)| Arc::clone(&place.handle)).collect();
             let (orders, taken) = channel();
             self.orders = Some(orders);
             let from = (receiver, taken);
-            self.writer = Some(self.start_writer(options, (handles, file_of_ring), from, files)?);
+            self.writer =
+                Some(self.start_writer(options, (handles, file_of_ring), from, (files, recorder))?);
         }
         for (number, (place, ring)) in rings.into_iter().enumerate() {
             let reader = self.reader(options, number, place, writes.then(|| batches.clone()));
@@ -240,7 +262,7 @@ impl Session {
         options: &Options,
         (rings, file_of_ring): (Vec<Arc<RingHandle>>, Vec<usize>),
         (batches, orders): (Receiver<EncodedBatch>, Receiver<WriterOrder>),
-        files: Vec<FileSet>,
+        (files, recorder): (Vec<FileSet>, Option<Recorder>),
     ) -> Result<JoinHandle<WriterReport>, CaptureError> {
         let writer = CaptureWriter {
             shared: Arc::clone(&self.shared),
@@ -251,6 +273,7 @@ impl Session {
             order: options.order,
             files,
             file_of_ring,
+            recorder,
         };
         let thread = thread::Builder::new().name("capture-writer".to_owned());
         thread.spawn(move || writer.run()).map_err(|source| no_thread("the writer", source))
@@ -310,6 +333,24 @@ impl Session {
         self.order(WriterOrder::Sync)
     }
 
+    /// Saves what the recorder keeps. Returns the name of the file.
+    ///
+    /// # Errors
+    /// The reason, if there is no recorder or no file.
+    pub fn save(&self, reason: &str) -> Result<String, String> {
+        self.order(|answer| WriterOrder::Save(reason.to_owned(), answer))?
+    }
+
+    /// Files that the recorder has saved or begun; 0 without one.
+    pub fn saves(&self) -> u64 {
+        self.recorder.as_ref().map_or(0, |counts| counts.saves.load(Relaxed))
+    }
+
+    /// True for a capture that keeps frames for a save.
+    pub fn is_recorder(&self) -> bool {
+        self.recorder.is_some()
+    }
+
     /// Passes an order to the writer, and waits for the answer.
     fn order<T>(&self, order: impl FnOnce(SyncSender<T>) -> WriterOrder) -> Result<T, String> {
         let orders = self.orders.as_ref().ok_or("it writes no file")?;
@@ -342,6 +383,10 @@ impl Session {
         let outcome = self.end();
         let (mut output_error, mut files, mut file_names) = (None, None, Vec::new());
         let (mut losses, mut files_removed) = (Vec::new(), 0);
+        if let Some(recorder) = outcome.recorder {
+            output_error = recorder.failure;
+            (files, file_names) = (Some(recorder.names.len() as u64), recorder.names);
+        }
         for ended in outcome.files {
             output_error = output_error.or(ended.failure);
             files = ended.count.map(|count| files.unwrap_or(0) + count).or(files);
@@ -349,6 +394,11 @@ impl Session {
             losses.extend(ended.losses);
             files_removed += ended.removed;
         }
+        let recorder = self.recorder.take();
+        let count =
+            |of: fn(&RecorderCounts) -> &AtomicU64| recorder.as_ref().map(|all| of(all).load(Relaxed));
+        let saves_refused = count(|all| &all.refused);
+        let window_ns = count(|all| &all.window_ns);
         let command = self.command.take().and_then(Arc::into_inner);
         let commands = command.map_or_else(CommandsEnd::default, CommandRunner::end);
         SessionReport {
@@ -359,6 +409,8 @@ impl Session {
             merge: outcome.merge,
             files,
             files_removed,
+            saves_refused,
+            window_ns,
             file_names,
             losses,
             commands_failed: commands.failed,
@@ -475,6 +527,57 @@ fn file_settings(
         is_ending: Arc::clone(is_ending),
         unpacked_bytes: AtomicU64::new(0),
     })
+}
+
+/// The recorder that the options ask for, and its counts.
+fn recorder(
+    options: &Options,
+    outputs: &Outputs,
+    interfaces: &InterfaceList,
+    is_ending: &Arc<AtomicBool>,
+) -> Result<Option<(Recorder, Arc<RecorderCounts>)>, CaptureError> {
+    let (Some(asked), Output::File(path)) = (&options.recorder, &outputs.output) else { return Ok(None) };
+    let path = path.to_str().ok_or_else(|| CaptureError::NotText { name: path.display().to_string() })?;
+    let link_type = interfaces.link_types().first().copied().unwrap_or_default();
+    let compile = |expression: &String| {
+        let filter = filter::compile(expression, link_type, SNAPLEN_WHOLE, &options.interrupted)?;
+        match filter.asks_for_device() {
+            true => Err(CaptureError::FilterOfFile { expression: expression.clone() }),
+            false => Ok(filter),
+        }
+    };
+    let trigger = asked.trigger.as_ref().map(compile).transpose()?;
+    let (of_file, format) = (Arc::clone(&outputs.settings), options.format);
+    let (application, interfaces) = (options.application.clone(), interfaces.all.clone());
+    let is_ending = Arc::clone(is_ending);
+    let settings_of = move |why: &str| {
+        let section = Section { comment: Some(why.to_owned()), ..describe::section(&application) };
+        Arc::new(FileSettings {
+            header: format.header(&section, &interfaces),
+            trailer: Arc::clone(&of_file.trailer),
+            trailer_len_max: of_file.trailer_len_max,
+            interfaces_to_count: of_file.interfaces_to_count,
+            rotate: RotatePolicy::default(),
+            utc_offset_s: of_file.utc_offset_s,
+            compression: of_file.compression,
+            columns: None,
+            on_error: of_file.on_error,
+            preallocate_bytes: of_file.preallocate_bytes,
+            is_direct: of_file.is_direct,
+            is_ending: Arc::clone(&is_ending),
+            unpacked_bytes: AtomicU64::new(0),
+        })
+    };
+    let counts = Arc::<RecorderCounts>::default();
+    let recorder = Recorder::new(
+        asked.clone(),
+        (path, format),
+        trigger,
+        options.utc_offset_s,
+        Box::new(settings_of),
+        Arc::clone(&counts),
+    )?;
+    Ok(Some((recorder, counts)))
 }
 
 /// Outputs to be opened.

@@ -1,7 +1,7 @@
 //! Where each frame went.
 //!
 //! `received = filtered + captured + lost_ring`. After the end of a capture also `captured =
-//! written + lost_disk + after_limit`; before, the difference waits in a ring or on the way to the
+//! written + lost_disk + after_limit + not_kept`; before, the difference waits in a ring or on the way to the
 //! file. Frames that the device itself lost are not received: `offered = received + lost_nic`.
 
 use std::collections::BTreeMap;
@@ -31,6 +31,8 @@ pub struct Counts {
     pub lost_disk: u64,
     /// Frames that came after the limit had been passed to the output.
     pub after_limit: u64,
+    /// Frames that left the window of a recorder that saved none of them.
+    pub not_kept: u64,
     /// Of the frames handed to the output, those with the time of the device's own clock; all
     /// others have the kernel's.
     pub hardware_time: u64,
@@ -49,6 +51,7 @@ impl Default for Counts {
             cut: 0,
             lost_disk: 0,
             after_limit: 0,
+            not_kept: 0,
             hardware_time: 0,
         }
     }
@@ -67,7 +70,7 @@ impl Counts {
 
     /// Frames in a ring or on their way to the file.
     pub fn waiting(&self) -> u64 {
-        self.captured.saturating_sub(self.written + self.lost_disk + self.after_limit)
+        self.captured.saturating_sub(self.written + self.lost_disk + self.after_limit + self.not_kept)
     }
 
     fn add(&mut self, other: &Self) {
@@ -80,6 +83,7 @@ impl Counts {
         self.cut += other.cut;
         self.lost_disk += other.lost_disk;
         self.after_limit += other.after_limit;
+        self.not_kept += other.not_kept;
         self.hardware_time += other.hardware_time;
     }
 }
@@ -165,6 +169,7 @@ pub(crate) struct ReaderCounts {
     pub(crate) cut: AtomicU64,
     pub(crate) lost_disk: AtomicU64,
     pub(crate) after_limit: AtomicU64,
+    pub(crate) not_kept: AtomicU64,
     pub(crate) hardware_time: AtomicU64,
 }
 
@@ -182,6 +187,7 @@ impl ReaderCounts {
             cut: self.cut.load(Relaxed),
             lost_disk: self.lost_disk.load(Relaxed),
             after_limit: self.after_limit.load(Relaxed),
+            not_kept: self.not_kept.load(Relaxed),
             hardware_time: self.hardware_time.load(Relaxed),
             ..Counts::default()
         }
@@ -204,6 +210,7 @@ mod tests {
             cut: 9,
             lost_disk: 6,
             after_limit: 7,
+            not_kept: 10,
             hardware_time: 8,
         };
         let rings = (0..3).map(|cpu| RingStats { device: cpu as usize / 2, cpu, counts }).collect();
@@ -221,6 +228,7 @@ mod tests {
             cut: 27,
             lost_disk: 18,
             after_limit: 21,
+            not_kept: 30,
             hardware_time: 24,
         };
         assert_eq!(total, expected);

@@ -8,6 +8,7 @@ use crate::order::merge::MergeReport;
 use crate::order::reorder::{ChunkSink, Reorderer};
 use crate::output::accounting::Accounting;
 use crate::output::fileset::{FileSet, FilesEnd};
+use crate::output::recorder::Recorder;
 use crate::reader::{Shared, keep_off};
 use crate::record::batch::{self, Chunk, EncodedBatch, IndexEntry};
 use crate::record::ring_handle::RingHandle;
@@ -49,6 +50,8 @@ pub(crate) enum WriterOrder {
     Rotate(SyncSender<Result<Vec<String>, String>>),
     /// Write what is in the files to the disk. The answer comes when it is there.
     Sync(SyncSender<()>),
+    /// Save what the recorder keeps, for this reason. The answer has the name of the file.
+    Save(String, SyncSender<Result<String, String>>),
 }
 
 /// See the top of the file.
@@ -64,6 +67,8 @@ pub(crate) struct CaptureWriter {
     pub(crate) files: Vec<FileSet>,
     /// The place in `files` for the records of each ring.
     pub(crate) file_of_ring: Vec<usize>,
+    /// Takes all records instead of files.
+    pub(crate) recorder: Option<Recorder>,
 }
 
 /// How writing ended.
@@ -73,6 +78,8 @@ pub(crate) struct WriterReport {
     pub(crate) files: Vec<FilesEnd>,
     /// How well the order of time was kept; `None` without that order.
     pub(crate) merge: Option<MergeReport>,
+    /// The recorder, which has ended.
+    pub(crate) recorder: Option<Recorder>,
 }
 
 impl CaptureWriter {
@@ -86,7 +93,7 @@ impl CaptureWriter {
             Order::Time { window_ns } => Some(window_ns),
             Order::AsTheyCome | Order::FilePerRing => None,
         };
-        let Self { shared, written, rings, batches, orders, files, file_of_ring, .. } = self;
+        let Self { shared, written, rings, batches, orders, files, file_of_ring, recorder, .. } = self;
         let placement = CpuPlacement::new(&rings);
         let margin_ns = window_ns.unwrap_or(WINDOW_NS_DEFAULT);
         let state = WriterState {
@@ -99,6 +106,7 @@ impl CaptureWriter {
             margin_ns,
             ticked: Instant::now(),
             orders,
+            recorder,
         };
         match window_ns {
             Some(window_ns) => in_order_of_time(state, &batches, window_ns),
@@ -202,12 +210,15 @@ struct WriterState {
     margin_ns: u64,
     ticked: Instant,
     orders: Receiver<WriterOrder>,
+    recorder: Option<Recorder>,
 }
 
 impl ChunkSink for WriterState {
     fn chunk(&mut self, chunk: &Chunk<'_>) {
         let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
-        if let [file] = &mut self.files[..] {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.append(chunk, &accounting);
+        } else if let [file] = &mut self.files[..] {
             file.append(chunk, &accounting);
         } else {
             let file_of = |entry: &IndexEntry| self.file_of_ring[entry.ring()];
@@ -273,6 +284,14 @@ impl WriterState {
                     // Who asked may have stopped waiting.
                     let _ = answer.send(ended.map(|names| names.into_iter().flatten().collect()));
                 }
+                WriterOrder::Save(reason, answer) => {
+                    let now_ns = self.shared.clock.now_ns();
+                    let saved = match &mut self.recorder {
+                        Some(recorder) => recorder.save_now(&reason, now_ns, &accounting),
+                        None => Err("it keeps no frames for a save (--keep 30s)".to_owned()),
+                    };
+                    let _ = answer.send(saved);
+                }
                 WriterOrder::Sync(answer) => {
                     self.files.iter_mut().for_each(|file| file.sync(&accounting));
                     let _ = answer.send(());
@@ -289,6 +308,9 @@ impl WriterState {
         self.ticked = Instant::now();
         let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
         let empty_ns = empty_ns.unwrap_or_default();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.tick(self.shared.clock.now_ns(), &accounting);
+        }
         for (number, file) in self.files.iter_mut().enumerate() {
             let of_file = empty_ns.iter().zip(&self.file_of_ring).filter(|(_, file)| **file == number);
             let empty_ns = of_file.map(|(empty_ns, _)| *empty_ns).min().unwrap_or(0);
@@ -299,19 +321,22 @@ impl WriterState {
     }
 
     fn note(&self) {
-        self.written.bytes.store(self.files.iter().map(FileSet::len).sum(), Relaxed);
+        let saved = self.recorder.as_ref().map_or(0, |recorder| recorder.file_bytes);
+        self.written.bytes.store(self.files.iter().map(FileSet::len).sum::<u64>() + saved, Relaxed);
         if self.files.iter().any(FileSet::has_failed) {
             self.shared.has_failed.store(true, Relaxed);
         }
     }
 
-    fn end(self, merge: Option<MergeReport>) -> WriterReport {
+    fn end(mut self, merge: Option<MergeReport>) -> WriterReport {
         let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
+        self.recorder.iter_mut().for_each(|recorder| recorder.finish(&accounting));
+        let saved = self.recorder.as_ref().map_or(0, |recorder| recorder.file_bytes);
         let now_ns = utc_now_ns();
         let end = |file: FileSet| file.finish(now_ns, &accounting);
         let files: Vec<FilesEnd> = self.files.into_iter().map(end).collect();
-        self.written.bytes.store(files.iter().map(|file| file.bytes).sum(), Relaxed);
-        WriterReport { files, merge }
+        self.written.bytes.store(files.iter().map(|file| file.bytes).sum::<u64>() + saved, Relaxed);
+        WriterReport { files, merge, recorder: self.recorder }
     }
 }
 
@@ -415,6 +440,7 @@ mod tests {
             margin_ns: MARGIN_NS,
             ticked: Instant::now(),
             orders: channel().1,
+            recorder: None,
         }
     }
 

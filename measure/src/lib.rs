@@ -24,6 +24,7 @@ pub use line::{FlowDetail, FlowLine, Transit, WINDOW_LEN};
 pub use loss::Loss;
 pub use meter::{Arrival, Meter, MeterOptions};
 pub use order::{Arrivals, FramesAt, OrderFigures};
+pub use signature::marked_number;
 pub use signature::{
     AnnouncedEnd, END_MARK_LEN, FULL_LEN, FullFields, HEADER_LEN, Mark, SHORT_LEN, Signature, find_signature,
     is_stamped,

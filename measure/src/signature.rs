@@ -237,6 +237,24 @@ fn places_of(frame: &[u8], magic: [u8; 4]) -> impl Iterator<Item = usize> + '_ {
     )
 }
 
+/// The stream and the number of a marked frame. Streams differ in what tells them apart in the
+/// mark; of two streams none has a number of the other.
+pub fn marked_number(frame: &[u8]) -> Option<(u64, u64)> {
+    match find(frame)? {
+        Found::Front(Signature { full: Some(full), stream, .. }) => {
+            let key = u64::from(full.flow) << 24 | u64::from(full.run) << 8 | u64::from(stream);
+            Some((key, full.number))
+        }
+        Found::Front(Signature { stream, seq_num, .. }) => {
+            Some((1 << 60 | u64::from(stream), seq_num.into()))
+        }
+        Found::End(mark) => {
+            Some((1 << 61 | u64::from(mark.flow) << 16 | u64::from(mark.run), mark.seq_num.into()))
+        }
+        Found::Announced(_) => None,
+    }
+}
+
 /// A signature at the start of the payload, or else a mark at the end of the frame.
 pub(crate) fn find(frame: &[u8]) -> Option<Found> {
     let mark = |end: usize| {

@@ -47,6 +47,13 @@ impl Accounting<'_> {
         }
     }
 
+    /// These records left the window of a recorder that saved none of them.
+    pub(crate) fn not_kept(&self, index: &[IndexEntry]) {
+        for entry in index {
+            self.rings[entry.ring()].counts.not_kept.fetch_add(1, Relaxed);
+        }
+    }
+
     /// Frames of a file that never got its end are lost at the disk after all.
     pub(crate) fn lose(&self, frames: UnfinishedFrames) {
         for (ring, FrameSums { written, cut, hardware_time }) in frames.0 {

@@ -13,4 +13,5 @@ pub mod open;
 mod packer;
 pub(crate) mod pipe;
 mod prior_files;
+pub(crate) mod recorder;
 pub mod rotate;

@@ -12,7 +12,7 @@ pub struct Args {
     #[arg(value_name = "DEV")]
     pub device: String,
     /// To a capture: `mode mirror`, `mode drop`, `stats` (one line of JSON,
-    /// docs/json.md), `rotate` (begin the next file now), `stop`;
+    /// docs/json.md), `rotate` (begin the next file now), `save` (of --keep), `stop`;
     /// to a replay: `pause`, `resume`, `speed X` (times the speed that it began with)
     #[arg(value_name = "COMMAND", required = true)]
     pub command: Vec<String>,

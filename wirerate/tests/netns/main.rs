@@ -9,6 +9,7 @@ mod browser;
 mod capture;
 mod capture_ends;
 mod capture_files;
+mod capture_recorder;
 mod capture_rights;
 mod capture_rotation;
 mod completions;
@@ -99,6 +100,7 @@ const CASES: &[&[Case]] = &[
     capture::CASES,
     capture_ends::CASES,
     capture_files::CASES,
+    capture_recorder::CASES,
     capture_rights::CASES,
     capture_rotation::CASES,
     sources::CASES,

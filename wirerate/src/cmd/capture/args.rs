@@ -2,6 +2,7 @@
 
 use super::autostop::Autostop;
 use super::files::FileArgs;
+use super::recorder::RecorderArgs;
 use super::source::SourceArgs;
 use crate::cmd::rx_args::RxArgs;
 use crate::units::{Count, Nanos, Size};
@@ -72,6 +73,9 @@ pub struct Args {
     /// See [`FileArgs`]
     #[command(flatten)]
     pub files: FileArgs,
+    /// See [`RecorderArgs`]
+    #[command(flatten)]
+    pub recorder: RecorderArgs,
 }
 
 impl Args {

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod autostop;
 pub mod files;
+pub mod recorder;
 pub mod report;
 pub mod run;
 pub mod source;

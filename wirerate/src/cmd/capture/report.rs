@@ -68,7 +68,8 @@ pub struct Report {
     /// Frames on the wire: `received` and `lost_nic`; `null` if the device does not count what it
     /// lost.
     pub offered: Option<u64>,
-    /// Where they went: `received` = `filtered` + `written` + `after_limit` + `lost`.
+    /// Where they went: `received` = `filtered` + `written` + `after_limit` + `not_kept`
+    /// + `lost`.
     #[serde(flatten)]
     pub counts: Counts,
     /// Frames lost in rings and at the disk.
@@ -100,6 +101,11 @@ pub struct Report {
     /// Of these, files that were removed for those that followed; `null` where no files follow each
     /// other.
     pub files_removed: Option<u64>,
+    /// Triggers of --keep that came after --max-saves; `null` without --keep.
+    pub saves_refused: Option<u64>,
+    /// Nanoseconds between the first and the last frame in memory at the last save, or at the end;
+    /// `null` without --keep.
+    pub window_ns: Option<u64>,
     /// Frames written after a younger one; `null` when the order of time was not asked for.
     pub late: Option<u64>,
     /// The most by which one was late, in nanoseconds.
@@ -192,6 +198,13 @@ impl fmt::Display for Report {
         }
         if counts.after_limit > 0 {
             table.count("after limit", counts.after_limit, "received after the limit was reached");
+        }
+        if let Some(window_ns) = self.window_ns {
+            table.count("not kept", counts.not_kept, "left the window of --keep before a trigger");
+            table.text("window", &format!("{} at the last save, or at the end", human_duration(window_ns)));
+        }
+        if let Some(refused @ 1..) = self.saves_refused {
+            table.count("refused", refused, "triggers after --max-saves");
         }
         table.count("lost", self.lost, "");
         match self.lost_nic {

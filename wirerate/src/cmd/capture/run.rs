@@ -1,6 +1,7 @@
 //! Runs `wirerate capture`: start, progress, end, report.
 
 use super::args::Args;
+use super::recorder::TriggerCommand;
 use super::report::{ClockReport, CpuResult, Report};
 use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::{RxHead, Ticker};
@@ -13,7 +14,7 @@ use crate::signal_counts::take_write_out;
 use crate::start_at::{StartReport, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::term::{LiveLine, REDRAW};
-use crate::units::{human_count, human_pps, human_size, per_second};
+use crate::units::{human_count, human_duration, human_pps, human_size, per_second};
 use capture::control::{ControlCommand, ControlServer, ControlTarget};
 use capture::{CaptureError, Mode, OnError, Options, Output, RunAs, SNAPLEN_WHOLE, Session, Stats};
 use columns::Key;
@@ -129,6 +130,11 @@ fn print_notes(job: &CaptureJob<'_>, session: &Session) {
             eprintln!("wirerate: {name} is down: nothing can arrive until it is up");
         }
     }
+    if let Ok(Some(recorder)) = args.recorder.options() {
+        let time = recorder.keep_ns.map_or(String::new(), |ns| format!("of {} ", human_duration(ns)));
+        let size = human_size(recorder.keep_bytes);
+        eprintln!("wirerate: keeping the last frames {time}in at most {size} of memory until a trigger");
+    }
     if args.write.is_some() && args.snaplen() < SNAPLEN_WHOLE {
         let bytes = human_count(args.snaplen().into());
         eprintln!("wirerate: keeping the first {bytes} bytes of each frame (--snaplen 0 keeps all)");
@@ -161,7 +167,8 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
         abandoned: if args.files.rotate_command.is_some() { stop.abandon_flag() } else { stop.flag() },
         ..Options::new("")
     };
-    let options = args.source.apply(options);
+    let recorder = args.recorder.options().map_err(|why| Failure::usage("use --trigger", why))?;
+    let options = args.source.apply(Options { recorder, ..options });
     Ok(args.files().apply(args.write.as_deref(), capture::local_utc_offset_s(), options))
 }
 
@@ -229,6 +236,7 @@ fn execute(
             let names = session.rotate()?;
             Ok(names.join(" "))
         }
+        ControlCommand::Save => session.save("`wirerate ctl save`"),
         ControlCommand::Stop => {
             *is_over = true;
             Ok(String::new())
@@ -256,6 +264,7 @@ fn watch(
     let end = args.duration_ns().map(|duration_ns| started + Duration::from_nanos(duration_ns));
     let mut last = stats(session, before);
     let (mut is_over, mut stats_ticker) = (false, Ticker::default());
+    let (mut trigger, mut saves) = (args.recorder.command(), 0);
     while !is_over && !stop.is_set() && !session.is_finished() && end.is_none_or(|end| Instant::now() < end) {
         let left = end.map_or(POLL_INTERVAL, |end| end.saturating_duration_since(Instant::now()));
         match server {
@@ -267,11 +276,11 @@ fn watch(
                 });
             }
         }
-        if take_write_out()
-            && let Err(why) = session.sync()
-        {
-            eprintln!("wirerate: nothing is written to the disk at SIGUSR2: {why}");
+        if take_write_out() {
+            let done = if session.is_recorder() { session.save("SIGUSR2").map(drop) } else { session.sync() };
+            done.unwrap_or_else(|why| eprintln!("wirerate: nothing is written at SIGUSR2: {why}"));
         }
+        watch_recorder(session, &mut trigger, &mut saves, args.rx.quiet);
         let elapsed = started.elapsed();
         if let Some(printer) = printer.as_mut().filter(|_| ticker.is_due(elapsed)) {
             let row = ticker.next_of_capture(&stats(session, before));
@@ -284,6 +293,29 @@ fn watch(
         }
     }
     Ok(())
+}
+
+/// Runs the trigger command, and says which files were begun.
+fn watch_recorder(session: &Session, trigger: &mut Option<TriggerCommand>, saves: &mut u64, is_quiet: bool) {
+    if let Some(command) = trigger {
+        match command.poll() {
+            Ok(false) => {}
+            Ok(true) => {
+                if let Err(why) = session.save("the trigger command") {
+                    eprintln!("wirerate: nothing was saved: {why}");
+                }
+            }
+            Err(why) => {
+                eprintln!("wirerate: the trigger command cannot be run any more: {why}");
+                *trigger = None;
+            }
+        }
+    }
+    let saved = session.saves();
+    if saved > *saves && !is_quiet {
+        eprintln!("wirerate: trigger: file {saved} is saved");
+    }
+    *saves = saved;
 }
 
 /// The counts of a session, whose run began `before` after its start.
@@ -331,6 +363,8 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport) -> R
         file_names: ended.file_names.clone(),
         file_bytes: ended.stats.output_bytes,
         files: ended.files,
+        saves_refused: ended.saves_refused,
+        window_ns: ended.window_ns,
         files_removed: ended.files.map(|_| ended.files_removed),
         late: ended.merge.map(|merge| merge.late),
         late_max_ns: ended.merge.map(|merge| merge.late_max_ns),

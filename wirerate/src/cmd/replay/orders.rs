@@ -57,7 +57,11 @@ fn execute(command: ControlCommand, control: &ReplayControl, is_timed: bool) -> 
         ControlCommand::Resume => control.set_paused(false),
         ControlCommand::Speed(_) if !is_timed => return Err("it sends as fast as possible".to_owned()),
         ControlCommand::Speed(millionths) => control.set_speed(millionths),
-        ControlCommand::Mode(_) | ControlCommand::Stats | ControlCommand::Rotate | ControlCommand::Stop => {
+        ControlCommand::Mode(_)
+        | ControlCommand::Stats
+        | ControlCommand::Rotate
+        | ControlCommand::Save
+        | ControlCommand::Stop => {
             return Err("this is a replay".to_owned());
         }
     }

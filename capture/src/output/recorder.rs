@@ -1,0 +1,321 @@
+//! The flight recorder: keeps the last frames in memory and writes them when something triggers.
+//!
+//! Each save is a file of its own with the frames that were kept, and with those of a time after
+//! the trigger. A frame is in one file at most. Frames that leave the window without a save are
+//! counted as not kept, which is no loss.
+
+use crate::CaptureError;
+use crate::Output;
+use crate::output::accounting::Accounting;
+use crate::output::fileset::{FileSet, FileSettings};
+use crate::output::names::{NamePattern, with_number};
+use crate::record::batch::{Chunk, EncodedBatch, IndexEntry};
+use crate::record::format::Format;
+use crate::time::utc::utc_now_ns;
+use ::filter::Classic;
+use measure::marked_number;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Digits of the numbers of saves.
+const NUMBER_DIGITS: usize = 5;
+/// Bytes of a piece of the memory, which is kept or dropped as a whole.
+const PIECE_LEN: usize = 256 << 10;
+/// A piece is at most this part of the window of time.
+const PIECES_OF_WINDOW: u64 = 50;
+/// Streams whose numbers are followed for gaps.
+const STREAMS_MAX: usize = 65_536;
+
+/// What the recorder keeps and what makes it save.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecorderOptions {
+    /// Frames older than this are dropped, in nanoseconds; `None` keeps as many as fit.
+    pub keep_ns: Option<u64>,
+    /// Most bytes of frames in memory.
+    pub keep_bytes: u64,
+    /// A frame that matches triggers, in the language of pcap-filter(7).
+    pub trigger: Option<String>,
+    /// A gap in the numbers of marked frames triggers.
+    pub on_loss: bool,
+    /// Frames of this time after a trigger belong to its file, in nanoseconds.
+    pub after_ns: u64,
+    /// Saves after which triggers are refused.
+    pub saves_max: u64,
+}
+
+/// What is known of the recorder while it runs.
+#[derive(Debug, Default)]
+pub(crate) struct RecorderCounts {
+    /// Files written or begun.
+    pub(crate) saves: AtomicU64,
+    /// Triggers that came after the last save that is allowed.
+    pub(crate) refused: AtomicU64,
+    /// Nanoseconds between the first and the last frame in memory at the last save, or at the end.
+    pub(crate) window_ns: AtomicU64,
+}
+
+/// The settings of a file with a comment that says why it was written.
+pub(crate) type SettingsOf = dyn Fn(&str) -> Arc<FileSettings> + Send;
+
+/// See the top of the file.
+pub(crate) struct Recorder {
+    options: RecorderOptions,
+    format: Format,
+    pattern: NamePattern,
+    utc_offset_s: i32,
+    settings_of: Box<SettingsOf>,
+    pieces: VecDeque<EncodedBatch>,
+    bytes: u64,
+    newest_ns: u64,
+    filter: Option<Condition>,
+    losses: Option<LossCondition>,
+    /// The file of the last trigger, while frames belong to it.
+    save: Option<Save>,
+    counts: Arc<RecorderCounts>,
+    /// Files that are complete, and the bytes of all.
+    pub(crate) names: Vec<String>,
+    pub(crate) file_bytes: u64,
+    pub(crate) failure: Option<CaptureError>,
+}
+
+struct Save {
+    file: FileSet,
+    name: String,
+    until_ns: u64,
+}
+
+/// A filter as a trigger: fires when it becomes true.
+struct Condition {
+    filter: Classic,
+    is_true: bool,
+}
+
+/// Gaps in the numbers of marked frames.
+#[derive(Default)]
+struct LossCondition {
+    last: BTreeMap<u64, u64>,
+}
+
+impl LossCondition {
+    /// The numbers that are missing before this frame, for a message.
+    fn gap(&mut self, data: &[u8]) -> Option<String> {
+        let (stream, number) = marked_number(data)?;
+        if self.last.len() >= STREAMS_MAX && !self.last.contains_key(&stream) {
+            return None;
+        }
+        let last = self.last.entry(stream).or_insert(number);
+        let before = *last;
+        *last = before.max(number);
+        (number > before + 1).then(|| format!("numbers {} to {} are missing", before + 1, number - 1))
+    }
+}
+
+impl Recorder {
+    /// Keeps frames for files of a pattern.
+    ///
+    /// # Errors
+    /// [`CaptureError::Name`].
+    pub(crate) fn new(
+        options: RecorderOptions,
+        (path, format): (&str, Format),
+        filter: Option<Classic>,
+        utc_offset_s: i32,
+        settings_of: Box<SettingsOf>,
+        counts: Arc<RecorderCounts>,
+    ) -> Result<Self, CaptureError> {
+        let losses = options.on_loss.then(LossCondition::default);
+        Ok(Self {
+            pattern: NamePattern::parse(path)?,
+            options,
+            format,
+            utc_offset_s,
+            settings_of,
+            pieces: VecDeque::new(),
+            bytes: 0,
+            newest_ns: 0,
+            filter: filter.map(|filter| Condition { filter, is_true: false }),
+            losses,
+            save: None,
+            counts,
+            names: Vec::new(),
+            file_bytes: 0,
+            failure: None,
+        })
+    }
+
+    /// Takes records in order.
+    pub(crate) fn append(&mut self, chunk: &Chunk<'_>, accounting: &Accounting<'_>) {
+        let mut at = 0;
+        for entry in chunk.index {
+            let bytes = &chunk.bytes[at..at + entry.len as usize];
+            at += bytes.len();
+            self.end_save(entry.time_ns, accounting);
+            let reason = self.triggered_by(bytes);
+            match &mut self.save {
+                Some(save) => save.file.append(&Chunk::new(bytes, std::slice::from_ref(entry)), accounting),
+                None => self.keep(bytes, *entry, accounting),
+            }
+            if let Some(reason) = reason {
+                // Refused saves are counted.
+                let _ = self.save_now(&reason, entry.time_ns, accounting);
+            }
+        }
+    }
+
+    /// What is due by time alone.
+    pub(crate) fn tick(&mut self, now_ns: u64, accounting: &Accounting<'_>) {
+        self.end_save(now_ns, accounting);
+        self.newest_ns = self.newest_ns.max(now_ns);
+        self.evict(0, accounting);
+        if let Some(save) = &mut self.save {
+            save.file.tick(0, accounting);
+        }
+    }
+
+    /// Writes what is in memory into a file, and lets frames of the time after `now_ns` follow.
+    /// Returns its name.
+    ///
+    /// # Errors
+    /// Why there is no file.
+    pub(crate) fn save_now(
+        &mut self,
+        reason: &str,
+        now_ns: u64,
+        accounting: &Accounting<'_>,
+    ) -> Result<String, String> {
+        if let Some(save) = &mut self.save {
+            // Frames are on their way into a file already.
+            return Ok(save.name.clone());
+        }
+        let number = self.counts.saves.load(Relaxed) + 1;
+        if number > self.options.saves_max {
+            self.counts.refused.fetch_add(1, Relaxed);
+            return Err(format!(
+                "{} files were saved, as many as --max-saves allows",
+                self.options.saves_max
+            ));
+        }
+        self.counts.saves.store(number, Relaxed);
+        self.note_window();
+        let name = with_number(&self.pattern.expand(now_ns, self.utc_offset_s), number, NUMBER_DIGITS);
+        let settings = (self.settings_of)(&format!("saved because of {reason}"));
+        let made =
+            FileSet::create(Output::File(PathBuf::from(name.replace('%', "%%"))), settings, None, now_ns);
+        let mut file = match made {
+            Ok(file) => file.expect("it is a file"),
+            Err(error) => {
+                let text = error.to_string();
+                // What is in memory stays there for the next trigger.
+                self.failure.get_or_insert(error);
+                return Err(text);
+            }
+        };
+        for piece in self.pieces.drain(..) {
+            file.append(&piece.chunk(), accounting);
+        }
+        self.bytes = 0;
+        let until_ns = now_ns.saturating_add(self.options.after_ns);
+        self.save = Some(Save { file, name: name.clone(), until_ns });
+        if self.options.after_ns == 0 {
+            self.end_save(until_ns, accounting);
+        }
+        Ok(name)
+    }
+
+    /// Ends the file at hand; frames in memory are not kept.
+    pub(crate) fn finish(&mut self, accounting: &Accounting<'_>) {
+        self.end_save(u64::MAX, accounting);
+        self.note_window();
+        for piece in self.pieces.drain(..) {
+            accounting.not_kept(&piece.index);
+        }
+    }
+
+    fn end_save(&mut self, now_ns: u64, accounting: &Accounting<'_>) {
+        if self.save.as_ref().is_none_or(|save| now_ns < save.until_ns) {
+            return;
+        }
+        let Some(Save { file, name, .. }) = self.save.take() else { return };
+        let ended = file.finish(utc_now_ns(), accounting);
+        self.file_bytes += ended.bytes;
+        self.names.push(name);
+        if let Some(failure) = ended.failure {
+            self.failure.get_or_insert(failure);
+        }
+    }
+
+    /// Why this record triggers, if it does. A condition that stays true triggers once.
+    fn triggered_by(&mut self, record: &[u8]) -> Option<String> {
+        let (data, frame_len) = frame_of(self.format, record)?;
+        let mut reason = None;
+        if let Some(Condition { filter, is_true }) = &mut self.filter {
+            let was_true = std::mem::replace(is_true, filter.run_captured(data, frame_len) > 0);
+            if *is_true && !was_true && self.save.is_none() {
+                reason =
+                    self.options.trigger.as_ref().map(|trigger| format!("a frame that matches '{trigger}'"));
+            }
+        }
+        if let Some(losses) = &mut self.losses
+            && let Some(gap) = losses.gap(data)
+        {
+            reason = reason.or_else(|| self.save.is_none().then(|| format!("a loss: {gap}")));
+        }
+        reason
+    }
+
+    fn keep(&mut self, bytes: &[u8], entry: IndexEntry, accounting: &Accounting<'_>) {
+        self.newest_ns = self.newest_ns.max(entry.time_ns);
+        self.evict(bytes.len() as u64, accounting);
+        let piece_ns = self.options.keep_ns.map_or(u64::MAX, |keep_ns| keep_ns / PIECES_OF_WINDOW);
+        let is_full = |piece: &EncodedBatch| {
+            piece.bytes.len() >= PIECE_LEN || entry.time_ns.saturating_sub(piece.index[0].time_ns) > piece_ns
+        };
+        if self.pieces.back().is_none_or(is_full) {
+            if let Some(piece) = self.pieces.back_mut() {
+                piece.bytes.shrink_to_fit();
+                piece.index.shrink_to_fit();
+            }
+            self.pieces.push_back(EncodedBatch::default());
+        }
+        let piece = self.pieces.back_mut().expect("there is one");
+        piece.bytes.extend_from_slice(bytes);
+        piece.push(entry);
+        self.bytes += (bytes.len() + size_of::<IndexEntry>()) as u64;
+    }
+
+    /// Drops what is too old, or too much with `more` bytes.
+    fn evict(&mut self, more: u64, accounting: &Accounting<'_>) {
+        let oldest_ns = self.options.keep_ns.map_or(0, |keep_ns| self.newest_ns.saturating_sub(keep_ns));
+        while let Some(piece) = self.pieces.front()
+            && (piece.last_ns < oldest_ns || self.bytes + more > self.options.keep_bytes)
+        {
+            accounting.not_kept(&piece.index);
+            self.bytes -= (piece.bytes.len() + std::mem::size_of_val(&piece.index[..])) as u64;
+            self.pieces.pop_front();
+        }
+    }
+
+    fn note_window(&self) {
+        let first = self.pieces.front().and_then(|piece| piece.index.first()).map(|entry| entry.time_ns);
+        let last = self.pieces.back().map(|piece| piece.last_ns);
+        if let (Some(first), Some(last)) = (first, last) {
+            self.counts.window_ns.store(last.saturating_sub(first), Relaxed);
+        }
+    }
+}
+
+/// The captured bytes and the length of the frame of an encoded record.
+fn frame_of(format: Format, record: &[u8]) -> Option<(&[u8], u32)> {
+    match format {
+        Format::Pcapng | Format::Parquet => {
+            let packet = pcapng::Packet::parse_emitted(record)?;
+            Some((packet.data, packet.frame_len))
+        }
+        Format::Pcap => {
+            let (head, data) = record.split_first_chunk::<16>()?;
+            Some((data, u32::from_le_bytes([head[12], head[13], head[14], head[15]])))
+        }
+    }
+}

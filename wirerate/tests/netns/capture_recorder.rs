@@ -1,0 +1,202 @@
+//! The flight recorder of `wirerate capture --keep`: triggers, windows, and where frames went.
+
+use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
+use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run};
+use crate::readers::{packet_count, tshark};
+use crate::{Case, TestResult, case};
+use nix::sys::signal::Signal;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Tests of the recorder.
+pub(crate) const CASES: &[Case] = &[
+    case("capture_recorder::nothing_is_written_until_a_trigger_and_each_is_a_file", &["capinfos"], triggers),
+    case("capture_recorder::a_filter_triggers_once_and_frames_of_after_follow", &["tshark"], filter),
+    case("capture_recorder::a_gap_in_the_numbers_triggers", &["capinfos"], loss),
+    case("capture_recorder::a_command_that_succeeds_triggers", &["capinfos"], command_triggers),
+    case("capture_recorder::the_window_is_bounded_in_bytes_and_the_rest_is_not_kept", &["capinfos"], window),
+    case("capture_recorder::triggers_beyond_the_limit_are_refused_and_counted", &["capinfos"], limit),
+];
+
+fn capture(lab: &Lab, words: &[&str]) -> Running {
+    let running = Running::start(command(lab, words));
+    running.until_it_says("capturing on rx0");
+    running
+}
+
+fn command(lab: &Lab, words: &[&str]) -> Command {
+    let mut command = wirerate();
+    command.args(["capture", RX_DEV, "--netns", &lab.rx_netns, "--json"]).args(words);
+    command
+}
+
+fn send_with(lab: &Lab, count: u32, words: &str) {
+    let before = lab.received();
+    let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --count {count} {words}", lab.tx_netns);
+    wirerate_run(words.trim()).expect_code(0);
+    until("the receiver has them all", || lab.received() >= before + u64::from(count));
+}
+
+fn send(lab: &Lab, count: u32) {
+    send_with(lab, count, "");
+}
+
+/// Waits until the capture has taken frames out of its rings.
+fn until_received(lab: &Lab, count: u64) {
+    until("the capture has received them", || {
+        let stats = wirerate_run(&format!("ctl {RX_DEV} --netns {} stats", lab.rx_netns)).stdout;
+        let stats: serde_json::Value = serde_json::from_str(&stats).expect("one line of JSON");
+        stats["received"].as_u64().is_some_and(|received| received >= count)
+    });
+}
+
+fn save(lab: &Lab) -> Outcome {
+    wirerate_run(&format!("ctl {RX_DEV} --netns {} save", lab.rx_netns))
+}
+
+#[track_caller]
+fn number(outcome: &Outcome, field: &str) -> u64 {
+    let last = outcome.stdout.lines().last().expect("there is a report");
+    let report: serde_json::Value = serde_json::from_str(last).expect("one line of JSON");
+    report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {report}"))
+}
+
+/// Ends the capture; its counts add up, and its files have what was written.
+#[track_caller]
+fn end(lab: &Lab, running: Running, files: u32) -> Outcome {
+    running.signal(Signal::SIGINT);
+    let outcome = running.wait(TIME_LIMIT).expect_code(0);
+    let fates = ["filtered", "written", "after_limit", "not_kept", "lost"];
+    let sum: u64 = fates.iter().map(|field| number(&outcome, field)).sum();
+    assert_eq!(number(&outcome, "received"), sum, "{}", outcome.stdout);
+    assert_eq!(number(&outcome, "files"), u64::from(files));
+    let packets: u64 = (1..=files).map(|number| packet_count(&saved(lab, number))).sum();
+    assert_eq!(packets, number(&outcome, "written"));
+    outcome
+}
+
+fn saved(lab: &Lab, number: u32) -> PathBuf {
+    lab.file(&format!("hit_{number:05}.pcapng"))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("our paths are plain")
+}
+
+fn triggers() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = capture(&lab, &["-w", text(&lab.file("hit.pcapng")), "--keep", "60s"]);
+    running.until_it_says("keeping the last frames of 60.00 s in at most");
+    send(&lab, 100);
+    until_received(&lab, 100);
+    assert!(!saved(&lab, 1).exists());
+    let name = save(&lab).expect_code(0).stdout;
+    assert_eq!(Path::new(name.trim()), saved(&lab, 1));
+    until("the first file is complete", || saved(&lab, 1).exists());
+    send(&lab, 50);
+    until_received(&lab, 150);
+    running.signal(Signal::SIGUSR2);
+    until("the second file is there", || saved(&lab, 2).exists());
+    send(&lab, 30);
+    until_received(&lab, 180);
+    let outcome = end(&lab, running, 2);
+    assert_eq!(number(&outcome, "not_kept"), 30, "frames in memory at the end");
+    let facts = run(&["capinfos", "-k", text(&saved(&lab, 1))]);
+    assert!(facts.contains("saved because of `wirerate ctl save`"), "{facts}");
+    Ok(())
+}
+
+fn filter() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("hit.pcapng");
+    let words = ["-w", text(&file), "--keep", "60s", "--trigger", "udp dst port 4000", "--after", "300ms"];
+    let running = capture(&lab, &words);
+    send(&lab, 100);
+    send_with(&lab, 20, "--udp-dst 4000");
+    // They belong to the file as well.
+    send(&lab, 10);
+    until("the file is complete", || {
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        saved(&lab, 1).exists()
+    });
+    // The condition was false meanwhile, and is true again.
+    send(&lab, 5);
+    send_with(&lab, 1, "--udp-dst 4000");
+    until("there is another file", || saved(&lab, 2).exists());
+    let outcome = end(&lab, running, 2);
+    assert_eq!((number(&outcome, "written"), number(&outcome, "not_kept")), (136, 0));
+    assert_eq!(tshark(&saved(&lab, 1), "", &["frame.number"]).len(), 130);
+    outcome.says(&["trigger: file 2 is saved"]);
+    Ok(())
+}
+
+fn loss() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("hit.pcapng");
+    let words = ["-w", text(&file), "--keep", "60s", "--trigger", "loss", "udp dst portrange 1-10"];
+    // The filter takes some frames out, so their numbers are missing.
+    let running = capture(&lab, &words);
+    send_with(&lab, 10, "--udp-dst 9");
+    until_received(&lab, 10);
+    assert!(!saved(&lab, 1).exists(), "no number is missing");
+    send_with(&lab, 40, "--udp-dst 1-20");
+    until("the gap was seen", || saved(&lab, 1).exists());
+    running.signal(Signal::SIGINT);
+    let outcome = running.wait(TIME_LIMIT).expect_code(0);
+    assert!(number(&outcome, "files") >= 1);
+    let facts = run(&["capinfos", "-k", text(&saved(&lab, 1))]);
+    assert!(facts.contains("a loss: numbers ") && facts.contains("are missing"), "{facts}");
+    Ok(())
+}
+
+fn command_triggers() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let (file, flag) = (lab.file("hit.pcapng"), lab.file("flag"));
+    let test = format!("test -e {}", flag.display());
+    let running = capture(&lab, &["-w", text(&file), "--keep", "60s", "--trigger-command", &test]);
+    send(&lab, 25);
+    until_received(&lab, 25);
+    std::fs::write(&flag, "")?;
+    until("the command has triggered", || saved(&lab, 1).exists());
+    end(&lab, running, 1);
+    assert_eq!(packet_count(&saved(&lab, 1)), 25);
+    Ok(())
+}
+
+fn window() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = capture(&lab, &["-w", text(&lab.file("hit.pcapng")), "--keep", "1MiB"]);
+    send(&lab, 50_000);
+    until_received(&lab, 50_000);
+    save(&lab).expect_code(0);
+    until("the file is there", || saved(&lab, 1).exists());
+    let outcome = end(&lab, running, 1);
+    let bytes = std::fs::metadata(saved(&lab, 1))?.len();
+    assert!((500_000..(1 << 20) + 1_000).contains(&bytes), "{bytes} bytes");
+    assert!(number(&outcome, "not_kept") > 30_000 && number(&outcome, "window_ns") > 0);
+    assert_eq!(number(&outcome, "lost"), 0);
+    Ok(())
+}
+
+fn limit() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("hit.pcapng");
+    let words = ["-w", text(&file), "--keep", "60s", "--max-saves", "1"];
+    let running = capture(&lab, &words);
+    send(&lab, 5);
+    until_received(&lab, 5);
+    save(&lab).expect_code(0);
+    save(&lab).expect_code(3).says(&["1 files were saved, as many as --max-saves allows"]);
+    let outcome = end(&lab, running, 1);
+    assert_eq!(number(&outcome, "saves_refused"), 1);
+    for (words, why) in [
+        (&["--keep", "30s"][..], "-w frames.pcapng"),
+        (&["-w", "x", "--trigger", "udp"], "--keep"),
+        (&["-w", "x", "--keep", "30"], "30 needs a unit"),
+        (&["-w", "x", "--keep", "30s", "--rotate-size", "1MB"], "limits of files"),
+        (&["-w", "x", "--keep", "30s", "--trigger", "udp prot 9"], "udp prot 9"),
+    ] {
+        Running::start(command(&lab, words)).wait(TIME_LIMIT).expect_code(2).says(&[why]);
+    }
+    Ok(())
+}
