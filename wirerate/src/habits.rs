@@ -148,11 +148,15 @@ pub const HABITS: &[Habit] = &[
     ),
     capture_habit(
         &["-j", "--time-stamp-type"],
-        "timestamps come from the device if it makes some",
-        &["--clock system (kernel time)", "wirerate timestamp DEV"],
+        "the clock is an option with another name",
+        &[
+            "--clock phc (adapter_unsynced: the clock of the card as it is)",
+            "--clock utc (adapter: converted to UTC)",
+            "--clock system (host: kernel time)",
+        ],
     ),
     capture_habit(
-        &["--time-stamp-precision", "--nano", "--micro"],
+        &["--time-stamp-precision", "--micro"],
         "times are in nanoseconds always",
         &["wirerate capture DEV -w frames.pcapng"],
     ),

@@ -6,21 +6,28 @@
 use crate::output::pipe::has_no_reader;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Permissions of new files, as dumpcap's: frames are for the eyes of the user who captures. A
 /// stricter umask holds.
 const MODE: u32 = 0o600;
 
-/// Opens or creates `path`. `None` for a FIFO that no program has opened for reading.
+/// Opens or creates `path`. `None` for a FIFO that no program has opened for reading. Root follows
+/// its own symbolic links only: one of another user could lead to any file.
 ///
 /// # Errors
 /// [`io::ErrorKind::WouldBlock`] when another program writes to the file; what the file system
 /// refuses.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
+    let is_root = nix::unistd::geteuid().is_root();
+    let follow = if is_root && is_link_of_another(path) { libc::O_NOFOLLOW } else { 0 };
     // Not to wait for the reader of a FIFO; of no effect on regular files.
-    match options().create(true).custom_flags(libc::O_NONBLOCK).open(path) {
+    match options().create(true).custom_flags(libc::O_NONBLOCK | follow).open(path) {
+        Err(error) if follow != 0 && error.raw_os_error() == Some(libc::ELOOP) => {
+            let why = "it is a symbolic link of another user, which root does not follow";
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+        }
         Ok(file) => locked(file).map(Some),
         Err(error) if has_no_reader(&error) && is_fifo(path) => Ok(None),
         Err(error) => Err(error),
@@ -49,6 +56,11 @@ fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(MODE);
     options
+}
+
+/// True for a symbolic link that does not belong to root.
+fn is_link_of_another(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_symlink() && meta.uid() != 0)
 }
 
 fn is_fifo(path: &Path) -> bool {
@@ -87,6 +99,21 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use testkit::Folder;
+
+    /// A link that another user had planted led root to any file.
+    #[test]
+    fn root_does_not_follow_links_of_other_users() {
+        testkit::needs!(testkit::is_root("chown"));
+        let folder = Folder::new("links");
+        let (target, link) = (folder.join("precious"), folder.join("x.pcapng"));
+        fs::write(&target, "precious").unwrap();
+        symlink(&target, &link).unwrap();
+        assert!(open(&link).is_ok(), "its own");
+        std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+        let refused = open(&link).unwrap_err();
+        assert!(refused.to_string().contains("symbolic link of another user"), "{refused}");
+        assert_eq!(fs::read(&target).unwrap(), b"precious");
+    }
 
     #[test]
     fn a_file_that_is_written_is_refused_to_a_second_writer() {

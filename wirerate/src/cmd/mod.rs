@@ -10,6 +10,7 @@ pub mod connect;
 pub mod count;
 pub mod ctl;
 pub mod demo;
+pub mod device_patterns;
 pub mod doctor;
 pub mod exec;
 pub mod export;

@@ -3,6 +3,7 @@
 //! tcpdump's and dumpcap's options work where wirerate has the same; where it has not, the answer
 //! names the program that has.
 
+use super::device_patterns;
 use crate::outcome::Failure;
 use host::{CommandPlace, DevicePlace, Link, Netns, Stack};
 
@@ -46,6 +47,15 @@ pub struct TcpdumpArgs {
     /// The same
     #[arg(short = 'l', hide = true)]
     pub line_buffered: bool,
+    /// Frames are shown at once
+    #[arg(long, hide = true)]
+    pub immediate_mode: bool,
+    /// Times are in nanoseconds
+    #[arg(long, hide = true)]
+    pub nano: bool,
+    /// The same
+    #[arg(long, value_name = "nano", value_parser = ["nano"], hide = true)]
+    pub time_stamp_precision: Option<String>,
     /// Read a file
     #[arg(short = 'r', value_name = "FILE", hide = true)]
     pub read: Option<String>,
@@ -78,6 +88,10 @@ pub struct Targets {
     pub netns: Option<Netns>,
     /// Which frames.
     pub filter: Option<String>,
+    /// True if a word named several devices: `any`, or a pattern.
+    pub is_group: bool,
+    /// The words that named the devices, as they were typed.
+    pub typed: Vec<String>,
     /// The first word of the filter, if it was taken for one because no device has its name.
     pub first_filter_word: Option<String>,
 }
@@ -98,15 +112,28 @@ impl RxArgs {
             None => Stack::here(),
         };
         let stack = stack.map_err(|why| Failure::host(&act, why))?;
-        let exists = |name: &str| stack.link(name).is_ok();
-        let (devices, words) = split(&self.interfaces, &self.words, exists);
-        let Some(first) = devices.first() else {
+        let is_group = |name: &str| verb == "capture" && device_patterns::is_pattern(name, &stack);
+        let exists = |name: &str| stack.link(name).is_ok() || is_group(name);
+        let (typed, words) = split(&self.interfaces, &self.words, exists);
+        let Some(first) = typed.first() else {
             return Err(Failure::usage(verb, "no device is named").try_this(self.command(
                 verb,
                 &up(&stack),
                 "",
             )));
         };
+        let mut devices = Vec::new();
+        for name in typed {
+            let named =
+                if is_group(name) { device_patterns::matching(name, &stack) } else { vec![name.clone()] };
+            if named.is_empty() {
+                let why = format!("no device has a name like {name}");
+                return Err(Failure::usage(act, why).try_this(self.command(verb, &up(&stack), "")));
+            }
+            let is_new = |name: &String| !devices.contains(name);
+            let new: Vec<String> = named.into_iter().filter(is_new).collect();
+            devices.extend(new);
+        }
         if devices.iter().any(|name| name == "any" && !exists(name)) {
             let why = "an XDP program and its rings belong to one device, so `any` cannot stand for all";
             return Err(Failure::usage(act, why).try_this(self.command(verb, &up(&stack), &words.join(" "))));
@@ -125,7 +152,9 @@ impl RxArgs {
         let filter = self.filter.iter().map(String::as_str).chain(words.iter().map(String::as_str));
         let filter = filter.collect::<Vec<_>>().join(" ");
         Ok(Targets {
-            devices: devices.to_vec(),
+            is_group: typed.iter().any(|name| is_group(name)),
+            devices,
+            typed: typed.to_vec(),
             netns,
             filter: (self.filter.is_some() || !words.is_empty()).then_some(filter),
             first_filter_word: words.first().filter(|_| self.interfaces.is_empty()).cloned(),

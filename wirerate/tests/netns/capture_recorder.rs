@@ -113,7 +113,7 @@ fn filter() -> TestResult {
     let running = capture(&lab, &words);
     send(&lab, 100);
     send_with(&lab, 20, "--udp-dst 4000");
-    // They belong to the file as well.
+    // On an idle machine they belong to the file as well.
     send(&lab, 10);
     until("the file is complete", || {
         std::thread::sleep(std::time::Duration::from_millis(400));
@@ -125,7 +125,9 @@ fn filter() -> TestResult {
     until("there is another file", || saved(&lab, 2).exists());
     let outcome = end(&lab, running, 2);
     assert_eq!((number(&outcome, "written"), number(&outcome, "not_kept")), (136, 0));
-    assert_eq!(tshark(&saved(&lab, 1), "", &["frame.number"]).len(), 130);
+    // All frames before the trigger, and those that came in the time after it: 101 without that.
+    let first = tshark(&saved(&lab, 1), "", &["frame.number"]).len();
+    assert!((120..=130).contains(&first), "{first}");
     outcome.says(&["trigger: file 2 is saved"]);
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
 use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run};
-use crate::readers::packet_count;
+use crate::readers::{packet_count, tshark};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use std::fs;
@@ -20,6 +20,8 @@ pub(crate) const CASES: &[Case] = &[
     case("capture_rotation::names_of_one_minute_sort_in_order_of_time", &["capinfos"], names_sort),
     case("capture_rotation::signals_print_the_counts_and_write_to_the_disk", &["zstd", "capinfos"], signals),
     case("capture_rotation::rotate_commands_run_to_their_end_after_ctrl_c", &["sleep"], commands_finish),
+    case("capture_rotation::any_and_patterns_take_all_devices_of_the_namespace", &["tshark"], groups),
+    case("capture_rotation::a_device_that_is_not_there_yet_is_waited_for", &["ip"], waits),
     case("capture_rotation::sigusr1_prints_the_counts_of_senders_and_readers", &[], counts_of_others),
 ];
 
@@ -229,6 +231,41 @@ fn commands_finish() -> TestResult {
     assert_eq!(handed_over.lines().count() as u64, number(&outcome, "files"));
     assert_eq!(number(&outcome, "commands_failed"), 0);
     accounted(&outcome, &files(&lab, "x_"));
+    Ok(())
+}
+
+fn groups() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    run(&["ip", "-n", &lab.rx_netns, "link", "set", "lo", "up"]);
+    for (word, said) in [("any", "2 devices"), ("rx*", "1 devices")] {
+        let file = lab.file("any.pcapng");
+        let mut command = wirerate();
+        command.args(["capture", word, "--netns", &lab.rx_netns, "--json", "-w", text(&file), "udp"]);
+        let running = Running::start(command);
+        running.until_it_says(said);
+        send(&lab, 20);
+        let stats = wirerate_run(&format!("ctl {word} --netns {} stats", lab.rx_netns)).expect_code(0);
+        assert!(stats.stdout.contains("\"received\""), "{}", stats.stdout);
+        running.signal(Signal::SIGINT);
+        let outcome = running.wait(TIME_LIMIT).expect_code(0);
+        assert_eq!(number(&outcome, "written"), 20);
+        assert!(outcome.stdout.contains("\"promiscuous\":false"), "{}", outcome.stdout);
+        let names = tshark(&file, "", &["frame.interface_name"]);
+        assert!(names.len() == 20 && names.iter().all(|name| name == "rx0"), "{names:?}");
+    }
+    let refused = wirerate_run(&format!("capture nothing* --netns {}", lab.rx_netns)).expect_code(2);
+    refused.says(&["no device has a name like nothing*"]);
+    Ok(())
+}
+
+fn waits() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let mut command = wirerate();
+    command.args(["capture", "late0", "--netns", &lab.rx_netns, "--wait", "--duration", "50ms"]);
+    let running = Running::start(command);
+    running.until_it_says("waiting for late0");
+    run(&["ip", "-n", &lab.rx_netns, "link", "add", "late0", "type", "veth", "peer", "name", "late1"]);
+    running.wait(TIME_LIMIT).expect_code(0).says(&["capturing on late0"]);
     Ok(())
 }
 

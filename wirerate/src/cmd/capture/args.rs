@@ -49,6 +49,9 @@ pub struct Args {
     /// Count the time of the run from this time on, and be ready before (docs/start-at.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
     pub start_at: Option<StartTime>,
+    /// Wait for a device that is not there yet
+    #[arg(long)]
+    pub wait: bool,
     /// dumpcap's limits: duration:SECONDS, packets:N, filesize:KB or files:N
     #[arg(short = 'a', long = "autostop", value_name = "LIMIT", hide = true)]
     pub autostop: Vec<Autostop>,

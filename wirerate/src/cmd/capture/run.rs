@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::recorder::TriggerCommand;
 use super::report::{ClockReport, CpuResult, Report};
+use crate::cmd::device_patterns;
 use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::{RxHead, Ticker};
 use crate::events;
@@ -16,7 +17,9 @@ use crate::stop::Stop;
 use crate::term::{LiveLine, REDRAW};
 use crate::units::{human_count, human_duration, human_pps, human_size, per_second};
 use capture::control::{ControlCommand, ControlServer, ControlTarget};
-use capture::{CaptureError, Mode, OnError, Options, Output, RunAs, SNAPLEN_WHOLE, Session, Stats};
+use capture::{
+    CaptureError, Mode, OnError, Options, Output, RunAs, SNAPLEN_WHOLE, Session, SourceKind, Stats,
+};
 use columns::Key;
 use host::{Capability, Netns, Stack};
 use std::fs::File;
@@ -28,6 +31,8 @@ use std::time::{Duration, Instant};
 
 /// Counters of the kernel have no event, so the end of a capture is polled at this interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Time between two looks for a device that is not there yet.
+const DEVICE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The arguments of a capture and what they select.
 struct CaptureJob<'a> {
@@ -41,6 +46,7 @@ struct CaptureJob<'a> {
 /// Refused by the host or the device before the first frame, or by the file later.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     refuse_output(args)?;
+    wait_for_devices(args, stop)?;
     let job = &CaptureJob { args, targets: args.rx.targets("capture")? };
     let act = || args.rx.act("capture", &job.targets.devices.join(" and "));
     refuse_if_late(args.start_at, act)?;
@@ -81,6 +87,27 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     watched?;
     conclude(job, &report(job, mode, &ended), ended)
+}
+
+/// With --wait, returns when the first device is there, or at a signal.
+fn wait_for_devices(args: &Args, stop: &Stop) -> Result<(), Failure> {
+    let Some(name) = args.rx.interfaces.first().or(args.rx.words.first()).filter(|_| args.wait) else {
+        return Ok(());
+    };
+    let failed = |why| Failure::host(args.rx.act("wait for a device", name), why);
+    let netns = args.rx.netns.as_deref().map(Netns::named).transpose().map_err(failed)?;
+    let stack = netns.as_ref().map_or_else(Stack::here, Stack::of).map_err(failed)?;
+    let is_there = || match device_patterns::is_pattern(name, &stack) {
+        true => !device_patterns::matching(name, &stack).is_empty(),
+        false => stack.link(name.as_str()).is_ok(),
+    };
+    if !is_there() && !args.rx.quiet {
+        eprintln!("wirerate: waiting for {name}");
+    }
+    while !is_there() && !stop.is_set() {
+        thread::sleep(DEVICE_POLL_INTERVAL);
+    }
+    Ok(())
 }
 
 /// What is wrong with the output before anything is started.
@@ -130,6 +157,10 @@ fn print_notes(job: &CaptureJob<'_>, session: &Session) {
             eprintln!("wirerate: {name} is down: nothing can arrive until it is up");
         }
     }
+    if job.targets.is_group {
+        let count = job.targets.devices.len();
+        eprintln!("wirerate: {count} devices; those that appear later are not captured");
+    }
     if let Ok(Some(recorder)) = args.recorder.options() {
         let time = recorder.keep_ns.map_or(String::new(), |ns| format!("of {} ", human_duration(ns)));
         let size = human_size(recorder.keep_bytes);
@@ -155,7 +186,8 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
         ifnames: targets.devices.clone(),
         netns: targets.netns.clone(),
         mode: args.mode,
-        promiscuous: !args.rx.no_promisc,
+        // Nobody means to make all devices promiscuous, or to restart the links of all cards.
+        promiscuous: !args.rx.no_promisc && !targets.is_group,
         filter: targets.filter.clone(),
         snaplen: args.snaplen(),
         ring_size_bytes: args.ring.map(|size| size.0),
@@ -168,7 +200,10 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
         ..Options::new("")
     };
     let recorder = args.recorder.options().map_err(|why| Failure::usage("use --trigger", why))?;
-    let options = args.source.apply(Options { recorder, ..options });
+    let mut options = args.source.apply(Options { recorder, ..options });
+    if targets.is_group && args.source.source.is_none() {
+        options.source = SourceKind::Tpacket;
+    }
     Ok(args.files().apply(args.write.as_deref(), capture::local_utc_offset_s(), options))
 }
 
@@ -210,7 +245,11 @@ fn server(job: &CaptureJob<'_>) -> io::Result<ControlServer> {
     let stack = Stack::of(&netns).map_err(io::Error::other)?;
     // By their own names; a device that is not there is an error of the capture.
     let name = |given: &String| stack.link(given.as_str()).map(|link| link.name).map_err(io::Error::other);
-    let names = targets.devices.iter().map(name).collect::<io::Result<Vec<String>>>()?;
+    let mut names = targets.devices.iter().map(name).collect::<io::Result<Vec<String>>>()?;
+    // `ctl` finds the capture by the word that was typed, too.
+    let is_new = |word: &&String| !names.contains(word);
+    let typed: Vec<String> = targets.typed.iter().filter(is_new).cloned().collect();
+    names.extend(typed.into_iter().filter(|word| stack.link(word.as_str()).is_err()));
     ControlServer::open(ControlTarget::Capture, &netns, &names)
 }
 
