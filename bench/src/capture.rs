@@ -68,7 +68,7 @@ pub(crate) struct Loads {
 
 impl Default for Loads {
     fn default() -> Self {
-        Self { frame_lens: vec![128], queues: vec![1], snaplens: SNAPLENS.into() }
+        Self { frame_lens: vec![60, 128, 1514], queues: vec![1], snaplens: SNAPLENS.into() }
     }
 }
 

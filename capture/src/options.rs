@@ -193,6 +193,8 @@ pub struct Options {
     pub filter: Option<String>,
     /// Bytes kept of a frame, 1 to [`SNAPLEN_WHOLE`], which keeps whole frames.
     pub snaplen: u32,
+    /// Cut frames this many bytes behind their last header.
+    pub header_cut: Option<u32>,
     /// Bytes of each CPU's ring, rounded up to a power of two; `None` for
     /// [`RING_SIZE_BYTES_DEFAULT`]. All rings together take at most a part of the memory.
     pub ring_size_bytes: Option<u64>,
@@ -258,6 +260,7 @@ impl Options {
             xdp: XdpModeChoice::default(),
             filter: None,
             snaplen: SNAPLEN_DEFAULT,
+            header_cut: None,
             ring_size_bytes: None,
             frames_max: None,
             output: Output::default(),
@@ -362,7 +365,9 @@ impl Options {
     /// What an XDP program writes into the rings of a device with these interfaces: blocks, if the
     /// file gets them as they are.
     pub(crate) fn record_format(&self, writes: bool, numbering: Numbering) -> RecordFormat {
-        let has_blocks = matches!(self.format, Format::Pcapng | Format::Parquet) && !self.packet_ids;
+        let has_blocks = matches!(self.format, Format::Pcapng | Format::Parquet)
+            && !self.packet_ids
+            && self.header_cut.is_none();
         // Files are little-endian, the program writes in the order of the machine.
         match writes && has_blocks && cfg!(target_endian = "little") {
             true => numbering.blocks(),

@@ -21,6 +21,7 @@ use crate::reader::{BatchReader, Shared};
 use crate::record::batch::EncodedBatch;
 use crate::record::encode::{Encoder, StampConversion};
 use crate::record::format::Format;
+use crate::record::header_cut::HeaderCut;
 use crate::record::pool::Pool;
 use crate::record::ring_handle::{ReaderProgress, RingHandle};
 use crate::stats::Stats;
@@ -293,7 +294,10 @@ impl Session {
         });
         let encoder = Encoder::new(options.format, device.numbering, ring, options.snaplen)
             .with_queues(place.knows_queues);
-        let encoder = encoder.with_stamps(stamps);
+        let link_type = describe::link_type(&device.link).ok();
+        let header_cut = options.header_cut.zip(link_type);
+        let header_cut = header_cut.and_then(|(extra_len, link_type)| HeaderCut::new(link_type, extra_len));
+        let encoder = encoder.with_stamps(stamps).with_header_cut(header_cut);
         BatchReader {
             shared: Arc::clone(&self.shared),
             encoder: if options.packet_ids { encoder.with_packet_ids() } else { encoder },

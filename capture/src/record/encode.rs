@@ -3,6 +3,7 @@
 use crate::interfaces::Numbering;
 use crate::record::batch::{EncodedBatch, IndexEntry};
 use crate::record::format::Format;
+use crate::record::header_cut::HeaderCut;
 use crate::record::ring::{RingRecord, TimeSource, VlanTag};
 use crate::time::phc::{ClockLine, PhcClock};
 use crate::time::utc::monotonic_now_ns;
@@ -41,6 +42,7 @@ pub(crate) struct Encoder {
     scratch: Vec<u8>,
     /// The id of the next packet, when packets have ids.
     packet_id: Option<u64>,
+    header_cut: Option<HeaderCut>,
 }
 
 impl Encoder {
@@ -50,8 +52,20 @@ impl Encoder {
         let (templates, scratch) = (<[Vec<_>; 2]>::default(), Vec::new());
         let snaplen = snaplen as usize;
         let (stamps, line) = (None, ClockLine::default());
-        let (knows_queues, packet_id) = (true, None);
-        Self { format, numbering, ring, knows_queues, snaplen, templates, stamps, line, scratch, packet_id }
+        let (knows_queues, packet_id, header_cut) = (true, None, None);
+        Self {
+            format,
+            numbering,
+            ring,
+            knows_queues,
+            snaplen,
+            templates,
+            stamps,
+            line,
+            scratch,
+            packet_id,
+            header_cut,
+        }
     }
 
     /// The same, for a device whose stamps mean something.
@@ -76,6 +90,11 @@ impl Encoder {
         Self { knows_queues, ..self }
     }
 
+    /// Cuts frames behind their last header.
+    pub(crate) fn with_header_cut(self, header_cut: Option<HeaderCut>) -> Self {
+        Self { header_cut, ..self }
+    }
+
     /// Gives each packet an id: the number of the ring in the upper 16 bits, below it the number of
     /// the frame among all that the ring was offered, lost ones included.
     pub(crate) fn with_packet_ids(self) -> Self {
@@ -85,6 +104,17 @@ impl Encoder {
     /// Appends one record with its index entry. `utc_offset_ns` converts monotonic time to UTC.
     #[inline(always)]
     pub(crate) fn emit(&mut self, record: &RingRecord<'_>, utc_offset_ns: i64, out: &mut EncodedBatch) {
+        match &self.header_cut {
+            None => self.emit_kept(record, utc_offset_ns, out),
+            Some(cut) => {
+                let record = RingRecord { data: cut.kept(record.data), ..*record };
+                self.emit_kept(&record, utc_offset_ns, out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn emit_kept(&mut self, record: &RingRecord<'_>, utc_offset_ns: i64, out: &mut EncodedBatch) {
         let start = out.bytes.len();
         let (time_ns, is_stamped) = match record.time_source {
             TimeSource::Software => (record.time_ns.wrapping_add_signed(utc_offset_ns), false),

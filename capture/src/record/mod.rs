@@ -4,6 +4,7 @@ pub(crate) mod batch;
 pub(crate) mod consumer;
 pub(crate) mod encode;
 pub(crate) mod format;
+pub(crate) mod header_cut;
 pub(crate) mod pool;
 pub(crate) mod ring;
 pub(crate) mod ring_handle;

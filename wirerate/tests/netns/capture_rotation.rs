@@ -22,6 +22,7 @@ pub(crate) const CASES: &[Case] = &[
     case("capture_rotation::rotate_commands_run_to_their_end_after_ctrl_c", &["sleep"], commands_finish),
     case("capture_rotation::any_and_patterns_take_all_devices_of_the_namespace", &["tshark"], groups),
     case("capture_rotation::a_device_that_is_not_there_yet_is_waited_for", &["ip"], waits),
+    case("capture_rotation::frames_are_cut_behind_their_headers", &["tshark"], header_cut),
     case("capture_rotation::sigusr1_prints_the_counts_of_senders_and_readers", &[], counts_of_others),
 ];
 
@@ -266,6 +267,26 @@ fn waits() -> TestResult {
     running.until_it_says("waiting for late0");
     run(&["ip", "-n", &lab.rx_netns, "link", "add", "late0", "type", "veth", "peer", "name", "late1"]);
     running.wait(TIME_LIMIT).expect_code(0).says(&["capturing on late0"]);
+    Ok(())
+}
+
+fn header_cut() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for (snaplen, kept) in [("headers", "42"), ("headers+16", "58")] {
+        for source in ["xdp", "tpacket"] {
+            let file = lab.file("cut.pcapng");
+            let running = capture(&lab, &["-w", text(&file), "--source", source, "-s", snaplen, "udp"]);
+            let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --size 200 --count 30", lab.tx_netns);
+            wirerate_run(&words).expect_code(0);
+            until("they are here", || lab.received() >= 30);
+            running.signal(Signal::SIGINT);
+            let outcome = running.wait(TIME_LIMIT).expect_code(0);
+            assert_eq!((number(&outcome, "written"), number(&outcome, "cut")), (30, 30));
+            let lens = tshark(&file, "", &["frame.cap_len", "frame.len"]);
+            let expected = format!("{kept} 200");
+            assert!(lens.len() == 30 && lens.iter().all(|len| *len == expected), "{lens:?}");
+        }
+    }
     Ok(())
 }
 

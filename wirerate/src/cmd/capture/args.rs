@@ -37,9 +37,10 @@ pub struct Args {
     /// See [`SourceArgs`]
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Bytes to keep of each frame; 0 or `full` for whole frames [default: whole frames]
+    /// Bytes to keep of each frame; 0 or `full` for whole frames, `headers` or `headers+64` to cut
+    /// behind the last header [default: whole frames]
     #[arg(short, long, value_name = "BYTES", value_parser = snaplen)]
-    pub snaplen: Option<u32>,
+    pub snaplen: Option<Snaplen>,
     /// End after writing N frames
     #[arg(short, long, value_name = "N")]
     pub count: Option<Count>,
@@ -103,7 +104,18 @@ impl Args {
 
     /// Bytes to keep of each frame, as [`capture::Options`] has it.
     pub fn snaplen(&self) -> u32 {
-        self.snaplen.unwrap_or(SNAPLEN_WHOLE)
+        match self.snaplen {
+            Some(Snaplen::Bytes(bytes)) => bytes,
+            Some(Snaplen::Headers(_)) | None => SNAPLEN_WHOLE,
+        }
+    }
+
+    /// Bytes to keep behind the last header, if frames are cut there.
+    pub fn header_cut(&self) -> Option<u32> {
+        match self.snaplen? {
+            Snaplen::Headers(extra_len) => Some(extra_len),
+            Snaplen::Bytes(_) => None,
+        }
     }
 
     /// True if rows are printed each second.
@@ -113,12 +125,29 @@ impl Args {
 }
 
 /// Parses a snaplen. Whole frames are `0` or `full`, and 262144 as for tcpdump.
-fn snaplen(text: &str) -> Result<u32, String> {
-    match (text, text.parse::<u32>()) {
-        ("full" | "0", _) => Ok(SNAPLEN_WHOLE),
-        (_, Ok(bytes)) if bytes <= SNAPLEN_WHOLE => Ok(bytes),
-        _ => Err(format!("a number of bytes up to {SNAPLEN_WHOLE}, or 0 or `full` for whole frames")),
+fn snaplen(text: &str) -> Result<Snaplen, String> {
+    let extra_len = match text.strip_prefix("headers") {
+        Some("") => Some(0),
+        Some(more) => more.strip_prefix('+').and_then(|more| more.parse().ok()),
+        None => None,
+    };
+    match (text, text.parse::<u32>(), extra_len) {
+        ("full" | "0", ..) => Ok(Snaplen::Bytes(SNAPLEN_WHOLE)),
+        (_, Ok(bytes), _) if bytes <= SNAPLEN_WHOLE => Ok(Snaplen::Bytes(bytes)),
+        (.., Some(extra_len)) => Ok(Snaplen::Headers(extra_len)),
+        _ => Err(format!(
+            "a number of bytes up to {SNAPLEN_WHOLE}, 0 or `full` for whole frames, or `headers` or `headers+64`"
+        )),
     }
+}
+
+/// Which bytes of a frame are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Snaplen {
+    /// The first ones.
+    Bytes(u32),
+    /// All headers, and this many bytes behind them.
+    Headers(u32),
 }
 
 /// Parses the size of a ring. A number alone meant frames before rings were packed.
@@ -152,6 +181,10 @@ mod tests {
             assert_eq!(parsed(words).snaplen(), SNAPLEN_WHOLE, "{words}");
         }
         assert_eq!(parsed("eth0 -s 96").snaplen(), 96);
+        assert_eq!(parsed("eth0 -s headers+64").header_cut(), Some(64));
+        assert_eq!(parsed("eth0 -s headers").header_cut(), Some(0));
+        assert_eq!((parsed("eth0 -s 96").header_cut(), parsed("eth0").header_cut()), (None, None));
+        assert!(snaplen("headers64").is_err() && snaplen("headers+").is_err());
         assert!(snaplen("262145").is_err() && snaplen("x").is_err() && snaplen("-1").is_err());
     }
 

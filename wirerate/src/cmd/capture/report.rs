@@ -78,6 +78,8 @@ pub struct Report {
     pub lost_nic: Option<u64>,
     /// Bytes kept of each frame; 0 for whole frames.
     pub snaplen: u32,
+    /// Bytes kept behind the last header of each frame; `null` where frames are not cut there.
+    pub header_cut: Option<u32>,
     /// True if every device was promiscuous.
     pub promiscuous: bool,
     /// Bytes that each ring could hold; the smallest, where devices differ.
@@ -150,6 +152,7 @@ impl Report {
     /// Where frames were cut, and what keeps all of them.
     fn cut_remark(&self) -> String {
         match self.snaplen {
+            _ if self.header_cut.is_some() => "cut behind the headers (--snaplen 0 keeps all)".to_owned(),
             0 => "longer than the MTU allows, so cut: merged by GRO or GSO (--snaplen 65535 keeps all)"
                 .to_owned(),
             snaplen => format!("cut to {} (--snaplen 0 keeps all)", quantity_of(snaplen.into(), "byte")),
