@@ -9,6 +9,7 @@ use crate::error::CaptureError;
 use crate::error::first_line;
 use crate::options::{CaptureDirection, Fanout, Mode, Options, SourceKind};
 use crate::reader::AttachedRing;
+use bpf::BpfError;
 use bpf::capture::RecordFormat;
 use host::{Link, LinkLayer};
 
@@ -100,6 +101,10 @@ fn instead(
 /// What XDP was refused for, when packet sockets may do better.
 fn reason_to_leave_xdp(error: &CaptureError) -> Option<String> {
     match error {
+        CaptureError::Bpf(refusal @ BpfError::XdpBusy { .. }) => Some(format!(
+            "{}; frames that this program drops or redirects cannot be seen",
+            first_line(&refusal.to_string())
+        )),
         CaptureError::Bpf(refusal) => Some(first_line(&refusal.to_string())),
         CaptureError::NoStampsByXdp { .. } => Some(error.to_string()),
         _ => None,
