@@ -22,10 +22,13 @@ pub(crate) struct MemoryBound {
 impl MemoryBound {
     /// The bound for this process.
     pub(crate) fn of_this_process() -> Self {
-        Self::new(sys::memory_size_bytes(), group_limit_bytes())
+        // What the process has already is not there for rings.
+        let left = group_limit_bytes().map(|limit| limit.saturating_sub(own_bytes()));
+        Self::new(sys::memory_size_bytes(), left)
     }
 
-    /// The bound on a machine with this memory, and in a control group with this limit.
+    /// The bound on a machine with this memory, and in a control group that has this much left of its
+    /// limit.
     pub(crate) fn new(memory_bytes: u64, group_bytes: Option<u64>) -> Self {
         let machine = Self { bytes: memory_bytes / MACHINE_PART, of: "1/16 of the memory of this machine" };
         match group_bytes.map(|bytes| bytes / GROUP_PART) {
@@ -43,6 +46,14 @@ impl MemoryBound {
 pub fn recorder_bytes_default() -> u64 {
     let machine = sys::memory_size_bytes() / RECORDER_PART;
     group_limit_bytes().map_or(machine, |group| machine.min(group / GROUP_PART))
+}
+
+/// Bytes of memory that the process has for itself; 0 if the kernel does not report it.
+fn own_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = anonymous.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.map_or(0, |kib| kib << 10)
 }
 
 /// The smallest memory limit of the control groups that this process is in; `None` without a limit.
@@ -87,6 +98,11 @@ mod tests {
         assert_eq!(bound(1024, None), (64, "1/16"));
         assert_eq!(bound(1024, Some(1024)), (64, "1/16"));
         assert_eq!(bound(1024, Some(16)), (4, "1/4"));
+    }
+
+    #[test]
+    fn the_process_has_some_memory_and_less_than_the_machine() {
+        assert!((100 << 10..sys::memory_size_bytes()).contains(&own_bytes()));
     }
 
     #[test]

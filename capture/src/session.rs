@@ -225,6 +225,13 @@ impl Session {
         for (device, held) in self.state.devices.iter().enumerate() {
             let attached =
                 held.backend.write().unwrap_or_else(PoisonError::into_inner).attach(utc_offset_ns)?;
+            let ring_size = held.backend.read().unwrap_or_else(PoisonError::into_inner).ring_size();
+            // Where memory is short, buffers take no more than rings.
+            let ring_bytes = usize::try_from(ring_size.bytes).unwrap_or(usize::MAX);
+            let buffer_size_bytes = match ring_size.bounded_by {
+                Some(_) => buffer_size_bytes.min(ring_bytes),
+                None => buffer_size_bytes,
+            };
             let first = rings.len();
             rings.extend(attached.into_iter().map(|ring| {
                 let handle = Arc::new(RingHandle {
