@@ -2,9 +2,9 @@
 //!
 //! The sockets are files, `/run/wirerate/capture/NETNS-DEV` and `/run/wirerate/replay/NETNS-DEV`;
 //! NETNS is the inode number of the device's namespace. A command is a line (`mode mirror`, `mode
-//! drop`, `stats`, `rotate`, `save`, `stop`; `pause`, `resume`, `speed 0.5`), and so is the answer: `ok`, `ok` and
-//! data, or `error` and the reason. A client may send any number of commands. The caller of this
-//! module executes them; nothing here waits for a client.
+//! drop`, `stats`, `rotate`, `save`, `stop`; `pause`, `resume`, `speed 0.5`), and so is the answer:
+//! `ok`, `ok` and data, or `error` and the reason. A client may send any number of commands. The
+//! caller of this module executes them; nothing here waits for a client.
 
 use crate::Mode;
 use host::{Netns, NetnsId};

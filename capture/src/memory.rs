@@ -27,8 +27,8 @@ impl MemoryBound {
         Self::new(sys::memory_size_bytes(), left)
     }
 
-    /// The bound on a machine with this memory, and in a control group that has this much left of its
-    /// limit.
+    /// The bound on a machine with this memory, and in a control group that has this much left of
+    /// its limit.
     pub(crate) fn new(memory_bytes: u64, group_bytes: Option<u64>) -> Self {
         let machine = Self { bytes: memory_bytes / MACHINE_PART, of: "1/16 of the memory of this machine" };
         match group_bytes.map(|bytes| bytes / GROUP_PART) {

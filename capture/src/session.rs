@@ -327,8 +327,8 @@ impl Session {
         self.state.set_mode(mode)
     }
 
-    /// Ends the file at hand and begins the next one. Returns the names of the files that ended: one,
-    /// or one for each CPU or device; none if they had no frames.
+    /// Ends the file at hand and begins the next one. Returns the names of the files that ended:
+    /// one, or one for each CPU or device; none if they had no frames.
     ///
     /// # Errors
     /// The reason, where no file follows the one at hand.

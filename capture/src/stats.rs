@@ -1,8 +1,9 @@
 //! Where each frame went.
 //!
 //! `received = filtered + captured + lost_ring`. After the end of a capture also `captured =
-//! written + lost_disk + after_limit + not_kept`; before, the difference waits in a ring or on the way to the
-//! file. Frames that the device itself lost are not received: `offered = received + lost_nic`.
+//! written + lost_disk + after_limit + not_kept`; before, the difference waits in a ring or on the
+//! way to the file. Frames that the device itself lost are not received: `offered = received +
+//! lost_nic`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

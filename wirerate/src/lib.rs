@@ -3,13 +3,13 @@
 //! Each subcommand has a module under `cmd`. They share the modules here: [`units`] parses and
 //! prints quantities, [`habits`] and [`bad_usage`] answer words that no command has, [`outcome`]
 //! turns errors into text and exit codes, [`capture_files`] reads pcap and pcapng files,
-//! [`edit_args`] are the options that edit their packets, [`stop`]
-//! handles Ctrl-C, [`signal_counts`] SIGUSR1 and SIGUSR2, [`term`] shows progress, [`out`] writes the data, [`rows`] prints a line of
-//! numbers per second, [`monitor`] serves the counters, [`tui`] shows them on a full screen,
-//! [`web`] on a page, [`events`] holds the rows for programs that follow a command, [`run_control`]
-//! and [`run_orders`] change a run that sends, [`start_at`] is the time that a run may have to
-//! start at, [`path_words`] sorts the options of commands that take those of `send` as well,
-//! [`waiting_read`] reads inputs that may have to be waited for.
+//! [`edit_args`] are the options that edit their packets, [`stop`] handles Ctrl-C,
+//! [`signal_counts`] SIGUSR1 and SIGUSR2, [`term`] shows progress, [`out`] writes the data,
+//! [`rows`] prints a line of numbers per second, [`monitor`] serves the counters, [`tui`] shows
+//! them on a full screen, [`web`] on a page, [`events`] holds the rows for programs that follow a
+//! command, [`run_control`] and [`run_orders`] change a run that sends, [`start_at`] is the time
+//! that a run may have to start at, [`path_words`] sorts the options of commands that take those of
+//! `send` as well, [`waiting_read`] reads inputs that may have to be waited for.
 #![forbid(unsafe_code)]
 
 pub mod active_window;

@@ -19,7 +19,7 @@
 
 /* Set before load. */
 const volatile __u32 wr_snaplen = 96;
-const volatile __u32 wr_segments = 1;	    /* segments of one CPU's ring, a power of two */
+const volatile __u32 wr_segments = 1;	   /* segments of one CPU's ring, a power of two */
 const volatile __u32 wr_segment_bits = 12; /* bytes of a segment as a power of two */
 const volatile bool wr_writes_blocks = false;
 /* Blocks: interface of queue 0, and the largest number of its queues' interfaces. */
@@ -134,8 +134,8 @@ static __always_inline bool reserve(struct wr_capture_cpu *own, __u32 cpu, struc
 	segment = bpf_map_lookup_elem(&wr_capture_rings, &index);
 	if (!segment)
 		return false;
-	place->next = offset + place->size < segment_bytes ? head + place->size
-							   : head - offset + segment_bytes;
+	place->next =
+	    offset + place->size < segment_bytes ? head + place->size : head - offset + segment_bytes;
 	barrier_var(offset);
 	if (offset >= segment_bytes)
 		return false; /* cannot happen; the verifier of Linux 6.1 needs it */
@@ -210,8 +210,7 @@ struct facts {
 };
 
 /* An Enhanced Packet Block around the bytes of the frame, which end at `tail`. */
-static __always_inline void write_block(__u8 *record, __u8 *tail, __u32 size,
-					const struct facts *facts)
+static __always_inline void write_block(__u8 *record, __u8 *tail, __u32 size, const struct facts *facts)
 {
 	struct wr_block *block = (struct wr_block *)record;
 	struct wr_block_tail *options = (struct wr_block_tail *)tail;
@@ -225,7 +224,7 @@ static __always_inline void write_block(__u8 *record, __u8 *tail, __u32 size,
 	block->captured_len = facts->captured_len;
 	block->frame_len = facts->frame_len;
 	options->flags_option = 4u << 16 | 2; /* epb_flags, 4 bytes */
-	options->flags = 1;		       /* inbound */
+	options->flags = 1;		      /* inbound */
 	options->queue_option = 4u << 16 | 6; /* epb_queue, 4 bytes */
 	options->queue = facts->queue_index;
 	options->end = 0;

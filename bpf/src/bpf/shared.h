@@ -78,7 +78,7 @@ enum wr_metadata_flag {
 struct wr_record {
 	__u16 kind; /* WR_RECORD_* */
 	__u16 queue_index;
-	__u32 size; /* of the whole record; at the place where a block has its length */
+	__u32 size;	/* of the whole record; at the place where a block has its length */
 	__u32 time_low; /* nanoseconds of CLOCK_MONOTONIC, or by the kind */
 	__u32 time_high;
 	__u32 captured_len; /* <= frame_len, <= snaplen */
@@ -131,8 +131,7 @@ struct wr_capture_cpu {
 };
 _Static_assert(sizeof(struct wr_capture_cpu) == 3 * WR_LINE, "three lines");
 _Static_assert(__builtin_offsetof(struct wr_capture_cpu, tail) == WR_LINE, "reader's line");
-_Static_assert(__builtin_offsetof(struct wr_capture_cpu, utc_offset_ns) == 2 * WR_LINE,
-	       "control line");
+_Static_assert(__builtin_offsetof(struct wr_capture_cpu, utc_offset_ns) == 2 * WR_LINE, "control line");
 
 /* ---- send ---- */
 

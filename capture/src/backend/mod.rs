@@ -119,8 +119,8 @@ pub(crate) struct RingCounts {
 
 /// A way of taking frames off one device.
 pub(crate) trait Backend: Send + Sync {
-    /// Begins to fill rings, and gives them; called once. `utc_offset_ns` converts monotonic time to
-    /// UTC now.
+    /// Begins to fill rings, and gives them; called once. `utc_offset_ns` converts monotonic time
+    /// to UTC now.
     fn attach(&mut self, utc_offset_ns: i64) -> Result<Vec<AttachedRing>, CaptureError>;
 
     /// How frames are taken; complete after `attach`.

@@ -219,8 +219,8 @@ impl FileSet {
         }
     }
 
-    /// Ends the file at hand and begins the next one, because the user asks for it. Returns the name
-    /// of the file that ended; `None` if it had no frame, so that it goes on.
+    /// Ends the file at hand and begins the next one, because the user asks for it. Returns the
+    /// name of the file that ended; `None` if it had no frame, so that it goes on.
     ///
     /// # Errors
     /// What a single file lacks.

@@ -16,7 +16,7 @@ const GRACE: Duration = Duration::from_millis(300);
 /// Time between two looks at a command that runs and at the user's request.
 const LOOK: Duration = Duration::from_millis(5);
 /// Time after the last file, from which on the user is told what is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// Runs the command for one file after the other.
 pub(crate) struct CommandRunner {
@@ -80,7 +80,7 @@ impl CommandRunner {
         drop(self.names.take());
         let Some(thread) = self.thread.take() else { return CommandsEnd::default() };
         let began = Instant::now();
-        while !thread.is_finished() && began.elapsed() < PATIENCE {
+        while !thread.is_finished() && began.elapsed() < TELL_AFTER {
             thread::sleep(LOOK);
         }
         if !thread.is_finished() && !self.abandoned.load(Relaxed) {

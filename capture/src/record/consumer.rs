@@ -22,9 +22,9 @@ pub(crate) trait RingConsumer: Send + 'static {
     /// many that are. Does not wait: 0 says that the ring is empty now.
     fn peek(&mut self, len_max: usize) -> u64;
 
-    /// True when the ring held so much at the last `peek` that the next one follows at once, instead
-    /// of a sleep in which the ring could fill: a small part of what the ring can hold, and of what
-    /// a `peek` takes at most.
+    /// True when the ring held so much at the last `peek` that the next one follows at once,
+    /// instead of a sleep in which the ring could fill: a small part of what the ring can hold, and
+    /// of what a `peek` takes at most.
     fn held_much(&self) -> bool;
 
     /// True when it held less than half of that.

@@ -10,8 +10,8 @@ pub(crate) struct HeaderCut {
 }
 
 impl HeaderCut {
-    /// For frames of a link type, as capture files number them; `None` for one whose headers are not
-    /// known, so that frames stay whole.
+    /// For frames of a link type, as capture files number them; `None` for one whose headers are
+    /// not known, so that frames stay whole.
     pub(crate) fn new(link_type: u16, extra_len: u32) -> Option<Self> {
         let first = match link_type {
             0 | 108 => FirstHeader::Null,

@@ -4,7 +4,8 @@
 //! since the start: the producer has the place of the next record (head), the reader that of the
 //! first one that it has not released (tail). A record that begins in a segment ends in it or in
 //! the spare bytes behind it. The next record follows, or begins the next segment. `capture.bpf.c`
-//! writes the records. Everything here is a function over bytes and numbers; `sys` knows the memory.
+//! writes the records. Everything here is a function over bytes and numbers; `sys` knows the
+//! memory.
 
 use crate::sys;
 use bpf::abi::{Block, BlockType, Record, RecordKind};
@@ -253,7 +254,7 @@ impl<'a> Batch<'a> {
 fn size_at(bytes: &[u8], at: usize) -> usize {
     let size = bytes.get(at + SIZE_AT..).and_then(|size| size.first_chunk());
     let size = size.map_or(0, |size| u32::from_ne_bytes(*size)) as usize;
-    assert!(size >= HEAD_LEN + TAG_LEN && size % 4 == 0, "a record of {size} bytes");
+    assert!(size >= HEAD_LEN + TAG_LEN && size.is_multiple_of(4), "a record of {size} bytes");
     size
 }
 

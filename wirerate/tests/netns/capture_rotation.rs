@@ -276,7 +276,8 @@ fn header_cut() -> TestResult {
         for source in ["xdp", "tpacket"] {
             let file = lab.file("cut.pcapng");
             let running = capture(&lab, &["-w", text(&file), "--source", source, "-s", snaplen, "udp"]);
-            let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --size 200 --count 30", lab.tx_netns);
+            let words =
+                format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --size 200 --count 30", lab.tx_netns);
             wirerate_run(&words).expect_code(0);
             until("they are here", || lab.received() >= 30);
             running.signal(Signal::SIGINT);

@@ -279,7 +279,8 @@ impl Backend for TpacketBackend {
             let (captured, lost_ring) = tally.with_totals(|totals| (totals.captured, totals.lost));
             let rejected = tally.rejected.load(Relaxed);
             let captured = captured.saturating_sub(rejected);
-            // Where the kernel does not count what it rejects, nothing that is rejected is received.
+            // Where the kernel does not count what it rejects, nothing that is rejected is
+            // received.
             let filtered = (!self.is_filtered).then_some(rejected);
             RingCounts {
                 cpu: number as u32,

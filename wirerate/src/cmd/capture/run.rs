@@ -186,7 +186,7 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
         ifnames: targets.devices.clone(),
         netns: targets.netns.clone(),
         mode: args.mode,
-        // Nobody means to make all devices promiscuous, or to restart the links of all cards.
+        // A group has devices that the user did not name.
         promiscuous: !args.rx.no_promisc && !targets.is_group,
         filter: targets.filter.clone(),
         snaplen: args.snaplen(),
