@@ -1,10 +1,10 @@
 //! The devices of a capture and their counts, for the session, the writer and the report.
 
-use crate::backend::RingSize;
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::nic_stats::NicLoss;
 use crate::backend::{Backend, RingCounts, SourceFacts};
 use crate::interfaces::Numbering;
+use crate::memory::RingSize;
 use crate::output::accounting::FileCounts;
 use crate::promiscuous::Promiscuity;
 use crate::record::ring_handle::RingHandle;

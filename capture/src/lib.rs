@@ -35,22 +35,21 @@ mod sys;
 mod time;
 mod writer;
 
-pub use backend::{RingSize, SourceFacts, TpacketFacts, XdpFacts};
+pub use backend::{SourceFacts, TpacketFacts, XdpFacts};
 pub use bpf::xdp::{XdpMode, XdpModeChoice};
 pub use count::{CountObserver, CountOptions, CountResult, Counting, CpuCount};
 pub use devices::{CapturedDevice, ring_of_statistics};
 pub use error::CaptureError;
 pub use file_filter::FileFilter;
-pub use memory::recorder_bytes_default;
+pub use memory::{RingSize, recorder_bytes_default};
 pub use options::{
     BUFFER_SIZE_BYTES_DEFAULT, CaptureDirection, ClockMode, DataSetNames, Fanout, Mode, OnError, Options,
-    Order, Output, RING_SIZE_BYTES_DEFAULT, RING_SIZE_BYTES_MAX, RING_SIZE_BYTES_MIN, SNAPLEN_DEFAULT,
-    SNAPLEN_WHOLE, SourceKind, WINDOW_NS_DEFAULT,
+    Order, Output, RING_SIZE_BYTES_DEFAULT, RING_SIZE_BYTES_MAX, RING_SIZE_BYTES_MIN, RecorderOptions,
+    SNAPLEN_DEFAULT, SNAPLEN_WHOLE, SourceKind, WINDOW_NS_DEFAULT,
 };
 pub use order::merge::{self, MergeReport};
 pub use output::compress::Compression;
 pub use output::loss_log::LossLog;
-pub use output::recorder::RecorderOptions;
 pub use output::{names, open, rotate};
 pub use receive::{ReceiveObserver, ReceiveOptions, ReceiveResult, Receiving, Reflected};
 pub use record::format::Format;

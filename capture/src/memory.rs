@@ -11,6 +11,15 @@ const RECORDER_PART: u64 = 8;
 /// They take at most this part of the memory that the control group of the process may have.
 const GROUP_PART: u64 = 4;
 
+/// Size of each ring of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingSize {
+    /// Bytes of records that it holds.
+    pub bytes: u64,
+    /// What the memory of all rings is bounded by, if that made the ring smaller.
+    pub bounded_by: Option<&'static str>,
+}
+
 /// The most that all rings of a capture may take together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryBound {

@@ -1,10 +1,7 @@
 //! Options of a capture, and the sizes of rings that follow from them.
 
-use crate::backend::RingSize;
-use crate::interfaces::Numbering;
-use crate::memory::MemoryBound;
+use crate::memory::{MemoryBound, RingSize};
 use crate::output::compress::Compression;
-use crate::output::recorder::RecorderOptions;
 use crate::output::rotate::RotatePolicy;
 use crate::record::format::Format;
 use crate::{CaptureError, RunAs};
@@ -160,6 +157,23 @@ pub struct DataSetNames {
     pub run: String,
     /// This machine.
     pub host: String,
+}
+
+/// What the recorder keeps and what makes it save.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecorderOptions {
+    /// Frames older than this are dropped, in nanoseconds; `None` keeps as many as fit.
+    pub keep_ns: Option<u64>,
+    /// Most bytes of frames in memory.
+    pub keep_bytes: u64,
+    /// A frame that matches triggers, in the language of pcap-filter(7).
+    pub trigger: Option<String>,
+    /// A gap in the numbers of marked frames triggers.
+    pub on_loss: bool,
+    /// Frames of this time after a trigger belong to its file, in nanoseconds.
+    pub after_ns: u64,
+    /// Saves after which triggers are refused.
+    pub saves_max: u64,
 }
 
 /// A capture to be made.
@@ -359,19 +373,6 @@ impl Options {
         match self.snaplen {
             SNAPLEN_WHOLE => mtu.saturating_add(HEADER_LEN_MAX).min(SNAPLEN_WHOLE),
             snaplen => snaplen,
-        }
-    }
-
-    /// What an XDP program writes into the rings of a device with these interfaces: blocks, if the
-    /// file gets them as they are.
-    pub(crate) fn record_format(&self, writes: bool, numbering: Numbering) -> RecordFormat {
-        let has_blocks = matches!(self.format, Format::Pcapng | Format::Parquet)
-            && !self.packet_ids
-            && self.header_cut.is_none();
-        // Files are little-endian, the program writes in the order of the machine.
-        match writes && has_blocks && cfg!(target_endian = "little") {
-            true => numbering.blocks(),
-            false => RecordFormat::Records,
         }
     }
 

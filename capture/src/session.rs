@@ -5,7 +5,7 @@ use crate::backend::hwtstamp::Hardware;
 use crate::backend::nic_stats::NicLoss;
 use crate::backend::select;
 use crate::devices::{CaptureDevice, CaptureState, CapturedDevice};
-use crate::interfaces::InterfaceList;
+use crate::interfaces::{InterfaceList, Numbering};
 use crate::order::merge::MergeReport;
 use crate::output::accounting::Limit;
 use crate::output::fileset::{ColumnSettings, FileSet, FileSettings};
@@ -30,6 +30,7 @@ use crate::writer::{CaptureWriter, WriterOrder, WriterReport};
 use crate::{
     CaptureError, ClockMode, DataSetNames, Mode, Options, Order, Output, RunAs, SNAPLEN_WHOLE, describe, sys,
 };
+use bpf::capture::RecordFormat;
 use host::{Netns, Stack};
 use pcapng::Section;
 use std::io::Write;
@@ -475,6 +476,19 @@ struct RingPlace {
     handle: Arc<RingHandle>,
 }
 
+/// What an XDP program writes into the rings of a device with these interfaces: blocks, if the file
+/// gets them as they are.
+fn record_format(options: &Options, writes: bool, numbering: Numbering) -> RecordFormat {
+    let has_blocks = matches!(options.format, Format::Pcapng | Format::Parquet)
+        && !options.packet_ids
+        && options.header_cut.is_none();
+    // Files are little-endian, the program writes in the order of the machine.
+    match writes && has_blocks && cfg!(target_endian = "little") {
+        true => numbering.blocks(),
+        false => RecordFormat::Records,
+    }
+}
+
 fn open_devices(
     stack: &Stack,
     options: &Options,
@@ -493,7 +507,7 @@ fn open_devices(
         let (clock, is_promiscuous) = (hardware.clock.as_deref(), promiscuity.is_on());
         let numbering = interfaces.add(stack, &link, options, clock, is_promiscuous)?;
         let backend =
-            RwLock::new(select::open(&link, options, &hardware, options.record_format(writes, numbering))?);
+            RwLock::new(select::open(&link, options, &hardware, record_format(options, writes, numbering))?);
         let nic_loss = NicLoss::new(stack, &link);
         Ok(CaptureDevice {
             link,

@@ -13,6 +13,7 @@ mod tcpdump;
 pub(crate) mod tpacket;
 mod xdp;
 
+use crate::memory::RingSize;
 use crate::reader::AttachedRing;
 use crate::{CaptureDirection, CaptureError, Fanout, Mode};
 use bpf::xdp::{XdpLink, XdpMode};
@@ -88,15 +89,6 @@ impl fmt::Display for SourceFacts {
             Self::Tpacket(facts) => facts.fmt(f),
         }
     }
-}
-
-/// Size of each ring of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RingSize {
-    /// Bytes of records that it holds.
-    pub bytes: u64,
-    /// What the memory of all rings is bounded by, if that made the ring smaller.
-    pub bounded_by: Option<&'static str>,
 }
 
 /// What one ring was offered, as the kernel counts it: `received = filtered + captured +

@@ -4,9 +4,10 @@
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::tpacket::{PacketOptions, TpacketBackend, queues_untold};
 use crate::backend::xdp::XdpBackend;
-use crate::backend::{Backend, RingCounts, RingSize, SourceFacts};
+use crate::backend::{Backend, RingCounts, SourceFacts};
 use crate::error::CaptureError;
 use crate::error::first_line;
+use crate::memory::RingSize;
 use crate::options::{CaptureDirection, Fanout, Mode, Options, SourceKind};
 use crate::reader::AttachedRing;
 use bpf::BpfError;

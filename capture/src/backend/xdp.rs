@@ -2,10 +2,10 @@
 
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::tpacket::queues_untold;
-use crate::backend::{Backend, RingCounts, RingSize, SourceFacts};
+use crate::backend::{Backend, RingCounts, SourceFacts};
 use crate::backend::{filter, quiesce};
 use crate::error::first_line;
-use crate::memory::MemoryBound;
+use crate::memory::{MemoryBound, RingSize};
 use crate::reader::AttachedRing;
 use crate::record::batch::{EncodedBatch, IndexEntry};
 use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};

@@ -4,7 +4,6 @@
 //! the trigger. A frame is in one file at most. Frames that leave the window without a save are
 //! counted as not kept, which is no loss.
 
-use crate::CaptureError;
 use crate::Output;
 use crate::output::accounting::Accounting;
 use crate::output::fileset::{FileSet, FileSettings};
@@ -12,6 +11,7 @@ use crate::output::names::{NamePattern, with_number};
 use crate::record::batch::{Chunk, EncodedBatch, IndexEntry};
 use crate::record::format::Format;
 use crate::time::utc::utc_now_ns;
+use crate::{CaptureError, RecorderOptions};
 use ::filter::Classic;
 use measure::marked_number;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,23 +27,6 @@ const PIECE_LEN: usize = 256 << 10;
 const PIECES_OF_WINDOW: u64 = 50;
 /// Streams whose numbers are followed for gaps.
 const STREAMS_MAX: usize = 65_536;
-
-/// What the recorder keeps and what makes it save.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecorderOptions {
-    /// Frames older than this are dropped, in nanoseconds; `None` keeps as many as fit.
-    pub keep_ns: Option<u64>,
-    /// Most bytes of frames in memory.
-    pub keep_bytes: u64,
-    /// A frame that matches triggers, in the language of pcap-filter(7).
-    pub trigger: Option<String>,
-    /// A gap in the numbers of marked frames triggers.
-    pub on_loss: bool,
-    /// Frames of this time after a trigger belong to its file, in nanoseconds.
-    pub after_ns: u64,
-    /// Saves after which triggers are refused.
-    pub saves_max: u64,
-}
 
 /// What is known of the recorder while it runs.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@ mod consumer;
 
 use crate::backend::filter::{self, SocketFilter};
 use crate::backend::hwtstamp::Hardware;
-use crate::backend::{Backend, RingCounts, RingSize, SourceFacts, TpacketFacts};
-use crate::memory::MemoryBound;
+use crate::backend::{Backend, RingCounts, SourceFacts, TpacketFacts};
+use crate::memory::{MemoryBound, RingSize};
 use crate::reader::AttachedRing;
 use crate::sys::packet_socket::{CaptureSocket, PacketRingShape, ReceiveRing};
 use crate::{CaptureDirection, CaptureError, ClockMode, Fanout, Mode, Options, SNAPLEN_WHOLE, cpus};
