@@ -584,7 +584,10 @@ mod tests {
     #[test]
     fn two_files_of_one_second_have_two_names() {
         let writer = write(rotator(size(200), "%s.pcapng"), [1, 1, 1, 2, 2].map(|s| (s * S, 100)));
-        assert_eq!(writer.names, ["1.pcapng", "1_1.pcapng", "1_2.pcapng", "2.pcapng", "2_1.pcapng"]);
+        assert_eq!(
+            writer.names,
+            ["1.pcapng", "1_00001.pcapng", "1_00002.pcapng", "2.pcapng", "2_00001.pcapng"]
+        );
     }
 
     #[test]
@@ -702,7 +705,7 @@ mod tests {
             again.wrote(hour * 3_600 * S, 300);
             names.push(again.finish().unwrap().name);
         }
-        assert_eq!(names, ["x00_3", "x01", "x00"]);
+        assert_eq!(names, ["x00_00003", "x01", "x00"]);
         // All together stay below the quota.
         let quota_bytes = NonZeroU64::new(1_000);
         let mut again = rotator(RotatePolicy { quota_bytes, ..size(500) }, "c");

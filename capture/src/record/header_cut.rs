@@ -1,6 +1,6 @@
 //! Cuts frames behind their last header.
 
-use packet::headers::{FirstHeader, Walk};
+use packet::headers::{EndCause, FirstHeader, Walk};
 
 /// Bytes that are kept behind the last header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,10 @@ impl HeaderCut {
     pub(crate) fn kept<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         let mut walk = Walk::new(frame, self.first);
         while walk.next().is_some() {}
-        let len = walk.end().at.saturating_add(self.extra_len);
+        let end = walk.end();
+        // Of a header that is cut, all bytes are kept.
+        let at = if end.cause == EndCause::Cut { frame.len() } else { end.at };
+        let len = at.saturating_add(self.extra_len);
         &frame[..len.min(frame.len())]
     }
 }
