@@ -3,8 +3,8 @@
 
 mod common;
 
-use bpf::abi::{CaptureCpu, CaptureMode, LINE};
-use bpf::capture::{CaptureProgram, Geometry};
+use bpf::abi::{CaptureCpu, CaptureMode};
+use bpf::capture::{CaptureProgram, Geometry, RecordFormat};
 use bpf::sys::{ProgRun, prog_run};
 use common::{XDP_DROP, XDP_PASS, may_load};
 use filter::sample::{self, SplitMix};
@@ -19,14 +19,15 @@ const FRAME_LEN_MIN: u32 = 14;
 /// The program in drop mode, so that the verdict shows the result of the filter.
 fn load(filter: &Classic) -> CaptureProgram {
     let cpus = libbpf_rs::num_possible_cpus().expect("CPUs can be counted") as u32;
-    let geometry = Geometry { snaplen: 96, slots: 1024, rings: cpus, cpus };
+    let format = RecordFormat::Records;
+    let geometry = Geometry { snaplen: 96, segment_bytes: 1 << 16, segments: 16, rings: cpus, cpus, format };
     let code = translate(filter, 0).expect("short filters can be translated");
     let program = CaptureProgram::load_filtered(geometry, Some(&code))
         .unwrap_or_else(|error| panic!("{error}\n{filter:#?}"));
     for cpu in 0..cpus as usize {
         program
             .cpus
-            .atomic_u32(cpu * size_of::<CaptureCpu>() + 2 * LINE)
+            .atomic_u32(cpu * size_of::<CaptureCpu>() + offset_of!(CaptureCpu, mode))
             .store(CaptureMode::WR_CAPTURE_DROP.0, Relaxed);
     }
     program
@@ -63,7 +64,7 @@ fn random_filters_pass_the_verifier_and_say_what_the_classic_ones_say() {
                 *(if expected == XDP_DROP { &mut wanted } else { &mut filtered }) += 1;
             }
         }
-        assert_eq!(sum(&program, offset_of!(CaptureCpu, head)), wanted);
+        assert_eq!(sum(&program, offset_of!(CaptureCpu, captured)), wanted);
         assert_eq!(sum(&program, offset_of!(CaptureCpu, filtered)), filtered);
         wanted_ever += wanted;
     }

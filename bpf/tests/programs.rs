@@ -174,7 +174,14 @@ fn filters() -> Vec<(&'static str, Option<Vec<Ebpf>>)> {
 
 fn geometry() -> Geometry {
     let cpus = possible_cpus().expect("CPUs can be counted");
-    Geometry { snaplen: 96, slots: 64, rings: cpus, cpus }
+    Geometry {
+        snaplen: 96,
+        segment_bytes: 1 << 16,
+        segments: 2,
+        rings: cpus,
+        cpus,
+        format: bpf::capture::RecordFormat::Records,
+    }
 }
 
 fn captures() -> Vec<(String, Fate)> {
