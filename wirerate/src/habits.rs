@@ -156,7 +156,7 @@ pub const HABITS: &[Habit] = &[
         ],
     ),
     capture_habit(
-        &["--time-stamp-precision", "--micro"],
+        &["--micro"],
         "times are in nanoseconds always",
         &["wirerate capture DEV -w frames.pcapng"],
     ),

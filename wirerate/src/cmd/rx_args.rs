@@ -343,8 +343,6 @@ mod tests {
     #[test]
     fn wildcards_and_other_programs_options_are_refused_with_the_way_to_go() {
         for (words, why, to_try) in [
-            ("any", "`any` cannot stand for all", "  try: `wirerate capture "),
-            ("-i any", "`any` cannot stand for all", "  try: `wirerate capture "),
             ("", "no device is named", "  try: `wirerate capture "),
             ("udp port 9", "there is no device udp", "udp port 9`"),
             (
@@ -364,5 +362,10 @@ mod tests {
             let text = parsed(words).targets("capture").expect_err(words).to_string();
             assert!(text.contains(why) && text.contains(to_try), "{words}: {text}");
         }
+        let text = parsed("any").targets("count").expect_err("one program counts one device").to_string();
+        assert!(text.contains("`any` cannot stand for all") && text.contains("`wirerate count "), "{text}");
+        let group = parsed("any udp").targets("capture").expect("there is lo");
+        assert!(group.is_group && group.devices.contains(&"lo".to_owned()));
+        assert_eq!((group.typed, group.filter.as_deref()), (vec!["any".to_owned()], Some("udp")));
     }
 }

@@ -131,7 +131,8 @@ impl TriggerCommand {
             None => return Ok(false),
         };
         self.running = None;
-        Ok(is_true && !std::mem::replace(&mut self.was_true, is_true))
+        let was_true = std::mem::replace(&mut self.was_true, is_true);
+        Ok(is_true && !was_true)
     }
 
     /// Ends a command that runs, with all that it has started.
