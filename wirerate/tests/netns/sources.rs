@@ -395,7 +395,9 @@ fn a_capture_does_as_it_is_told() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let tell = |words: &str| wirerate_run(&format!("tell {RX_DEV} {words} --netns {}", lab.rx_netns));
     tell("stats").expect_code(3).says(&["no capture runs on rx0 here"]);
-    tell("mode dorp").expect_code(2).says(&["\"mode dorp\" is none of: mode mirror, mode drop, stats, rotate, save, stop"]);
+    tell("mode dorp")
+        .expect_code(2)
+        .says(&["\"mode dorp\" is none of: mode mirror, mode drop, stats, rotate, save, stop"]);
     let running = capture(&lab, &[RX_DEV]);
     let before = stack_received(&lab);
     tell("mode drop").expect_code(0);
