@@ -512,7 +512,14 @@ fn every_panel_has_data() -> TestResult {
         file.display(),
         lab.tx_netns
     ));
-    let prometheus = Prometheus::start(&[&measuring, &capturing, &replaying].map(address));
+    let far = Lab::new(Peer::Gro);
+    let accepting = wirerate_start(&format!("accept {RX_DEV}@{} --dst 198.18.0.2 {LINGER}", far.rx_netns));
+    let connecting = wirerate_start(&format!(
+        "connect {TX_DEV}@{} --dst 198.18.0.2:80 --src 198.18.0.64/28 --cps 100 -t 2min {LINGER}",
+        far.tx_netns
+    ));
+    let all = [&measuring, &capturing, &replaying, &accepting, &connecting];
+    let prometheus = Prometheus::start(&all.map(address));
     for query in dashboard_queries() {
         until(&query, || prometheus.query(&query).iter().any(|value| value.is_finite()));
     }

@@ -5,6 +5,7 @@ use crate::program::{Running, run, until, wirerate_start};
 use crate::{Case, TestResult, case};
 use serde_json::{Value, json};
 use std::process::Command;
+use std::time::Duration;
 
 /// Where `tools/install.sh test` puts the package, and the version that is before it.
 const PYTHON: &str = "/var/cache/wirerate/python/bin/python";
@@ -38,6 +39,7 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::three_flows_have_six_ports", &[], six_ports),
     case("otg::a_removed_device_is_named", &[], removed),
     case("otg::a_link_that_goes_down_ends_the_flow", &[], link_down_in_a_run),
+    case("otg::a_flow_goes_on_when_its_link_is_back", &[], link_back_in_a_run),
     case("otg::a_killed_server_leaves_nothing", &[], killed),
     case("otg::transports_agree", &[], transports),
     case("otg::snappi_of_another_version_sees_the_same", &[], versions),
@@ -514,12 +516,37 @@ fn check_loss(row: &Value) {
 }
 
 /// At either end; the counts are those of the frames before, and the next start begins at 0.
-fn link_down_in_a_run() -> TestResult {
+/// The default: the flow waits for its link, and sends again.
+fn link_back_in_a_run() -> TestResult {
     if !has_curl() {
         return Ok(());
     }
     let lab = Lab::new(Peer::Gro);
     let (_server, address) = serve();
+    let flow = json!({"name": "f", "tx_rx": {"port": {"tx_name": "tx", "rx_names": ["rx"]}},
+        "metrics": {"enable": true}, "rate": {"pps": 1000}});
+    let config = json!({"ports": ports_of(&lab), "flows": [flow]});
+    assert_eq!(post(&lab, &address, "/config", &config).0, 200);
+    assert_eq!(post(&lab, &address, "/control/state", &transmit("start")).0, 200);
+    let received = || flow_row(&lab, &address)["frames_rx"].as_u64().unwrap_or(0);
+    until("frames to arrive", || received() > 100);
+    let link = |state: &str| run(&["ip", "-n", &lab.rx_netns, "link", "set", RX_DEV, state]);
+    link("down");
+    std::thread::sleep(Duration::from_millis(300));
+    let before = received();
+    link("up");
+    until("frames to arrive again", || received() > before + 100);
+    assert_eq!(flow_row(&lab, &address)["transmit"], "started");
+    assert_eq!(post(&lab, &address, "/control/state", &transmit("stop")).0, 200);
+    Ok(())
+}
+
+fn link_down_in_a_run() -> TestResult {
+    if !has_curl() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve_with(" --link-down end");
     let flow = json!({"name": "f", "tx_rx": {"port": {"tx_name": "tx", "rx_names": ["rx"]}},
         "metrics": {"enable": true, "loss": true}, "rate": {"pps": 1000}});
     let config = json!({"ports": ports_of(&lab), "flows": [flow]});

@@ -212,7 +212,8 @@ fn device_goes_down_and_up() -> TestResult {
 fn rejected_frames_are_not_lost() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let running = wirerate_start(&format!(
-        "measure --tx {TX_DEV}@{} --rx {RX_DEV}@{} --json -- --dst 198.18.0.2 --imix 74:9,594:1 --count 20k --pps 20k",
+        "measure --tx {TX_DEV}@{} --rx {RX_DEV}@{} --json -- --dst 198.18.0.2 --imix 74:9,594:1 --count 20k --pps 20k \
+         --engine xdp",
         lab.tx_netns, lab.rx_netns
     ));
     until("the first frames are there", || lab.received() >= 2000);
