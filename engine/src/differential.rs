@@ -74,6 +74,9 @@ fn compare<W: Writer>(seed: u64) -> Result<(), BpfError> {
     let mut config = sample::config(rng, 1514);
     let facts = sample::facts();
     config.signature = sample::signature(rng);
+    if seed.is_multiple_of(3) {
+        sample::add_ranges(&mut config, rng);
+    }
     config.prepare(&facts);
     let mut cursor = Cursor::of_v6(config.src6, config.dst6);
     cursor[Slot::IP_ID] = u64::from(rng.next_u32() as u16);

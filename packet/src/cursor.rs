@@ -45,8 +45,10 @@ impl Slot {
     pub(crate) const UDP_LEN: Self = Self(13);
     /// The signature: sequence number, seconds, microseconds, nanoseconds, flow, number in it.
     pub(crate) const SIGNATURE: [Self; 6] = [Self(14), Self(15), Self(16), Self(17), Self(18), Self(19)];
+    /// Lower half of the last IPv6 source.
+    pub(crate) const SRC_V6_LOW: Self = Self(20);
     /// The first MPLS label; the others follow.
-    const MPLS: usize = 20;
+    const MPLS: usize = 21;
     /// All of them.
     const COUNT: usize = Self::MPLS + crate::MPLS_LABELS_MAX;
 
@@ -215,6 +217,7 @@ impl Cursor {
             if self.src_v6.is_unspecified() {
                 self.src_v6 = facts.v6_link_local.unwrap_or(Ipv6Addr::UNSPECIFIED);
             }
+            self[Slot::SRC_V6_LOW] = self.src_v6.to_bits() as u64;
         } else {
             self[Slot::SRC_V4] = config.sources(facts).0.to_bits().into();
             self[Slot::DST_V4] = config.dst_min.unwrap_or(Ipv4Addr::UNSPECIFIED).to_bits().into();

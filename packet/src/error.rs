@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 pub enum PlanError {
     /// Random destinations exclude every address of the range.
     #[error(
-        "IPDST_RND: no address from {min} up to {max} can be drawn \
+        "IPDST_RND: no address from {min} to {max} can be drawn \
          (0.0.0.0/8, 127.0.0.0/8, 224.0.0.0/4 and 255.255.255.255 are left out)"
     )]
     NoDestination { min: Ipv4Addr, max: Ipv4Addr },

@@ -69,6 +69,15 @@ pub fn config(rng: &mut Rng, frame_len_max: u32) -> Config {
     config
 }
 
+/// Gives a configuration what pktgen has not: ranges with their ends, ranges of IPv6 addresses, another
+/// time to live.
+pub fn add_ranges(config: &mut Config, rng: &mut Rng) {
+    config.are_ends_included = true;
+    config.ttl = byte(rng);
+    let mut last = |first: Ipv6Addr| Some(Ipv6Addr::from(first.to_bits() + u128::from(rng.below(9))));
+    (config.src6_last, config.dst6_last) = (last(config.src6), last(config.dst6));
+}
+
 /// A random signature.
 pub fn signature(rng: &mut Rng) -> SignatureSetting {
     use SignatureLevel::{Full, None, Pktgen, Short};

@@ -14,7 +14,7 @@ use crate::plan::{
 };
 use crate::wire::{ETHERNET_LEN, FRAME_LEN_MAX, IPV4_LEN, IPV6_LEN, UDP_LEN};
 use crate::{Cursor, MacAddr, PlanError, Slot};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// Most entries in an internet mix.
@@ -23,38 +23,33 @@ pub const IMIX_ENTRIES_MAX: usize = 20;
 pub const FLOWS_MAX: u32 = 65_536;
 
 impl Range {
-    fn new(min: u32, max: u32, random: bool) -> Self {
+    /// The values from `min` to `max`, without the last one if the end is excluded. A range of one
+    /// value or a reversed one is that of `min`.
+    fn new(min: u32, max: u32, random: bool, is_end_excluded: bool) -> Self {
         let walk = match (min < max, random) {
             (false, _) => Walk::Fixed,
             (true, false) => Walk::Count,
             (true, true) => Walk::Random,
         };
-        Self { walk, min, max }
+        let excluded = u32::from(is_end_excluded && walk != Walk::Fixed);
+        Self { walk, min, max: max - excluded }
     }
 
-    /// The greatest value of a range whose `max` is included when counting and excluded when random.
+    /// The greatest value.
     fn greatest(&self) -> u32 {
-        if self.walk == Walk::Random { self.max - 1 } else { self.max.max(self.min) }
+        self.max.max(self.min)
     }
 
-    /// The values of a range whose last is sent when counting and never drawn when random; `None`
-    /// for one value.
+    /// Its values; `None` for one value.
     fn mode(&self) -> Option<FieldMode> {
         let (min, max) = (self.min.into(), self.max.into());
         match self.walk {
             Walk::Fixed => None,
             Walk::Count => Some(FieldMode::Step { min, max }),
-            Walk::Random => Some(FieldMode::Random { min, max: max - 1 }),
+            Walk::Random => Some(FieldMode::Random { min, max }),
         }
     }
 
-    /// The values of a range whose end is never sent.
-    fn mode_of_port(&self) -> Option<FieldMode> {
-        match self.walk {
-            Walk::Count => Some(FieldMode::Step { min: self.min.into(), max: u64::from(self.max) - 1 }),
-            _ => self.mode(),
-        }
-    }
 }
 
 impl Plan {
@@ -66,7 +61,6 @@ impl Plan {
         check_limits(config)?;
         let frames = PktgenFrames::new(config, facts, cursor);
         frames.check_destinations()?;
-        let clones = if config.flags.has(Flags::SHARED) { config.clone_skb.max(1) as u32 } else { 1 };
         let ipsec = FlowAssociations::new(config, cursor)?;
         let (packet, length) = frames.packet(ipsec.is_some());
         let destination = packet.slots.iter().position(|slot| *slot == Slot::DST_V4.0);
@@ -80,7 +74,7 @@ impl Plan {
                 is_sequential: config.flags.has(Flags::FLOW_SEQ),
                 field: destination.filter(|_| config.flows > 0),
             },
-            repeats: clones.saturating_mul(config.frames_each_call()),
+            repeats: repeats(config),
             queue: queues(config, facts, cursor),
             queue_count: facts.tx_queues.max(1),
             signature: config.signature,
@@ -138,9 +132,13 @@ impl<'a> PktgenFrames<'a> {
         let flags = config.flags;
         let (header, layout) = template(config, flags.has(Flags::IPV6));
         let (first, last) = config.sources(facts);
-        let src_v4 = Range::new(first.into(), last.into(), flags.has(Flags::IPSRC_RND));
+        let range = |first: Ipv4Addr, last: Ipv4Addr, random| {
+            let random = flags.has(random);
+            Range::new(first.into(), last.into(), random, random && !config.are_ends_included)
+        };
+        let src_v4 = range(first, last, Flags::IPSRC_RND);
         let [first, last] = [config.dst_min, config.dst_max].map(|end| end.unwrap_or(Ipv4Addr::UNSPECIFIED));
-        let dst_v4 = Range::new(first.into(), last.into(), flags.has(Flags::IPDST_RND));
+        let dst_v4 = range(first, last, Flags::IPDST_RND);
         Self { config, facts, cursor, header, layout, src_v4, dst_v4 }
     }
 
@@ -189,8 +187,7 @@ impl<'a> PktgenFrames<'a> {
     /// A constant size is that of the last frame, which is neither end when a mix was removed during
     /// a run.
     fn sizes(&self) -> Range {
-        let random = self.has(Flags::TXSIZE_RND);
-        let range = Range::new(self.config.min_pkt_size, self.config.max_pkt_size, random);
+        let range = size_range(self.config);
         match (range.walk, self.cursor[Slot::FRAME_SIZE] as u32) {
             (Walk::Fixed, size @ 1..) => Range { min: size, max: size, ..range },
             _ => range,
@@ -225,11 +222,20 @@ impl<'a> PktgenFrames<'a> {
             (udp, Slot::UDP_SRC, config.udp_src_min, config.udp_src_max, Flags::UDPSRC_RND),
             (udp + 2, Slot::UDP_DST, config.udp_dst_min, config.udp_dst_max, Flags::UDPDST_RND),
         ] {
-            let range = Range::new(min.into(), max.into(), self.has(random));
-            fields.add(offset, 2, slot, range.mode_of_port());
+            let is_excluded = !config.are_ends_included;
+            let range = Range::new(min.into(), max.into(), self.has(random), is_excluded);
+            fields.add(offset, 2, slot, range.mode());
         }
         if self.is_ipv6() {
-            if !config.dst6_min.is_unspecified() {
+            let range = |last: Option<Ipv6Addr>, first: Ipv6Addr, random| {
+                low_range(first, last.filter(|last| *last > first)?, self.has(random))
+            };
+            let sources = range(config.src6_last, config.src6, Flags::IPSRC_RND);
+            fields.add(ip + 16, 8, Slot::SRC_V6_LOW, sources);
+            if config.dst6_last.is_some() {
+                let destinations = range(config.dst6_last, config.dst6, Flags::IPDST_RND);
+                fields.add(ip + 32, 8, Slot::DST_V6_LOW, destinations);
+            } else if !config.dst6_min.is_unspecified() {
                 let (set, allowed) = (config.dst6_min.to_bits(), config.dst6_max.to_bits());
                 let bits = |shift: u32| {
                     let [set, allowed] = [set, allowed].map(|bits| (bits >> shift) as u64);
@@ -427,16 +433,14 @@ impl<'a> PktgenFrames<'a> {
         match walk {
             Walk::Fixed => Box::new(std::iter::once(self.cursor.src_v4())),
             Walk::Count => Box::new((min..=max).map(Ipv4Addr::from)),
-            Walk::Random => Box::new((min..max).map(Ipv4Addr::from)),
+            Walk::Random => Box::new((min..=max).map(Ipv4Addr::from)),
         }
     }
 }
 
 fn check_limits(config: &Config) -> Result<(), PlanError> {
     let longest = config.imix.iter().map(|entry| entry.size).max().unwrap_or(0);
-    let random = config.flags.has(Flags::TXSIZE_RND);
-    let sizes = Range::new(config.min_pkt_size, config.max_pkt_size, random);
-    let frame_len = longest.max(sizes.greatest());
+    let frame_len = longest.max(size_range(config).greatest());
     if frame_len > FRAME_LEN_MAX {
         return Err(PlanError::TooLong { frame_len });
     }
@@ -449,6 +453,18 @@ fn check_limits(config: &Config) -> Result<(), PlanError> {
         Some((what, value, max)) => Err(PlanError::TooMany { what, value, max }),
         None => Ok(()),
     }
+}
+
+/// The requested lengths.
+fn size_range(config: &Config) -> Range {
+    let random = config.flags.has(Flags::TXSIZE_RND);
+    Range::new(config.min_pkt_size, config.max_pkt_size, random, random && !config.are_ends_included)
+}
+
+/// The last eight bytes of IPv6 addresses that have the first eight in common.
+fn low_range(first: Ipv6Addr, last: Ipv6Addr, random: bool) -> Option<FieldMode> {
+    let (min, max) = (first.to_bits() as u64, last.to_bits() as u64);
+    Some(if random { FieldMode::Random { min, max } } else { FieldMode::Step { min, max } })
 }
 
 /// The offsets of a MAC address; `None` for one address.
@@ -475,8 +491,14 @@ fn imix(config: &Config) -> Imix {
     result
 }
 
+/// Times each frame is sent.
+pub(crate) fn repeats(config: &Config) -> u32 {
+    let clones = if config.flags.has(Flags::SHARED) { config.clone_skb.max(1) as u32 } else { 1 };
+    clones.saturating_mul(config.frames_each_call())
+}
+
 /// A range of one queue is constant; a reversed range keeps the current queue.
-fn queues(config: &Config, facts: &DeviceFacts, cursor: &Cursor) -> Range {
+pub(crate) fn queues(config: &Config, facts: &DeviceFacts, cursor: &Cursor) -> Range {
     let count = u32::from(facts.tx_queues.max(1));
     let fixed = |queue: u32| Range { walk: Walk::Fixed, min: queue % count, max: queue % count };
     let (min, max) = (u32::from(config.queue_map_min), u32::from(config.queue_map_max));
@@ -487,17 +509,17 @@ fn queues(config: &Config, facts: &DeviceFacts, cursor: &Cursor) -> Range {
     } else if min == max {
         fixed(min)
     } else {
-        Range::new(min, max, config.flags.has(Flags::QUEUE_MAP_RND))
+        Range::new(min, max, config.flags.has(Flags::QUEUE_MAP_RND), false)
     }
 }
 
-/// The parts of `[min, max)` for random destinations: without 0.0.0.0/8, 127.0.0.0/8,
+/// The parts of a range for random destinations: without 0.0.0.0/8, 127.0.0.0/8,
 /// 224.0.0.0/4 and the broadcast address.
 fn allowed_destinations(range: &Range) -> [(u32, u32); 3] {
     const POOLS: [(u32, u32); 3] =
         [(0x0100_0000, 0x7f00_0000), (0x8000_0000, 0xe000_0000), (0xf000_0000, 0xffff_ffff)];
     POOLS.map(|(first, end)| {
-        let (first, end) = (first.max(range.min), end.min(range.max));
+        let (first, end) = (first.max(range.min), end.min(range.max.saturating_add(1)));
         (first, end.saturating_sub(first))
     })
 }

@@ -10,6 +10,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// EtherType of a VLAN tag (IEEE 802.1Q).
 const ETHERTYPE_VLAN: u16 = 0x8100;
 
+/// pktgen's time to live and hop limit.
+const HOP_LIMIT: u8 = 32;
+
 /// `delay_ns` of a device that never sends (pktgen: `delay 2147483647`).
 pub const NEVER_NS: u64 = u64::MAX;
 
@@ -125,6 +128,13 @@ pub struct Config {
     pub dst6_min: Ipv6Addr,
     /// Bits allowed in a random IPv6 destination.
     pub dst6_max: Ipv6Addr,
+    /// Last IPv6 destination of a range that is counted or drawn: it differs from `dst6` in the
+    /// last eight bytes. pktgen has no such range.
+    pub dst6_last: Option<Ipv6Addr>,
+    /// Last IPv6 source, as `dst6_last`.
+    pub src6_last: Option<Ipv6Addr>,
+    /// All ranges include their ends. pktgen excludes those of port ranges and of random ranges.
+    pub are_ends_included: bool,
     /// Source MAC; zero for the device's own.
     pub src_mac: MacAddr,
     /// Destination MAC.
@@ -159,6 +169,8 @@ pub struct Config {
     pub svlan_p: u8,
     /// Outer VLAN drop eligible bit.
     pub svlan_cfi: u8,
+    /// Time to live or hop limit; pktgen's is 32.
+    pub ttl: u8,
     /// IPv4 type of service.
     pub tos: u8,
     /// IPv6 traffic class.
@@ -255,6 +267,9 @@ impl Default for Config {
             dst6: Ipv6Addr::UNSPECIFIED,
             dst6_min: Ipv6Addr::UNSPECIFIED,
             dst6_max: Ipv6Addr::UNSPECIFIED,
+            dst6_last: None,
+            src6_last: None,
+            are_ends_included: false,
             src_mac: MacAddr::ZERO,
             dst_mac: MacAddr::ZERO,
             src_mac_count: 0,
@@ -272,6 +287,7 @@ impl Default for Config {
             svlan_type: ETHERTYPE_VLAN,
             svlan_p: 0,
             svlan_cfi: 0,
+            ttl: HOP_LIMIT,
             tos: 0,
             traffic_class: 0,
             spi: 0,

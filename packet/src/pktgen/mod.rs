@@ -8,6 +8,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use compile::{queues, repeats};
 pub use compile::{FLOWS_MAX, IMIX_ENTRIES_MAX};
 pub use config::{Config, DeviceFacts, Flags, ImixEntry, NEVER_NS, XmitMode};
 pub use signature::{SignatureLevel, SignatureSetting};

@@ -11,7 +11,6 @@ pub const MPLS_RANDOM: u32 = MPLS_BOTTOM;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_MPLS: u16 = 0x8847;
-const HOP_LIMIT: u8 = 32;
 pub(super) const PROTOCOL_UDP: u8 = 17;
 /// Bottom-of-stack bit of an MPLS label stack entry.
 pub(super) const MPLS_BOTTOM: u32 = 0x100;
@@ -62,10 +61,10 @@ pub(super) fn template(config: &Config, is_ipv6: bool) -> (Vec<u8>, Layout) {
     layout.ip = bytes.len();
     if is_ipv6 {
         bytes.extend((0x6000_0000 | u32::from(config.traffic_class) << 20).to_be_bytes());
-        bytes.extend([0, 0, PROTOCOL_UDP, HOP_LIMIT]);
+        bytes.extend([0, 0, PROTOCOL_UDP, config.ttl]);
         bytes.extend([0; 32]);
     } else {
-        bytes.extend([0x45, config.tos, 0, 0, 0, 0, 0, 0, HOP_LIMIT, PROTOCOL_UDP, 0, 0]);
+        bytes.extend([0x45, config.tos, 0, 0, 0, 0, 0, 0, config.ttl, PROTOCOL_UDP, 0, 0]);
         bytes.extend([0; 8]);
     }
     layout.udp = bytes.len();

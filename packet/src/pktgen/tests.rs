@@ -91,6 +91,26 @@ fn counting_ranges_step_before_the_first_frame() {
 }
 
 #[test]
+fn ranges_of_ours_include_their_ends() {
+    let ours = Config { are_ends_included: true, ..base() };
+    let config = Config { udp_src_min: 65_533, udp_src_max: 65_535, ttl: 9, ..ours.clone() };
+    let sent = frames(config, &facts(), 4);
+    assert_eq!(words(&sent, 34), [65_534, 65_535, 65_533, 65_534]);
+    assert!(sent.iter().all(|frame| frame[22] == 9));
+    let mut random = Config { min_pkt_size: 60, max_pkt_size: 61, ..ours.clone() };
+    random.flags.set(Flags::TXSIZE_RND, true);
+    let lens: std::collections::BTreeSet<_> = frames(random, &facts(), 50).iter().map(Vec::len).collect();
+    assert_eq!(lens, [60, 61].into());
+    let mut v6 = Config { dst6: "fd00::fffe".parse().unwrap(), src6: "fd01::1".parse().unwrap(), ..ours };
+    v6.flags.set(Flags::IPV6, true);
+    (v6.dst6_last, v6.src6_last) = ("fd00::1:1".parse().ok(), "fd01::2".parse().ok());
+    let sent = frames(v6, &facts(), 5);
+    assert_eq!(words(&sent, 50), [0, 1, 1, 0, 0]);
+    assert_eq!(words(&sent, 52), [0xffff, 0, 1, 0xfffe, 0xffff]);
+    assert_eq!(words(&sent, 36), [2, 1, 2, 1, 2]);
+}
+
+#[test]
 fn sizes_count_through_their_last() {
     let config = Config { min_pkt_size: 60, max_pkt_size: 62, ..base() };
     let lens: Vec<_> = frames(config, &facts(), 4).iter().map(Vec::len).collect();

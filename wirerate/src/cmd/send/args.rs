@@ -336,7 +336,7 @@ pub struct Args {
     /// Payload instead of pktgen's header: text, bytes, or those of a file
     #[arg(long, value_name = "TEXT|0xHEX|@FILE", help_heading = "Frames")]
     pub payload: Option<PayloadText>,
-    /// Time to live, of all IP headers. UDP then has no pktgen header [default: 32]
+    /// Time to live or hop limit, of all IP headers [default: 32]
     #[arg(long, value_name = "N", help_heading = "Frames")]
     pub ttl: Option<u8>,
 

@@ -1,8 +1,7 @@
 //! From the arguments of `wirerate send` to a configuration in pktgen's terms.
 //!
-//! Ranges on the command line include both ends. pktgen excludes the end of port ranges and of
-//! random ranges, so one is added there. A setting that pktgen cannot express is rejected with the
-//! option to use instead.
+//! Ranges include both ends, on the command line and in the settings made from it; pktgen excludes
+//! the end of port ranges and of random ranges.
 
 use super::args::{Args, Entry, RandomField, SignatureName};
 use super::{flows, tags};
@@ -34,7 +33,8 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
         return Err(Failure::usage(format!("use {} here", args.own_frames_option()), why));
     }
     let args = &*flows::spread(args)?;
-    let mut config = Config { seed: args.seed, ..Config::default() };
+    let mut config = Config { seed: args.seed, are_ends_included: true, ..Config::default() };
+    config.ttl = args.ttl.unwrap_or(config.ttl);
     check_duration(args)?;
     config.count = count(args);
     set_flags(&mut config, args)?;
@@ -54,9 +54,6 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
     config.signature.flow_count = flows_in_turn(&config);
     set_ipsec(&mut config, args)?;
     set_memory(&mut config, args)?;
-    if let Some(Queues::Listed(queues)) = args.queues {
-        (config.queue_map_min, config.queue_map_max) = (queues.first, queues.last);
-    }
     config.skb_priority = args.skb_priority.unwrap_or(0);
     (config.tos, config.traffic_class) = (args.tos.unwrap_or(0), args.tos.unwrap_or(0));
     config.xmit_mode = xmit_mode(args);
@@ -146,8 +143,6 @@ fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
         (args.is_random(RandomField::Vlan), Flags::VID_RND),
         (args.is_random(RandomField::Svlan), Flags::SVID_RND),
         (args.is_random(RandomField::Mpls), Flags::MPLS_RND),
-        (args.is_random(RandomField::Queue), Flags::QUEUE_MAP_RND),
-        (args.queues == Some(Queues::OfCpu), Flags::QUEUE_MAP_CPU),
     ] {
         config.flags.set(flag, on);
     }
@@ -244,59 +239,55 @@ fn v4_range(
             false => Ok((Some(range.first), None)),
         };
     }
-    let end = match random {
-        false => range.last,
-        true => Ipv4Addr::from_bits(range.last.to_bits().checked_add(1).ok_or_else(|| {
-            Failure::usage(
-                format!("draw --{field} from {range}"),
-                "pktgen excludes the end of a random range, and there is no address after the last",
-            )
-            .try_this(format!("--{field} {}-255.255.255.254", range.first))
-        })?),
-    };
-    Ok((Some(range.first), Some(end)))
+    Ok((Some(range.first), Some(range.last)))
 }
 
-/// IPv6 destinations: pktgen draws each as (random OR min) AND max. That gives every address of an
-/// aligned block whose size is a power of two, and of no other range.
+/// IPv6 destinations: a range in the last eight bytes is counted or drawn. A larger block is drawn as
+/// pktgen does: (random OR first) AND last.
 fn set_dst6(config: &mut Config, range: Interval<Ipv6Addr>, random: bool) -> Result<(), Failure> {
-    let (first, last) = (range.first.to_bits(), range.last.to_bits());
     config.dst6 = range.first;
-    if range.is_one() {
-        return if random { Err(nothing_to_draw("dst", "--dst fd00::/112")) } else { Ok(()) };
+    match low_range(range) {
+        _ if range.is_one() && random => return Err(nothing_to_draw("dst", "--dst fd00::/112")),
+        _ if range.is_one() => {}
+        Some(last) => config.dst6_last = Some(last),
+        None if random && is_block(range) && !range.first.is_unspecified() => {
+            (config.dst6_min, config.dst6_max) = (range.first, range.last);
+        }
+        None => {
+            let why = "more than the last eight bytes of its addresses differ";
+            return Err(Failure::usage(format!("send to {range}"), why)
+                .try_this(format!("--dst {}/64", range.first))
+                .try_this("--random dst, for an aligned block such as fd00::/48"));
+        }
     }
-    let free = first ^ last;
-    let is_block = free & free.wrapping_add(1) == 0 && first & free == 0;
-    if !is_block {
-        let bits = 128 - free.leading_zeros();
-        let start = if bits == 128 { 0 } else { first >> bits << bits };
-        return Err(Failure::usage(
-            format!("send to {range}"),
-            "a range of IPv6 destinations must be an aligned block: only whole low bits can vary",
-        )
-        .try_this(format!(
-            "--dst {}/{} (the smallest block around it)",
-            Ipv6Addr::from_bits(start),
-            128 - bits
-        )));
-    }
-    if first == 0 {
-        return Err(Failure::usage(
-            format!("send to {range}"),
-            "a block of IPv6 destinations cannot begin at ::",
-        )
-        .try_this("--dst fd00::/112"));
-    }
-    (config.dst6_min, config.dst6_max) = (range.first, range.last);
     Ok(())
 }
 
+/// The last address of a range whose addresses differ in their last eight bytes only.
+fn low_range(range: Interval<Ipv6Addr>) -> Option<Ipv6Addr> {
+    (range.first.to_bits() >> 64 == range.last.to_bits() >> 64).then_some(range.last)
+}
+
+/// True if all values of some low bits are in a range, and no other addresses.
+fn is_block(range: Interval<Ipv6Addr>) -> bool {
+    let (first, last) = (range.first.to_bits(), range.last.to_bits());
+    let free = first ^ last;
+    free & free.wrapping_add(1) == 0 && first & free == 0
+}
+
 fn set_src6(config: &mut Config, range: Interval<Ipv6Addr>, random: bool) -> Result<(), Failure> {
-    if random || !range.is_one() {
-        return Err(Failure::usage(format!("send from {range}"), "an IPv6 source can only be one address")
-            .try_this(format!("--src {}", range.first)));
+    if random && range.is_one() {
+        return Err(nothing_to_draw("src", "--src fd00::/112"));
     }
     config.src6 = range.first;
+    if !range.is_one() {
+        let why = "more than the last eight bytes of its addresses differ";
+        let last = low_range(range).ok_or_else(|| {
+            let failure = Failure::usage(format!("send from {range}"), why);
+            failure.try_this(format!("--src {}/64", range.first))
+        })?;
+        config.src6_last = Some(last);
+    }
     Ok(())
 }
 
@@ -329,7 +320,7 @@ fn macs(option: &str, range: Option<Interval<MacAddr>>, random: bool) -> Result<
     }
 }
 
-/// Ports with pktgen's end, which is the port after the last.
+/// The first and the last port.
 fn ports(option: &str, range: Interval<u16>, random: bool) -> Result<(u16, u16), Failure> {
     if range.is_one() {
         return match random {
@@ -337,14 +328,7 @@ fn ports(option: &str, range: Interval<u16>, random: bool) -> Result<(u16, u16),
             false => Ok((range.first, range.first)),
         };
     }
-    let end = range.last.checked_add(1).ok_or_else(|| {
-        Failure::usage(
-            format!("use {option} {range}"),
-            "pktgen excludes the end of a port range, and there is no port after 65535",
-        )
-        .try_this(format!("{option} {}", Interval { first: range.first.min(65533), last: 65534 }))
-    })?;
-    Ok((range.first, end))
+    Ok((range.first, range.last))
 }
 
 fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
@@ -371,8 +355,7 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
         return Err(nothing_to_draw("size", "--size 60-1514"));
     }
     config.min_pkt_size = size.first;
-    // pktgen excludes the end of a random range.
-    config.max_pkt_size = if random { size.last + 1 } else { size.last };
+    config.max_pkt_size = size.last;
     Ok(())
 }
 
@@ -427,8 +410,10 @@ fn flows_in_turn(config: &Config) -> u32 {
     let counts = [
         address_count(config.src_min, config.src_max),
         address_count(config.dst_min, config.dst_max),
-        u64::from(config.udp_src_max.saturating_sub(config.udp_src_min)),
-        u64::from(config.udp_dst_max.saturating_sub(config.udp_dst_min)),
+        u64::from(config.udp_src_max.saturating_sub(config.udp_src_min)) + 1,
+        u64::from(config.udp_dst_max.saturating_sub(config.udp_dst_min)) + 1,
+        low_count(config.src6, config.src6_last),
+        low_count(config.dst6, config.dst6_last),
         config.src_mac_count.into(),
         config.dst_mac_count.into(),
     ];
@@ -449,6 +434,11 @@ fn address_count(first: Option<Ipv4Addr>, last: Option<Ipv4Addr>) -> u64 {
         (Some(first), Some(last)) => u64::from(last.to_bits().saturating_sub(first.to_bits())) + 1,
         _ => 1,
     }
+}
+
+/// IPv6 addresses from `first` to `last`; one without a range.
+fn low_count(first: Ipv6Addr, last: Option<Ipv6Addr>) -> u64 {
+    last.map_or(1, |last| (last.to_bits() as u64).saturating_sub(first.to_bits() as u64).saturating_add(1))
 }
 
 /// Bytes of the headers and the signature: no frame is shorter.
@@ -553,7 +543,7 @@ pub fn set_ipsec(config: &mut Config, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Memory of the frames, and how often each is sent.
+/// Memory of the frames, their queues, and how often each is sent.
 ///
 /// # Errors
 /// Bad usage for copies into a receive path.
@@ -562,6 +552,11 @@ pub fn set_memory(config: &mut Config, args: &Args) -> Result<(), Failure> {
         let act = "use --clone-skb with --xmit-mode netif_receive";
         return Err(Failure::usage(act, "the receive path keeps each frame, so it cannot be sent again"));
     }
+    if let Some(Queues::Listed(queues)) = args.queues {
+        (config.queue_map_min, config.queue_map_max) = (queues.first, queues.last);
+    }
+    config.flags.set(Flags::QUEUE_MAP_RND, args.is_random(RandomField::Queue));
+    config.flags.set(Flags::QUEUE_MAP_CPU, args.queues == Some(Queues::OfCpu));
     config.clone_skb = args.clone_skb.unwrap_or(0);
     config.frags = args.frags.unwrap_or(0);
     if let Some(node) = args.node {
@@ -575,7 +570,6 @@ pub fn set_memory(config: &mut Config, args: &Args) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::cmd::args_of;
-    use proptest::prelude::*;
 
     /// What `wirerate send veth0 WORDS` asks for.
     fn ask(words: &str) -> Result<Config, Failure> {
@@ -605,33 +599,35 @@ mod tests {
     fn both_ends_of_a_range_are_sent_counted_or_drawn() {
         let counted = ask("--dst 10.0.0.1-10.0.0.4 --udp-dst 1000-1999 --size 60-64").unwrap();
         assert_eq!((counted.dst_min, counted.dst_max), (v4("10.0.0.1"), v4("10.0.0.4")));
-        assert_eq!((counted.udp_dst_min, counted.udp_dst_max), (1000, 2000));
+        assert_eq!((counted.udp_dst_min, counted.udp_dst_max), (1000, 1999));
         assert_eq!((counted.min_pkt_size, counted.max_pkt_size), (60, 64));
         let drawn =
             ask("--dst 10.0.0.1-10.0.0.4 --src 10.1.0.0/16 --size 60-64 --random dst,src,size").unwrap();
-        assert_eq!((drawn.dst_max, drawn.src_max), (v4("10.0.0.5"), v4("10.2.0.0")));
-        assert_eq!((drawn.min_pkt_size, drawn.max_pkt_size), (60, 65));
+        assert_eq!((drawn.dst_max, drawn.src_max), (v4("10.0.0.4"), v4("10.1.255.255")));
+        assert_eq!((drawn.min_pkt_size, drawn.max_pkt_size), (60, 64));
+        assert!(counted.are_ends_included && drawn.are_ends_included);
         assert!(drawn.flags.has(Flags(Flags::IPDST_RND.0 | Flags::IPSRC_RND.0 | Flags::TXSIZE_RND.0)));
     }
 
     #[test]
-    fn a_range_that_pktgen_cannot_end_says_where_it_can() {
-        assert!(refusal("--dst 10.0.0.1 --udp-src 60000-65535").contains("try: --udp-src 60000-65534"));
-        assert_eq!(ask("--dst 10.0.0.1 --udp-src 65535").unwrap().udp_src_min, 65535);
-        assert!(refusal("--dst 240.0.0.0/4 --random dst").contains("try: --dst 240.0.0.0-255.255.255.254"));
-        assert_eq!(ask("--dst 240.0.0.0/4").unwrap().dst_max, v4("255.255.255.255"));
+    fn ranges_may_end_at_the_last_value_there_is() {
+        assert_eq!(ask("--dst 10.0.0.1 --udp-src 60000-65535").unwrap().udp_src_max, 65_535);
+        let last = v4("255.255.255.255");
+        assert_eq!(ask("--dst 240.0.0.0/4 --random dst").unwrap().dst_max, last);
+        assert_eq!(ask("--dst 240.0.0.0/4").unwrap().dst_max, last);
+        assert_eq!(ask("--dst 10.0.0.1 --size 60-65535 --random size").unwrap().max_pkt_size, 65_535);
     }
 
     #[test]
-    fn ipv6_ranges_are_aligned_blocks() {
-        let config = ask("--dst fd00::/120").unwrap();
-        assert_eq!(config.dst6_min, "fd00::".parse::<Ipv6Addr>().unwrap());
-        assert_eq!(config.dst6_max, "fd00::ff".parse::<Ipv6Addr>().unwrap());
-        assert!(config.flags.has(Flags::IPV6));
-        assert!(refusal("--dst fd00::1-fd00::4").contains("try: --dst fd00::/125"));
-        assert!(refusal("--dst fd00::1-fd00::ff").contains("try: --dst fd00::/120"));
-        assert!(refusal("--dst ::/0").contains("cannot begin at ::"));
-        assert!(refusal("--dst fd00::1 --src fd00::/64").contains("try: --src fd00::"));
+    fn ipv6_ranges_differ_in_the_last_eight_bytes_or_are_drawn_from_a_block() {
+        let v6 = |text: &str| text.parse::<Ipv6Addr>().ok();
+        let config = ask("--dst fd00::1-fd00::4 --src fd00:1::/120").unwrap();
+        assert_eq!((config.dst6_last, config.src6_last), (v6("fd00::4"), v6("fd00:1::ff")));
+        assert!(config.flags.has(Flags::IPV6) && config.dst6_min.is_unspecified());
+        let block = ask("--dst fd00::/48 --random dst").unwrap();
+        assert_eq!((Some(block.dst6_min), block.dst6_last), (v6("fd00::"), None));
+        assert!(refusal("--dst fd00::/48").contains("try: --dst fd00::/64"));
+        assert!(refusal("--dst fd00::1 --src fd00::/48").contains("try: --src fd00::/64"));
     }
 
     #[test]
@@ -669,7 +665,6 @@ mod tests {
         assert!(refusal("--dst 10.0.0.1 --vlan 5 --svlan 6 --size 65").contains("66 bytes"));
         assert!(refusal("--dst 10.0.0.1 --mpls 16,17,18 --size 69").contains("70 bytes"));
         assert!(refusal("--dst 10.0.0.1 --imix 60:1,42:1").contains("--imix 42"));
-        assert!(refusal("--dst 10.0.0.1 --size 60-65535 --random size").contains("at most 65534"));
         assert!(refusal("--dst 10.0.0.1 --size 65536").contains("at most 65535"));
         assert_eq!(ask("--dst 10.0.0.1 --size 65535").unwrap().max_pkt_size, 65_535);
         assert_eq!(ask("--dst 10.0.0.1 --vlan 5 --svlan 6").unwrap().min_pkt_size, 66);
@@ -769,21 +764,5 @@ mod tests {
         assert_eq!(flows("--dst 10.0.0.0/16 --udp-dst 1000-1002"), 196_608);
         assert_eq!(flows("--dst 10.0.0.0/8"), 1);
         assert_eq!(flows("--dst 10.0.0.0/24 --random dst"), 1);
-    }
-
-    proptest! {
-        /// The block rule against its definition: (r OR min) AND max over all r is every address
-        /// from min to max.
-        #[test]
-        fn a_block_is_drawn_whole_and_nothing_else(low in 0u128..64, high in 0u128..64) {
-            let base = 0xfd00u128 << 112;
-            let range = Interval { first: Ipv6Addr::from(base | low.min(high)), last: Ipv6Addr::from(base | low.max(high)) };
-            prop_assume!(!range.is_one());
-            let mut config = Config::default();
-            let accepted = set_dst6(&mut config, range, false).is_ok();
-            let (min, max) = (low.min(high), low.max(high));
-            let drawn: std::collections::BTreeSet<u128> = (0..64).map(|r| (r | min) & max).collect();
-            prop_assert_eq!(accepted, drawn.into_iter().eq(min..=max));
-        }
     }
 }

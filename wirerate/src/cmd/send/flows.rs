@@ -84,13 +84,6 @@ fn check(args: &Args, flows: u64) -> Result<(), Failure> {
             _ => failure.try_this(format!("--flows {flows}, without --random {name}")),
         });
     }
-    if let Some(Addresses::V6(dst)) = args.dst.filter(|_| !args.has_own_frames())
-        && !dst.is_one()
-    {
-        let why = "IPv6 destinations of these frames are random, which makes no exact number of flows";
-        let failure = Failure::usage(act(&format!("--dst {dst}")), why);
-        return Err(failure.try_this(format!("--dst {}", dst.first)));
-    }
     Ok(())
 }
 

@@ -69,7 +69,7 @@ pub fn check_options(args: &Args, given: &str) -> Result<(), Failure> {
         (args.ttl.is_some(), "--ttl", packet, "ipv4(ttl=64)"),
         (args.has_packet_options(), args.packet_option(), packet, "`wirerate send --help`"),
         (
-            args.random.iter().any(|field| *field != RandomField::Size),
+            args.random.iter().any(|field| ![RandomField::Size, RandomField::Queue].contains(field)),
             "--random",
             "a field is random where the packet says so",
             "ipv4(sa=drnd())",
@@ -77,10 +77,6 @@ pub fn check_options(args: &Args, given: &str) -> Result<(), Failure> {
         (args.flows.is_some(), "--flows", "fields change as the packet says", "ipv4(da=dinc())"),
         (args.udp_checksum, "--udp-checksum", "checksums are filled in always", "udp(csum=0), for none"),
         (args.ipsec, "--ipsec", pktgen, "--dst 198.18.0.2 --ipsec"),
-        (args.frags.is_some(), "--frags", pktgen, "--dst 198.18.0.2 --frags 2"),
-        (args.clone_skb.is_some(), "--clone-skb", pktgen, "the packet several times: { ... } { ... }"),
-        (args.node.is_some(), "--node", pktgen, "--cpus 0 (a CPU of the node)"),
-        (args.queues.is_some(), "--queues", "these frames have one queue", "--engine xdp"),
         (args.has_front_signature(), "--signature", signed, "--signature mark"),
     ];
     let found = obstacles.iter().find(|(is_given, ..)| *is_given);
@@ -196,16 +192,19 @@ impl OwnFrames {
         let xmit_mode = config::xmit_mode(args);
         let device = run::find(args, xmit_mode)?;
         let cpus = run::cpus(args, &device)?;
-        if args.engine.map(EngineKind::from) == Some(EngineKind::AfXdp) && cpus.len() > 1 {
+        let has_one_queue = args.queues.is_none();
+        let is_af_xdp = args.engine.map(EngineKind::from) == Some(EngineKind::AfXdp);
+        if is_af_xdp && has_one_queue && cpus.len() > 1 {
             let act = format!("send these frames from {} threads by af_xdp", cpus.len());
             let why = "a queue takes one thread, and these frames have one queue";
-            return Err(Failure::usage(act, why).try_this("--threads 1"));
+            return Err(Failure::usage(act, why).try_this("--queues cpu").try_this("--threads 1"));
         }
         let (dst_mac, next_hop) = next_hop(args, &device)?;
         let mut packets = packets(args, dst_mac, &device.facts, seed)?;
         mark(&mut packets, args, cpus.len(), None)?;
         let mut config = packets.config(config::count(args), xmit_mode, seed);
         config.skb_priority = args.skb_priority.unwrap_or(0);
+        config::set_memory(&mut config, args)?;
         Ok(Self { device, next_hop, packets, config, cpus, pace })
     }
 
@@ -269,12 +268,13 @@ fn show(args: &Args, frame_count: u64) -> Result<Outcome, Failure> {
     let mut packets = packets(args, to_resolve.dst_mac, &shown.facts, seed)?;
     mark(&mut packets, args, 1, None)?;
     packets.notes().iter().filter(|_| !args.quiet).for_each(|note| eprintln!("wirerate: {note}"));
-    let config = packets.config(config::count(args), config::xmit_mode(args), seed);
+    let mut config = packets.config(config::count(args), config::xmit_mode(args), seed);
+    config::set_memory(&mut config, args)?;
     let plan = packets.of_thread(0).ok_or_else(|| {
         Failure::usage("show the frames of the first thread", "all packets are for other threads")
             .try_this("packets without cpu()")
     })?;
-    let (plan, mut cursor) = plan.on(&shown.facts);
+    let (plan, mut cursor) = plan.sent_as(&config, &shown.facts).on(&shown.facts);
     cursor.rng = Rng(seed);
     let preview = Preview {
         device: &args.device,

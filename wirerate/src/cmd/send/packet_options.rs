@@ -34,7 +34,7 @@ impl Args {
     pub fn has_packet_options(&self) -> bool {
         let is_other = self.tcp || self.icmp.is_some() || self.arp || self.is_tunnel();
         let is_inner = self.inner_dst.is_some() || self.inner_src.is_some();
-        is_other || is_inner || self.payload.is_some() || self.ttl.is_some()
+        is_other || is_inner || self.payload.is_some()
     }
 
     fn is_tunnel(&self) -> bool {
@@ -50,7 +50,6 @@ impl Args {
             () if self.vxlan.is_some() => "--vxlan",
             () if self.gre => "--gre",
             () if self.payload.is_some() => "--payload",
-            () if self.ttl.is_some() => "--ttl",
             () if self.inner_dst.is_some() => "--inner-dst",
             () => "--inner-src",
         }
@@ -107,7 +106,7 @@ fn check(args: &Args) -> Result<(), Failure> {
     let has_ports = args.udp_dst.is_some() || args.udp_src.is_some();
     let is_ip = !args.arp;
     let carries = "an ARP message is no IP packet";
-    let unsigned = "these frames carry no pktgen header";
+    let unsigned = "receivers look for it in UDP without a tunnel; these frames have a mark at their end";
     let is_inner_random = args.is_random(RandomField::InnerDst) || args.is_random(RandomField::InnerSrc);
     let has_inner = args.inner_dst.is_some() || args.inner_src.is_some() || is_inner_random;
     let obstacles: &[Conflict] = &[
@@ -118,10 +117,6 @@ fn check(args: &Args) -> Result<(), Failure> {
         (args.tos.is_some() && !is_ip, "--tos", carries, None),
         (args.mpls.is_some() && !is_ip, "--mpls", carries, Some("--vlan 5")),
         (args.is_tunnel() && !is_ip, "--vxlan or --gre", carries, None),
-        (args.is_random(RandomField::Mpls), "--random mpls", "labels are fixed here", None),
-        (args.is_random(RandomField::Svlan), "--random svlan", "the outer tag is fixed here", None),
-        (args.is_random(RandomField::Queue), "--random queue", "these frames have one queue", None),
-        (args.queues.is_some(), "--queues", "these frames have one queue", None),
         (
             args.flow_len.is_some(),
             "--flow-len",
@@ -129,9 +124,6 @@ fn check(args: &Args) -> Result<(), Failure> {
             Some("--flows 100"),
         ),
         (args.ipsec, "--ipsec", "IPsec protects pktgen's frames only", None),
-        (args.frags.is_some(), "--frags", "fragments are those of pktgen's frames", None),
-        (args.clone_skb.is_some(), "--clone-skb", "each of these frames is sent once", None),
-        (args.node.is_some(), "--node", "memory of a node is for pktgen's frames", None),
         (args.has_front_signature(), "--signature", unsigned, Some("--signature mark")),
     ];
     for (is_given, what, why, advice) in obstacles {
@@ -212,7 +204,8 @@ fn tags(args: &Args) -> Result<Vec<String>, Failure> {
     let found = super::tags::tags(args)?;
     let last = found.len().saturating_sub(1);
     let text = |(index, tag): (usize, &VlanTag)| {
-        let is_random = index == last && args.is_random(RandomField::Vlan);
+        let is_inner = index == last && args.is_random(RandomField::Vlan);
+        let is_random = is_inner || index < last && args.is_random(RandomField::Svlan);
         let id = if is_random { "drnd(0, 4095)".to_owned() } else { tag.id.to_string() };
         let mut text = format!("vlan(id={id}");
         if tag.ethertype != VlanType::CUSTOMER {
@@ -225,7 +218,9 @@ fn tags(args: &Args) -> Result<Vec<String>, Failure> {
     };
     let mut tags: Vec<String> = found.iter().enumerate().map(text).collect();
     for entry in args.mpls.iter().flat_map(|labels| &labels.0) {
-        let (label, class, ttl) = (entry >> 12, entry >> 9 & 7, entry & 0xff);
+        let (class, ttl) = (entry >> 9 & 7, entry & 0xff);
+        let is_random = args.is_random(RandomField::Mpls);
+        let label = if is_random { "drnd(0, 0xfffff)".to_owned() } else { (entry >> 12).to_string() };
         tags.push(format!("mpls(label={label}, tc={class}, ttl={ttl})"));
     }
     Ok(tags)
@@ -482,7 +477,7 @@ mod tests {
             ("--payload x --inner-dst 10.0.0.9", "cannot use addresses in a tunnel: there is no tunnel"),
             (
                 "--tcp --signature full",
-                "cannot use --signature with --tcp: these frames carry no pktgen header",
+                "cannot use --signature with --tcp: receivers look for it in UDP without a tunnel",
             ),
             ("--tcp --random src", "cannot draw src at random: it needs a range"),
             ("--tcp --src-mac 02:00:00:00:00:01-02:01:00:00:00:01 ", "only the last four bytes"),

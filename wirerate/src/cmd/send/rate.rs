@@ -236,7 +236,8 @@ fn mean_wire_len(config: &Config) -> (u64, u64) {
     let (min, max) = (config.min_pkt_size, config.max_pkt_size);
     if min < max {
         // pktgen excludes the end of a random range, not of a counted one.
-        let last = max - u32::from(config.flags.has(packet::Flags::TXSIZE_RND));
+        let is_excluded = config.flags.has(packet::Flags::TXSIZE_RND) && !config.are_ends_included;
+        let last = max - u32::from(is_excluded);
         let bytes = (min..=last).map(|size| u64::from(wire_len(size))).sum();
         return (bytes, u64::from(last - min + 1));
     }

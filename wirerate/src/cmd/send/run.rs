@@ -401,7 +401,7 @@ impl<'a> Job<'a> {
             sign_thread(&mut self.config, self.stream + index as u32);
             let (plan, mut cursor) = match &self.packets {
                 Some(packets) => match packets.of_thread(index as u32) {
-                    Some(plan) => plan.on(&facts),
+                    Some(plan) => plan.sent_as(&self.config, &facts).on(&facts),
                     None => continue,
                 },
                 None => super::plan(&mut self.config, &facts, seed, &associations)?,
@@ -455,11 +455,8 @@ pub fn flows_per_thread(config: &Config) -> u32 {
 
 /// What may be unexpected about a configuration.
 fn notes(config: &Config, packets: Option<&Packets>) -> Vec<String> {
-    let drawn = config.flags.has(Flags::IPV6) && !config.dst6_min.is_unspecified();
-    let asked = config.flags.has(Flags::IPDST_RND);
     let seals = config.asks_for_ipsec();
     [
-        (drawn && !asked, "IPv6 destinations are random: pktgen cannot count through them"),
         (seals, "IPsec makes frames longer than --size by its padding and integrity check"),
         (
             seals && config.clone_skb > 1,
