@@ -23,7 +23,6 @@ pub struct Habit {
 const MORE: &str = "send has options for TCP, ICMP and ARP; trafgen's packet language has the rest";
 const OWN_FRAME: &str =
     "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), tcp(dp=80, syn) }' (docs/frames.md)";
-const NO_TUNNEL: &str = "--vxlan and --gre are options; other tunnels are in trafgen's packet language";
 const NO_MEASUREMENT: &str = "send does not see what arrives";
 const NO_SOCKET: &str = "send opens no connection and no socket";
 const OTHER_NAME: &str = "it has another name here";
@@ -52,20 +51,7 @@ pub const HABITS: &[Habit] = &[
         OTHER_NAME,
         &["--payload 0x68656c6c6f (or text, or @FILE)"],
     ),
-    habit(
-        &["--geneve"],
-        NO_TUNNEL,
-        &[
-            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), udp(), geneve(vni=5), eth(), ipv4(ttl=64), udp() }' (docs/frames.md)",
-        ],
-    ),
-    habit(
-        &["--gtp", "--gtpu"],
-        NO_TUNNEL,
-        &[
-            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), udp(), gtpu(teid=5), ipv4(ttl=64), udp() }' (docs/frames.md)",
-        ],
-    ),
+    habit(&["--gtp"], OTHER_NAME, &["--gtpu 5"]),
     habit(
         &["--latency", "--jitter", "--loss", "--rtt"],
         NO_MEASUREMENT,

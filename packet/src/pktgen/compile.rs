@@ -49,7 +49,6 @@ impl Range {
             Walk::Random => Some(FieldMode::Random { min, max }),
         }
     }
-
 }
 
 impl Plan {

@@ -8,8 +8,8 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use compile::{queues, repeats};
 pub use compile::{FLOWS_MAX, IMIX_ENTRIES_MAX};
+pub(crate) use compile::{queues, repeats};
 pub use config::{Config, DeviceFacts, Flags, ImixEntry, NEVER_NS, XmitMode};
 pub use signature::{SignatureLevel, SignatureSetting};
 pub use template::{Layout, MPLS_LABELS_MAX, MPLS_RANDOM};

@@ -294,6 +294,8 @@ fn options_of_send_describe_packets() -> TestResult {
             "eth:ethertype:ip:udp:vxlan:eth:ethertype:ip:tcp",
         ),
         ("--gre --icmp echo --inner-dst fd00::2", "eth:ethertype:ip:gre:ipv6:icmpv6"),
+        ("--geneve 7 --tcp --clone-skb 2", "eth:ethertype:ip:udp:geneve:eth:ethertype:ip:tcp"),
+        ("--gtpu 7 --icmp echo", "eth:ethertype:ip:udp:gtp:ip:icmp"),
         ("--arp", "eth:ethertype:arp"),
     ] {
         let seen = on_the_wire(&lab, 20, || {

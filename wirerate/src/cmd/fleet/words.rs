@@ -43,6 +43,9 @@ const ALLOWED: &[&str] = &[
     "arp",
     "vxlan",
     "gre",
+    "geneve",
+    "gtpu",
+    "tunnel_src_port",
     "inner_dst",
     "inner_src",
     "payload",
@@ -132,9 +135,8 @@ pub(crate) fn destinations(args: &send::Args) -> Vec<(IpAddr, IpAddr)> {
     };
     let one = |address: Ipv4Addr| (IpAddr::from(address), IpAddr::from(address));
     let outer = args.dst.map_or(one(Ipv4Addr::new(198, 18, 0, 1)), both);
-    let is_tunnel = args.vxlan.is_some() || args.gre;
     let inner = args.inner_dst.map_or(one(Ipv4Addr::new(198, 19, 0, 2)), both);
-    [Some(outer), is_tunnel.then_some(inner)].into_iter().flatten().collect()
+    [Some(outer), args.is_tunnel().then_some(inner)].into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -324,6 +324,16 @@ pub struct Args {
     #[arg(long, value_name = "VNI", conflicts_with = "gre", help_heading = "Frames",
           value_parser = clap::value_parser!(u32).range(0..1 << 24))]
     pub vxlan: Option<u32>,
+    /// Frames in a GENEVE tunnel to --dst with this network identifier
+    #[arg(long, value_name = "VNI", conflicts_with_all = ["gre", "vxlan"], help_heading = "Frames",
+          value_parser = clap::value_parser!(u32).range(0..1 << 24))]
+    pub geneve: Option<u32>,
+    /// IP packets in a GTP-U tunnel to --dst with this tunnel endpoint identifier
+    #[arg(long, value_name = "TEID", conflicts_with_all = ["gre", "vxlan", "geneve"], help_heading = "Frames")]
+    pub gtpu: Option<u32>,
+    /// UDP source port of the tunnel, or a range that is counted [default: 49152; 2152 for GTP-U]
+    #[arg(long, value_name = "PORT[-PORT]", help_heading = "Frames")]
+    pub tunnel_src_port: Option<Interval<u16>>,
     /// IP packets in a GRE tunnel to --dst
     #[arg(long, help_heading = "Frames")]
     pub gre: bool,
@@ -353,7 +363,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.json", help_heading = "Run", conflicts_with_all = [
         "dst_mac", "src_mac", "dst", "src", "udp_dst", "udp_src", "size", "frame_size", "imix", "frame_imix", "random", "flows", "flow_len", "vlan",
         "vlan_type", "svlan", "mpls", "tos", "udp_checksum", "ipsec", "frags", "clone_skb", "no_timestamp", "count", "delay", "queues",
-        "node", "histogram", "tcp", "icmp", "arp", "vxlan", "gre", "inner_dst", "inner_src", "payload", "ttl",
+        "node", "histogram", "tcp", "icmp", "arp", "vxlan", "gre", "geneve", "gtpu", "tunnel_src_port", "inner_dst", "inner_src", "payload", "ttl",
     ])]
     pub streams: Option<PathBuf>,
     /// Frames to send, 0 for no end [default: 1000; no end with --duration]

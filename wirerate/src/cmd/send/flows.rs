@@ -40,7 +40,7 @@ pub fn spread(args: &Args) -> Result<Cow<'_, Args>, Failure> {
     };
     let address =
         |range: Option<Addresses>| FlowField { values: range.map_or(1, address_count), is_reserve: false };
-    let is_tunnel = args.vxlan.is_some() || args.gre;
+    let is_tunnel = args.is_tunnel();
     let (src, dst) = if is_tunnel { (args.inner_src, args.inner_dst) } else { (args.src, args.dst) };
     let fields = [port(args.udp_src, false), port(args.udp_dst, true), address(src), address(dst)];
     let Some([src_ports, dst_ports, sources, targets]) = lengths(flows, fields) else {

@@ -1,4 +1,5 @@
-//! `--tcp`, `--icmp`, `--arp`, `--vxlan`, `--gre` and `--payload`: options that describe a packet.
+//! `--tcp`, `--icmp`, `--arp`, `--vxlan`, `--gre`, `--geneve`, `--gtpu` and `--payload`: options that
+//! describe a packet.
 //!
 //! They become a packet in trafgen's language, so they take the same way as `--frame`.
 
@@ -15,8 +16,10 @@ use packet::{DeviceFacts, MacAddr};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// UDP source port of a VXLAN tunnel: the first that RFC 7348 recommends.
+/// UDP source port of a VXLAN or GENEVE tunnel: the first that RFC 7348 recommends.
 const TUNNEL_PORT: u16 = 49_152;
+/// The port of GTP-U.
+const GTPU_PORT: u16 = 2152;
 /// Time to live, as in pktgen.
 const TTL_DEFAULT: u8 = 32;
 /// Addresses of the packets in a tunnel (RFC 2544).
@@ -34,11 +37,12 @@ impl Args {
     pub fn has_packet_options(&self) -> bool {
         let is_other = self.tcp || self.icmp.is_some() || self.arp || self.is_tunnel();
         let is_inner = self.inner_dst.is_some() || self.inner_src.is_some();
-        is_other || is_inner || self.payload.is_some()
+        is_other || is_inner || self.tunnel_src_port.is_some() || self.payload.is_some()
     }
 
-    fn is_tunnel(&self) -> bool {
-        self.vxlan.is_some() || self.gre
+    /// True if the frames of other options are in a tunnel.
+    pub fn is_tunnel(&self) -> bool {
+        self.vxlan.is_some() || self.gre || self.geneve.is_some() || self.gtpu.is_some()
     }
 
     /// The option that stands for them all in messages.
@@ -49,7 +53,10 @@ impl Args {
             () if self.icmp.is_some() => "--icmp",
             () if self.vxlan.is_some() => "--vxlan",
             () if self.gre => "--gre",
+            () if self.geneve.is_some() => "--geneve",
+            () if self.gtpu.is_some() => "--gtpu",
             () if self.payload.is_some() => "--payload",
+            () if self.tunnel_src_port.is_some() => "--tunnel-src-port",
             () if self.inner_dst.is_some() => "--inner-dst",
             () => "--inner-src",
         }
@@ -116,7 +123,13 @@ fn check(args: &Args) -> Result<(), Failure> {
         (args.ttl.is_some() && !is_ip, "--ttl", carries, None),
         (args.tos.is_some() && !is_ip, "--tos", carries, None),
         (args.mpls.is_some() && !is_ip, "--mpls", carries, Some("--vlan 5")),
-        (args.is_tunnel() && !is_ip, "--vxlan or --gre", carries, None),
+        (args.is_tunnel() && !is_ip, "a tunnel", carries, None),
+        (
+            args.tunnel_src_port.is_some() && (args.gre || !args.is_tunnel()),
+            "--tunnel-src-port",
+            "it is for tunnels over UDP",
+            Some("--vxlan 42"),
+        ),
         (
             args.flow_len.is_some(),
             "--flow-len",
@@ -289,29 +302,30 @@ fn tunnel(args: &Args) -> Result<Vec<String>, Failure> {
         ("inner-dst", dst, args.is_random(RandomField::InnerDst)),
         ("inner-src", Some(src), args.is_random(RandomField::InnerSrc)),
     )?;
-    Ok(match args.vxlan {
-        Some(vni) => {
-            vec![
-                format!("udp(sp={TUNNEL_PORT})"),
-                format!("vxlan(vni={vni})"),
-                format!("eth({INNER_MACS})"),
-                inner,
-            ]
-        }
-        None => vec!["gre()".to_owned(), inner],
+    let udp = |port: u16| {
+        let range = args.tunnel_src_port.unwrap_or(Interval::one(port));
+        format!("udp(sp={})", port_text(range, false))
+    };
+    let ethernet = || format!("eth({INNER_MACS})");
+    Ok(match (args.vxlan, args.geneve, args.gtpu) {
+        (Some(vni), ..) => vec![udp(TUNNEL_PORT), format!("vxlan(vni={vni})"), ethernet(), inner],
+        (_, Some(vni), _) => vec![udp(TUNNEL_PORT), format!("geneve(vni={vni})"), ethernet(), inner],
+        (.., Some(teid)) => vec![udp(GTPU_PORT), format!("gtpu(teid={teid})"), inner],
+        (None, None, None) => vec!["gre()".to_owned(), inner],
     })
+}
+
+/// One port, or a range that is counted or drawn.
+fn port_text(range: Interval<u16>, random: bool) -> String {
+    match range.is_one() {
+        true => range.first.to_string(),
+        false => format!("{}({}, {})", if random { "drnd" } else { "dinc" }, range.first, range.last),
+    }
 }
 
 fn transport(args: &Args) -> String {
     let port = |range: Option<Interval<u16>>, field: RandomField| {
-        let range = range.unwrap_or(config::PORT_DEFAULT);
-        match range.is_one() {
-            true => range.first.to_string(),
-            false => {
-                let name = if args.is_random(field) { "drnd" } else { "dinc" };
-                format!("{name}({}, {})", range.first, range.last)
-            }
-        }
+        port_text(range.unwrap_or(config::PORT_DEFAULT), args.is_random(field))
     };
     let ports = || {
         format!(
@@ -398,6 +412,17 @@ mod tests {
                 "{ eth(da=02:00:00:00:00:09), ipv4(ttl=32, tos=184, da=10.0.0.2), udp(sp=49152), vxlan(vni=42), \
                  eth(da=02:00:00:00:00:02, sa=02:00:00:00:00:01), ipv6(hl=32, tc=184, sa=fd00::1, da=fd00::2), \
                  tcp(sp=9, dp=9, ack, win=64240) }",
+            ),
+            (
+                "--geneve 7 --tunnel-src-port 50000-50009 --dst 10.0.0.2 --icmp echo",
+                "{ eth(da=02:00:00:00:00:09), ipv4(ttl=32, da=10.0.0.2), udp(sp=dinc(50000, 50009)), geneve(vni=7), \
+                 eth(da=02:00:00:00:00:02, sa=02:00:00:00:00:01), ipv4(ttl=32, sa=198.19.0.1, da=198.19.0.2), \
+                 icmp4(echorequest, id=1, seq=dinc(1, 65535)) }",
+            ),
+            (
+                "--gtpu 9 --dst 10.0.0.2 --tcp --ttl 3",
+                "{ eth(da=02:00:00:00:00:09), ipv4(ttl=3, da=10.0.0.2), udp(sp=2152), gtpu(teid=9), \
+                 ipv4(ttl=3, sa=198.19.0.1, da=198.19.0.2), tcp(sp=9, dp=9, ack, win=64240) }",
             ),
             (
                 "--gre --dst fd00::2 --mpls 16 --payload 0x00ff",
