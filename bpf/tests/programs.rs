@@ -61,7 +61,7 @@ fn loads<T>(loaded: Result<T, BpfError>) -> Fate {
 /// The plan is read-only data, so the verifier removes what it does not use: each plan is another
 /// program.
 fn senders() -> Vec<(String, Fate)> {
-    let modes: Vec<u32> = (0..=Mode::WR_FIELD_FLOW_NUMBER.0).collect();
+    let modes: Vec<u32> = (0..=Mode::WR_FIELD_ENTROPY.0).collect();
     let all_flags = 2 * Flag::WR_PLAN_QUEUE_MAPPED.0 - 1;
     let in_maps = Flag::WR_PLAN_IN_MAPS.0;
     let mut plans: Vec<PlanProgram> = vec![program(&[], 0), program(&modes, all_flags & !in_maps)];
@@ -87,6 +87,7 @@ fn program(modes: &[u32], flags: u32) -> PlanProgram {
         let roles = match Mode(*mode) {
             Mode::WR_FIELD_MIX => Kind::WR_KIND_SIZE.0,
             Mode::WR_FIELD_STEP => Kind::WR_KIND_FLOW.0,
+            Mode::WR_FIELD_UP => Kind::WR_KIND_KEY.0,
             _ => 0,
         };
         let width = 1 + index as u32 % 8;

@@ -4,13 +4,18 @@ use crate::EngineError;
 use crate::engine_kind::EngineKind;
 use bpf::abi::{self, FieldKind as Kind, FieldMode as Mode, PlanFlag as Flag, SumOpKind as Sum};
 use bpf::{PlanProgram, State};
-use packet::plan::{Field, FieldMode, Imix, PacketOrder, PacketPlan, SumKind, SumPlan, SumSource};
+use packet::plan::{
+    ENTROPY_MIN, Field, FieldMode, Imix, PacketOrder, PacketPlan, SumKind, SumPlan, SumSource,
+};
 use packet::{Cursor, Flow, Plan, Rng, SignatureLevel, Walk};
 use std::collections::BTreeMap;
 
 /// Bytes of the template that each frame gets anew, because a receiver may have changed them: the
 /// headers, with a tunnel.
 const TEMPLATE_LEN_MAX: usize = abi::TEMPLATE_MAX;
+
+/// What is left of 64 mixed bits are 14.
+const ENTROPY_SHIFT: u64 = 50;
 
 /// The program for one device, or its receive path (`receive`), that starts at `cursor`.
 ///
@@ -114,6 +119,11 @@ fn set_mix(words: &mut abi::Plan, mix: &Imix) {
     words.imix_last[..mix.last.len()].copy_from_slice(&mix.last);
 }
 
+/// The fields that the value of a field depends on; a packet has one such field at most.
+fn keys(field: &Field) -> Vec<usize> {
+    if let FieldMode::Entropy { keys } = &field.mode { keys.to_vec() } else { Vec::new() }
+}
+
 /// True if field `index` of a packet has the size of the frame.
 fn is_size(plan: &Plan, packet: &PacketPlan, index: usize) -> bool {
     plan.length.is_some_and(|length| packet.slots[index] == length.slot)
@@ -173,11 +183,15 @@ impl Lists {
             ..abi::zeroed()
         };
         words.bytes[..len].copy_from_slice(&packet.template);
+        let keys: Vec<usize> = packet.fields.iter().flat_map(keys).collect();
         for (index, field) in packet.fields.iter().enumerate() {
             self.touched_len = self.touched_len.max(field.offset + field.width);
             let mut words = self.field(field, packet.slots[index]);
             if is_size(plan, packet, index) {
                 words.kind |= Kind::WR_KIND_SIZE.0;
+            }
+            if keys.contains(&index) {
+                words.kind |= Kind::WR_KIND_KEY.0;
             }
             if plan.flows.count > 0 && plan.flows.field == Some(index) {
                 words.kind |= Kind::WR_KIND_FLOW.0;
@@ -246,6 +260,7 @@ impl Lists {
             FieldMode::WallNanos { bits } => of(Mode::WR_FIELD_WALL_NANOS, u64::from(bits), 0, 0, 0),
             FieldMode::Flow => plain(Mode::WR_FIELD_FLOW),
             FieldMode::FlowNumber => plain(Mode::WR_FIELD_FLOW_NUMBER),
+            FieldMode::Entropy { .. } => of(Mode::WR_FIELD_ENTROPY, ENTROPY_MIN, 0, ENTROPY_SHIFT, 0),
         }
     }
 }

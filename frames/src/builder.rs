@@ -8,7 +8,7 @@ use crate::FRAME_BYTES_MAX;
 use crate::protocols::{Default, Id, Next, Protocol, ProtocolField, Sum, ValueKind};
 use packet::MacAddr;
 use packet::plan::{
-    ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind, read_bits, write_bits,
+    ChecksumField, ENTROPY_MIN, Field, FieldMode, FrameSpec, PseudoHeader, SumKind, read_bits, write_bits,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -334,6 +334,7 @@ impl PacketBuilder {
 
     /// Fills in lengths and checksums. The place in the text is that of the function at fault.
     pub(crate) fn finish(mut self, cpus: Option<RangeInclusive<u32>>) -> Result<FrameSpec, (usize, String)> {
+        self.find_keys();
         let len = self.bytes.len();
         let mut checksums = Vec::with_capacity(self.requested.len() + self.layers.len());
         for requested in &self.requested {
@@ -366,6 +367,41 @@ impl PacketBuilder {
         }
         let payload_at = self.layers.last().map_or(0, |layer| layer.offset + layer.len);
         Ok(FrameSpec { template: self.bytes, fields: self.fields, checksums, cpus, payload_at })
+    }
+
+    /// Moves a field with entropy behind all others, and finds the fields that it depends on. Without
+    /// any it is constant.
+    fn find_keys(&mut self) {
+        let is_entropy = |field: &Field| matches!(field.mode, FieldMode::Entropy { .. });
+        let (found, others) = std::mem::take(&mut self.fields).into_iter().partition(is_entropy);
+        self.fields = others;
+        let found: Vec<Field> = found;
+        // The last one counts, as if each had written the field anew.
+        let Some(mut field) = found.into_iter().next_back() else { return };
+        let is_key = |key: &Field| key.offset > field.offset && self.is_of_flow(key);
+        let keys: Vec<usize> =
+            self.fields.iter().enumerate().filter(|(_, key)| is_key(key)).map(|(index, _)| index).collect();
+        if keys.is_empty() {
+            let Field { offset, width, mask, shift, .. } = field;
+            write_bits(&mut self.bytes[offset..offset + width], mask, ENTROPY_MIN << shift);
+            return;
+        }
+        field.mode = FieldMode::Entropy { keys: keys.into() };
+        self.fields.push(field);
+    }
+
+    /// True for addresses and ports.
+    fn is_of_flow(&self, field: &Field) -> bool {
+        self.layers.iter().any(|layer| {
+            let place = match layer.protocol.id {
+                Id::Eth => 0..12,
+                Id::Ipv4 => 12..20,
+                Id::Ipv6 => 8..40,
+                Id::Udp | Id::Tcp | Id::Sctp => 0..4,
+                _ => return false,
+            };
+            field.offset.checked_sub(layer.offset).is_some_and(|at| place.contains(&at))
+        })
     }
 
     /// The checksum of header `index`, unless it was given.

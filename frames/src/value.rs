@@ -30,6 +30,7 @@ pub(crate) enum Motion {
     Count { is_up: bool, range: Option<(u32, u32)>, step: u32 },
     Random { range: Option<(u32, u32)> },
     List(Vec<u128>),
+    Entropy,
 }
 
 /// The functions of fields, each with its arguments and what the field does.
@@ -38,6 +39,7 @@ pub static FIELD_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("ddec", "[MIN, MAX[, STEP]]", "goes down by STEP (1); from MAX to MIN, or from the value of the field"),
     ("drnd", "[MIN, MAX]", "random"),
     ("values", "A, B, ...", "the list in order, again and again"),
+    ("entropy", "", "a port from 49152 on that depends on the addresses and ports of the headers behind"),
 ];
 
 /// What a field of that kind takes, for errors.
@@ -122,6 +124,8 @@ fn function(scanner: &mut Scanner<'_>, kind: ValueKind, name: &str) -> Result<Mo
         }
     }
     let (range, step) = match (name, &arguments[..]) {
+        ("entropy", []) if kind == ValueKind::Number => return Ok(Motion::Entropy),
+        ("entropy", _) => return Err(scanner.error_at(place, "expected entropy() for a number")),
         (_, []) => (None, 1),
         ("dinc" | "ddec", [step]) => (None, *step),
         (_, [min, max]) => (Some((*min, *max)), 1),
@@ -180,6 +184,7 @@ pub(crate) fn apply_motion(builder: &mut PacketBuilder, spot: Spot, motion: Moti
             let step = u64::from(step) % (max - min + 1);
             builder.move_spot(last, FieldMode::Decrement { first, min, max, step });
         }
+        Motion::Entropy => builder.move_spot(spot, FieldMode::Entropy { keys: [].into() }),
         Motion::Random { range } => apply_random(builder, spot, range.filter(|(_, max)| *max != 0)),
         Motion::List(values) => {
             for (chunk, below) in chunks(spot) {

@@ -50,6 +50,17 @@ fn hex_digits_are_bytes() {
 }
 
 #[test]
+fn entropy_of_a_tunnel_is_that_of_the_flow_inside() {
+    let ports = |inner: &str| parts(&format!("{{ udp(sp=entropy()) vxlan() eth() {inner} }}"), 6, 68..72);
+    // The identification is no part of a flow.
+    assert_eq!(ports("ipv4(id=dinc()) udp(sp=7)"), vec!["c000"; 6]);
+    let moving = ports("ipv4(da=values(1.2.3.4, 1.2.3.5, 1.2.3.6), id=dinc()) udp(sp=7)");
+    assert_eq!(moving[..3], moving[3..]);
+    assert!(moving[0] != moving[1] && moving[1] != moving[2], "{moving:?}");
+    assert!(moving.iter().all(|port| u16::from_str_radix(port, 16).unwrap() >= 49_152));
+}
+
+#[test]
 fn tunnels_fill_in_both_sets_of_headers() {
     let [vxlan] = &frames("{ vxlan(vni=42) udp(dp=9) }", 1)[..] else { panic!("one frame") };
     // Ethernet, IPv4, UDP to 4789, VXLAN, Ethernet, IPv4, UDP to 9.

@@ -35,6 +35,7 @@ struct wr_field_states states SEC(".data.states");
 struct wr_facts {
 	struct wr_flow *flow; /* of the flow table */
 	__u64 flow_number;    /* for full signatures */
+	__u64 entropy;	      /* the values of fields with WR_KIND_KEY, mixed */
 	__u32 flow_id;
 	__u32 payload_len; /* if sizes move */
 };
@@ -239,6 +240,8 @@ static __always_inline __u64 next_value(const volatile struct wr_field *field, _
 		return cursor.now_usec;
 	case WR_FIELD_WALL_NANOS:
 		return cursor.now_nsec | field->min;
+	case WR_FIELD_ENTROPY:
+		return field->min + (facts->entropy >> field->step);
 	case WR_FIELD_FLOW:
 		return facts->flow_id;
 	case WR_FIELD_FLOW_NUMBER:
@@ -252,6 +255,12 @@ static __always_inline __u64 next_value(const volatile struct wr_field *field, _
 static __always_inline __u32 payload_length(__u64 size)
 {
 	return size > plan.fixed_len + plan.payload_min ? size - plan.fixed_len : plan.payload_min;
+}
+
+/* Mixes the value of a field with those before it. */
+static __always_inline __u64 mix(__u64 entropy, __u64 value)
+{
+	return (entropy ^ value) * 0x9e3779b97f4a7c15ull;
 }
 
 /* The same for the fields that concern the whole frame: its size, and what the frames of a flow have in
@@ -271,6 +280,8 @@ static __noinline __u64 advance_special(const volatile struct wr_field *field, _
 	}
 	if (kind & WR_KIND_SIZE)
 		facts->payload_len = payload_length(value);
+	if (kind & WR_KIND_KEY)
+		facts->entropy = mix(facts->entropy, value);
 	return value;
 }
 

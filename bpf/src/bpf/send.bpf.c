@@ -19,6 +19,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 struct walk {
 	struct xdp_md *ctx;
 	__u64 sum;
+	__u64 entropy;
 	__u32 field_first;
 	__u32 state_first;
 	__u32 op_first;
@@ -32,7 +33,7 @@ static long step_field(__u32 index, struct walk *walk)
 	__u32 place = walk->field_first + index, at = walk->state_first + index;
 	const struct wr_field *field = bpf_map_lookup_elem(&wr_fields, &place);
 	struct wr_field_state *state = &states.of[at & STATE_MASK];
-	struct wr_facts facts = {};
+	struct wr_facts facts = {.entropy = walk->entropy};
 
 	if (!field) {
 		walk->failed = 1;
@@ -40,6 +41,8 @@ static long step_field(__u32 index, struct walk *walk)
 	}
 	if (!walk->is_repeat)
 		state->value = next_value(field, field->kind, &state->state, &facts);
+	if (field->kind & WR_KIND_KEY)
+		walk->entropy = mix(walk->entropy, state->value);
 	if (write_field(frame, end, field, field->kind, state->value, 0)) {
 		walk->failed = 1;
 		return 1;

@@ -174,6 +174,7 @@ enum wr_field_mode {
 	WR_FIELD_WALL_NANOS = 17, /* min: bits above them */
 	WR_FIELD_FLOW = 18,
 	WR_FIELD_FLOW_NUMBER = 19,
+	WR_FIELD_ENTROPY = 20, /* min: added, step: shift of the mixed values */
 };
 
 /* wr_field.kind: the mode, and what else a program has to know of a field. In one word, because the
@@ -184,8 +185,9 @@ enum wr_field_kind {
 	WR_KIND_BITS = 0x1000,	 /* not all bits of the bytes are written, or they are 1, 3 or 7 */
 	WR_KIND_SIZE = 0x2000,	 /* its value is the size of the frame */
 	WR_KIND_FLOW = 0x4000,	 /* frames of a flow have the same value */
+	WR_KIND_KEY = 0x8000,	 /* WR_FIELD_ENTROPY depends on its value */
 };
-#define WR_KIND_SPECIAL (WR_KIND_SIZE | WR_KIND_FLOW)
+#define WR_KIND_SPECIAL (WR_KIND_SIZE | WR_KIND_FLOW | WR_KIND_KEY)
 #define WR_KIND_FORM (WR_KIND_WIDTH(15) | WR_KIND_BITS)
 #define WR_KIND_WIDTH(bytes) ((bytes) << WR_KIND_WIDTH_SHIFT)
 

@@ -4,6 +4,7 @@
 //! of the BPF programs (`plan.h`): flow, fields in order, queue, next packet. A differential test
 //! compares the bytes: change both.
 
+use super::spec::entropy;
 use super::{FieldMode, FrameFacts, PacketOrder, PacketPlan, Plan, Walk};
 use crate::flow_sa::FlowAssociations;
 use crate::wire::{FrameClock, WallTime};
@@ -78,6 +79,9 @@ impl Plan {
                     cursor.states[*slot]
                 }
                 FieldMode::Length(more) => u64::from(self.payload_len(cursor) + more),
+                FieldMode::Entropy { keys } => {
+                    entropy(keys.iter().map(|key| cursor.values[packet.slots[*key]]))
+                }
                 mode => mode.next(&mut cursor.states[*slot], &mut cursor.rng, &frame),
             };
             cursor.values[*slot] = value;

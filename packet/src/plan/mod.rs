@@ -15,8 +15,8 @@ mod tests;
 
 pub use mark::{FrameMark, MARK_LEN, MarkCount};
 pub use spec::{
-    ChecksumField, Field, FieldMode, FrameFacts, FrameSpec, Imix, PseudoHeader, SumKind, read_bits,
-    write_bits,
+    ChecksumField, ENTROPY_MIN, Field, FieldMode, FrameFacts, FrameSpec, Imix, PseudoHeader, SumKind,
+    read_bits, write_bits,
 };
 pub use sums::{SumPlan, SumSource};
 

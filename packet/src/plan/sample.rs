@@ -33,6 +33,12 @@ pub fn frame_spec(rng: &mut Rng, len_max: usize) -> FrameSpec {
     let template = (0..len).map(|_| rng.next_u32() as u8).collect();
     let fields = (0..rng.below(6)).map(|_| field(rng, len)).collect::<Vec<_>>();
     let checksums = (0..rng.below(4)).filter_map(|_| checksum(rng, len)).collect();
+    let mut fields = fields;
+    if !fields.is_empty() && rng.below(4) == 0 {
+        let keys = (0..fields.len()).filter(|_| rng.below(2) == 0).collect();
+        let mode = FieldMode::Entropy { keys };
+        fields.push(Field { offset: below(rng, len - 1), width: 2, mask: 0xffff, shift: 0, mode });
+    }
     FrameSpec { template, fields, checksums, ..FrameSpec::default() }
 }
 

@@ -140,6 +140,12 @@ pub enum FieldMode {
     },
     /// The flow in a full signature.
     Flow,
+    /// A number of 14 bits above 49152 that depends on the values of other fields of the frame only:
+    /// the UDP source port of a tunnel, by the flow inside (RFC 7348, RFC 8926).
+    Entropy {
+        /// Indexes of these fields, which come before this one.
+        keys: Arc<[usize]>,
+    },
     /// The number in that flow: its low 32 bits, then 16 higher ones.
     FlowNumber,
 }
@@ -208,8 +214,8 @@ impl FieldMode {
         }
     }
 
-    /// The value for a frame; moves `state` on. [`Self::Length`] and [`Self::Mix`] need more than a
-    /// frame's facts: the plan gives their values.
+    /// The value for a frame; moves `state` on. [`Self::Length`], [`Self::Mix`] and
+    /// [`Self::Entropy`] need more than a frame's facts: the plan gives their values.
     #[inline]
     pub fn next(&self, state: &mut u64, rng: &mut Rng, frame: &FrameFacts) -> u64 {
         let value = *state;
@@ -255,7 +261,7 @@ impl FieldMode {
                 *state = from_pools(&pools, rng).into();
                 *state
             }
-            Self::Kept | Self::Mix(_) | Self::Length(_) => value,
+            Self::Kept | Self::Mix(_) | Self::Length(_) | Self::Entropy { .. } => value,
             Self::Sequence => frame.seq_num.into(),
             Self::WallSeconds => frame.wall.sec.into(),
             Self::WallMicros => frame.wall.usec.into(),
@@ -264,6 +270,17 @@ impl FieldMode {
             Self::FlowNumber => (frame.flow_number & 0xffff_ffff) << 16 | frame.flow_number >> 32 & 0xffff,
         }
     }
+}
+
+/// First port for private use, which tunnels are sent from (RFC 7348).
+pub const ENTROPY_MIN: u64 = 49_152;
+/// Bits of the number that is added to it.
+const ENTROPY_BITS: u32 = 14;
+
+/// The value of [`FieldMode::Entropy`] for these values. `plan.h` computes the same numbers.
+pub(super) fn entropy(values: impl Iterator<Item = u64>) -> u64 {
+    let mix = |sum: u64, value: u64| (sum ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ENTROPY_MIN + (values.fold(0, mix) >> (u64::BITS - ENTROPY_BITS))
 }
 
 /// A uniform random number of the ranges.

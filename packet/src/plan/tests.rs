@@ -6,9 +6,14 @@ use crate::Rng;
 /// A frame as the definition says: fields, then each checksum over the whole of its range.
 fn defined(spec: &FrameSpec, states: &mut [u64], rng: &mut Rng, number: u64, now_ns: u64) -> Vec<u8> {
     let mut frame = spec.template.clone();
+    let mut values = Vec::new();
     for (field, state) in spec.fields.iter().zip(states) {
         let facts = FrameFacts { number, now_ns, ..FrameFacts::default() };
-        let value = field.mode.next(state, rng, &facts);
+        let value = match &field.mode {
+            FieldMode::Entropy { keys } => spec::entropy(keys.iter().map(|key| values[*key])),
+            mode => mode.next(state, rng, &facts),
+        };
+        values.push(value);
         field.write(&mut frame, value);
     }
     spec.checksums.iter().for_each(|checksum| checksum.write(&mut frame));
@@ -108,4 +113,14 @@ fn constant_bytes_are_added_once_and_moving_ones_per_frame() {
     assert_eq!(sum.base, 0x1100 + 0x0011);
     let sources: Vec<_> = sum.sources.iter().map(|from| (from.offset, from.width, from.is_odd)).collect();
     assert_eq!(sources, [(1, 4, true), (5, 2, true)]);
+}
+
+#[test]
+fn entropy_is_a_private_port_that_only_other_values_change() {
+    let ports: std::collections::BTreeSet<u64> =
+        (0..4096).map(|value| spec::entropy([value, 7].into_iter())).collect();
+    assert!(ports.iter().all(|port| (49_152..=65_535).contains(port)));
+    assert!(ports.len() > 3000, "{} ports for 4096 flows", ports.len());
+    assert_eq!(spec::entropy([5, 7].into_iter()), spec::entropy([5, 7].into_iter()));
+    assert_eq!(spec::entropy(std::iter::empty()), 49_152);
 }

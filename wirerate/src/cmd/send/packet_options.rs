@@ -16,10 +16,8 @@ use packet::{DeviceFacts, MacAddr};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// UDP source port of a VXLAN or GENEVE tunnel: the first that RFC 7348 recommends.
-const TUNNEL_PORT: u16 = 49_152;
 /// The port of GTP-U.
-const GTPU_PORT: u16 = 2152;
+const GTPU_PORT: &str = "2152";
 /// Time to live, as in pktgen.
 const TTL_DEFAULT: u8 = 32;
 /// Addresses of the packets in a tunnel (RFC 2544).
@@ -302,14 +300,16 @@ fn tunnel(args: &Args) -> Result<Vec<String>, Failure> {
         ("inner-dst", dst, args.is_random(RandomField::InnerDst)),
         ("inner-src", Some(src), args.is_random(RandomField::InnerSrc)),
     )?;
-    let udp = |port: u16| {
-        let range = args.tunnel_src_port.unwrap_or(Interval::one(port));
-        format!("udp(sp={})", port_text(range, false))
+    let udp = |default: &str| {
+        let given = args.tunnel_src_port.map(|range| port_text(range, false));
+        format!("udp(sp={})", given.unwrap_or_else(|| default.to_owned()))
     };
+    // The flow inside, as RFC 7348 and RFC 8926 recommend.
+    let entropy = "entropy()";
     let ethernet = || format!("eth({INNER_MACS})");
     Ok(match (args.vxlan, args.geneve, args.gtpu) {
-        (Some(vni), ..) => vec![udp(TUNNEL_PORT), format!("vxlan(vni={vni})"), ethernet(), inner],
-        (_, Some(vni), _) => vec![udp(TUNNEL_PORT), format!("geneve(vni={vni})"), ethernet(), inner],
+        (Some(vni), ..) => vec![udp(entropy), format!("vxlan(vni={vni})"), ethernet(), inner],
+        (_, Some(vni), _) => vec![udp(entropy), format!("geneve(vni={vni})"), ethernet(), inner],
         (.., Some(teid)) => vec![udp(GTPU_PORT), format!("gtpu(teid={teid})"), inner],
         (None, None, None) => vec!["gre()".to_owned(), inner],
     })
@@ -409,7 +409,7 @@ mod tests {
             ),
             (
                 "--vxlan 42 --dst 10.0.0.2 --tcp --inner-dst fd00::2 --tos 0xb8",
-                "{ eth(da=02:00:00:00:00:09), ipv4(ttl=32, tos=184, da=10.0.0.2), udp(sp=49152), vxlan(vni=42), \
+                "{ eth(da=02:00:00:00:00:09), ipv4(ttl=32, tos=184, da=10.0.0.2), udp(sp=entropy()), vxlan(vni=42), \
                  eth(da=02:00:00:00:00:02, sa=02:00:00:00:00:01), ipv6(hl=32, tc=184, sa=fd00::1, da=fd00::2), \
                  tcp(sp=9, dp=9, ack, win=64240) }",
             ),
