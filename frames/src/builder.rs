@@ -229,7 +229,8 @@ impl PacketBuilder {
         if protocol.id == Id::Ipv6 && self.is_for_device { Some(Id::Eth) } else { protocol.lower }
     }
 
-    /// True if the last header names `upper`. trafgen's never names eth(), and ipv6() on a device only.
+    /// True if the last header names `upper`. trafgen's never names eth(), and ipv6() on a device
+    /// only.
     fn names(&self, upper: &Protocol) -> bool {
         let has_ours = self.layers.iter().any(|layer| layer.protocol.is_ours);
         self.lower(upper).is_some()
@@ -369,8 +370,8 @@ impl PacketBuilder {
         Ok(FrameSpec { template: self.bytes, fields: self.fields, checksums, cpus, payload_at })
     }
 
-    /// Moves a field with entropy behind all others, and finds the fields that it depends on. Without
-    /// any it is constant.
+    /// Moves a field with entropy behind all others, and finds the fields that it depends on.
+    /// Without any it is constant.
     fn find_keys(&mut self) {
         let is_entropy = |field: &Field| matches!(field.mode, FieldMode::Entropy { .. });
         let (found, others) = std::mem::take(&mut self.fields).into_iter().partition(is_entropy);

@@ -69,8 +69,8 @@ pub fn config(rng: &mut Rng, frame_len_max: u32) -> Config {
     config
 }
 
-/// Gives a configuration what pktgen has not: ranges with their ends, ranges of IPv6 addresses, another
-/// time to live.
+/// Gives a configuration what pktgen has not: ranges with their ends, ranges of IPv6 addresses,
+/// another time to live.
 pub fn add_ranges(config: &mut Config, rng: &mut Rng) {
     config.are_ends_included = true;
     config.ttl = byte(rng);

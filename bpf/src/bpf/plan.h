@@ -1,7 +1,7 @@
 /* plan.h: builds the next frame of a plan, for every program that sends frames.
  *
- * The order of the steps and of the random draws is that of packet/src/plan/emit.rs; a test compares
- * the bytes (engine/src/differential.rs). A plan of one packet is read-only data, so the verifier
+ * The order of the steps and of the random draws is that of packet/src/plan/emit.rs; a test
+ * compares the bytes (engine/src/differential.rs). A plan of one packet is read-only data, so the verifier
  * removes the code that the plan does not use, and each field costs what code written for it would.
  * The packets of other plans are in maps, and loops run over their fields.
  */
@@ -263,8 +263,8 @@ static __always_inline __u64 mix(__u64 entropy, __u64 value)
 	return (entropy ^ value) * 0x9e3779b97f4a7c15ull;
 }
 
-/* The same for the fields that concern the whole frame: its size, and what the frames of a flow have in
- * common. */
+/* Moves on a field that concerns the whole frame: its size, what the frames of a flow have in
+ * common, or what the port of a tunnel depends on. */
 static __noinline __u64 advance_special(const volatile struct wr_field *field, __u32 kind, __u64 *state,
 					struct wr_facts *facts)
 {

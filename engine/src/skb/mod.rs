@@ -3,8 +3,8 @@
 //!
 //! It works on every device, through the qdisc or into the receive path, without a system call per
 //! frame. The kernel reports for each clone whether it was accepted. A frame that was not is kept
-//! and sent first the next time, so none is lost. Frames with ESP or AH and those of several packets
-//! are built by the plan (`prebuilt`) and sent the same way.
+//! and sent first the next time, so none is lost. Frames with ESP or AH and those of several
+//! packets are built by the plan (`prebuilt`) and sent the same way.
 
 mod prebuilt;
 
@@ -49,8 +49,8 @@ pub(crate) struct SkbEngine {
 }
 
 impl SkbEngine {
-    /// Loads a program of [`program`]. The calling thread is pinned to `cpu`, is in the namespace of
-    /// the device, and sends the frames.
+    /// Loads a program of [`program`]. The calling thread is pinned to `cpu`, is in the namespace
+    /// of the device, and sends the frames.
     ///
     /// # Errors
     /// When this engine does not support the plan, the device cannot send, or the kernel rejects

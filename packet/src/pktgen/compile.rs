@@ -1,4 +1,4 @@
-//! pktgen's settings as a plan: a header template, the rule for each variable field, and the length.
+//! pktgen's settings as a plan: a header template, the rule for each variable field, the length.
 //!
 //! A plan is made once from a [`Config`] and the facts of its device, and is the same for every
 //! engine. pktgen excludes the end of port ranges and of random ranges, and counts ports, addresses
@@ -183,8 +183,8 @@ impl<'a> PktgenFrames<'a> {
         }
     }
 
-    /// A constant size is that of the last frame, which is neither end when a mix was removed during
-    /// a run.
+    /// A constant size is that of the last frame, which is neither end when a mix was removed
+    /// during a run.
     fn sizes(&self) -> Range {
         let range = size_range(self.config);
         match (range.walk, self.cursor[Slot::FRAME_SIZE] as u32) {

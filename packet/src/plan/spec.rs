@@ -140,8 +140,8 @@ pub enum FieldMode {
     },
     /// The flow in a full signature.
     Flow,
-    /// A number of 14 bits above 49152 that depends on the values of other fields of the frame only:
-    /// the UDP source port of a tunnel, by the flow inside (RFC 7348, RFC 8926).
+    /// A number of 14 bits above 49152 that depends on the values of other fields of the frame
+    /// only: the UDP source port of a tunnel, by the flow inside (RFC 7348, RFC 8926).
     Entropy {
         /// Indexes of these fields, which come before this one.
         keys: Arc<[usize]>,

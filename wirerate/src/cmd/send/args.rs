@@ -331,8 +331,8 @@ pub struct Args {
     /// IP packets in a GTP-U tunnel to --dst with this tunnel endpoint identifier
     #[arg(long, value_name = "TEID", conflicts_with_all = ["gre", "vxlan", "geneve"], help_heading = "Frames")]
     pub gtpu: Option<u32>,
-    /// UDP source port of the tunnel, or a range that is counted [default: from 49152 on, by the flow
-    /// inside; 2152 for GTP-U]
+    /// UDP source port of the tunnel, or a range that is counted [default: from 49152 on, by the
+    /// flow inside; 2152 for GTP-U]
     #[arg(long, value_name = "PORT[-PORT]", help_heading = "Frames")]
     pub tunnel_src_port: Option<Interval<u16>>,
     /// IP packets in a GRE tunnel to --dst

@@ -242,8 +242,8 @@ fn v4_range(
     Ok((Some(range.first), Some(range.last)))
 }
 
-/// IPv6 destinations: a range in the last eight bytes is counted or drawn. A larger block is drawn as
-/// pktgen does: (random OR first) AND last.
+/// IPv6 destinations: a range in the last eight bytes is counted or drawn. A larger block is drawn
+/// as pktgen does: (random OR first) AND last.
 fn set_dst6(config: &mut Config, range: Interval<Ipv6Addr>, random: bool) -> Result<(), Failure> {
     config.dst6 = range.first;
     match low_range(range) {

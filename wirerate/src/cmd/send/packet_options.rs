@@ -1,5 +1,5 @@
-//! `--tcp`, `--icmp`, `--arp`, `--vxlan`, `--gre`, `--geneve`, `--gtpu` and `--payload`: options that
-//! describe a packet.
+//! `--tcp`, `--icmp`, `--arp`, `--vxlan`, `--gre`, `--geneve`, `--gtpu` and `--payload`: options
+//! that describe a packet.
 //!
 //! They become a packet in trafgen's language, so they take the same way as `--frame`.
 
