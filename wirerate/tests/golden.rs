@@ -69,7 +69,7 @@ fn habits_of_capture_replay_and_measure_are_answered_with_what_was_typed() {
         "capture lab0 -d",
         "send lab0 -R",
         "send lab0 --icmp",
-        "send lab0 --geneve",
+        "send lab0 --gtp 5",
         "send lab0 -B 198.18.0.1",
         "send lab0 --dst 198.18.0.2 --window 5",
         "replay tests/golden/version.txt no-such-dev",
@@ -500,7 +500,7 @@ fn words_of_other_tools_get_the_nearest_useful_answer() {
         "--sctp",
         "--hex 00",
         "--latency",
-        "--geneve 5",
+        "--gtp 5",
         "--gtp",
         "--replay f.pcap",
         "--mac 02:00:00:00:00:01",
@@ -558,7 +558,7 @@ fn commands_that_answers_offer_can_be_pasted() {
     let folder = Folder::new("tries");
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_wirerate"));
     let path = format!("{}:/usr/bin:/bin", binary.parent().expect("it is in a folder").display());
-    for word in ["--sctp", "--hex", "--geneve", "--dts"] {
+    for word in ["--sctp", "--hex", "--gtp", "--dts"] {
         let said = wirerate(&["send", "no-such-dev", word]);
         let tries = said.stderr.lines().filter_map(|line| line.trim().strip_prefix("try: "));
         for command in tries.map(|line| line.split(" (").next().unwrap_or(line)) {
