@@ -3,8 +3,8 @@
  * Run by BPF_PROG_RUN with live frames. A plan of one packet with few fields is specialized by its
  * read-only data: its page comes with the whole template, and the program writes the first bytes
  * and all that changes, because recycled pages hold what the last receiver left in them. Other
- * plans are in maps: the program copies the whole template of each frame, because a page may hold another
- * packet, and loops over the fields.
+ * plans are in maps: the program copies the whole template of each frame, because a page may hold
+ * another packet, and loops over the fields.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_endian.h>

@@ -236,7 +236,8 @@ struct wr_packet {
 };
 
 /* packet::Plan. Read-only once loaded, so that the verifier removes every branch that this plan
- * does not take. The template, fields and ops are those of the only packet, unless WR_PLAN_IN_MAPS. */
+ * does not take. The template, fields and ops are those of the only packet, unless
+ * WR_PLAN_IN_MAPS. */
 struct wr_plan {
 	__u8 template[WR_TEMPLATE_MAX];
 	__u32 template_len; /* bytes that each frame gets anew */
