@@ -22,7 +22,7 @@ pub struct PlanProgram {
 }
 
 impl PlanProgram {
-    /// True if a short program has room for the fields and checksums.
+    /// True if the fields and checksums fit into a short program.
     pub(crate) fn is_short(&self) -> bool {
         self.plan.field_count as usize <= abi::FIELDS_SHORT
             && self.plan.op_count as usize <= abi::SUM_OPS_SHORT

@@ -119,8 +119,8 @@ impl AsFd for Sender {
     }
 }
 
-/// Program, cursor, due times, field states and flow table. The descriptors keep them alive after the
-/// libbpf object is closed.
+/// Program, cursor, due times, field states and flow table. The descriptors keep them alive after
+/// the libbpf object is closed.
 fn load_fds(program: &PlanProgram) -> libbpf_rs::Result<[OwnedFd; 5]> {
     macro_rules! load {
         ($builder:ty) => {{

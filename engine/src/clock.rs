@@ -34,8 +34,8 @@ pub struct SystemClock;
 
 /// Sleeps are late. So a waiting thread wakes up this long before the deadline at least, and spins.
 const MARGIN_MIN_NS: u64 = 20_000;
-/// And this long at most: with a frame each millisecond, spinning takes an eighth of a CPU. Wake-ups
-/// that are later still wait for another program on the CPU, which needs it.
+/// And this long at most: with a frame each millisecond, spinning takes an eighth of a CPU.
+/// Wake-ups that are later still wait for another program on the CPU, which needs it.
 const MARGIN_MAX_NS: u64 = 125_000;
 /// The margin before the first sleep.
 const MARGIN_FIRST_NS: u64 = 100_000;

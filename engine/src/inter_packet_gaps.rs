@@ -60,8 +60,8 @@ impl InterPacketGaps {
         self.histogram.len()
     }
 
-    /// Quantile of the gaps in nanoseconds (0.5 for the median): the middle of the recorded interval
-    /// that it lies in, within 0.4 %.
+    /// Quantile of the gaps in nanoseconds (0.5 for the median): the middle of the recorded
+    /// interval that it lies in, within 0.4 %.
     pub fn quantile_ns(&self, share: f64) -> u64 {
         self.histogram.median_equivalent(self.histogram.value_at_quantile(share)).min(self.max_ns())
     }

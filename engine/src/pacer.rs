@@ -204,7 +204,8 @@ pub struct Lateness {
 /// Lateness up to this is normal for an operating system.
 const LATE_NS: u64 = 10_000_000;
 
-/// A run that catches up is on schedule again with this lateness: a call of an engine takes as long.
+/// A run that catches up is on schedule again with this lateness: a call of an engine takes as
+/// long.
 const ON_TIME_NS: u64 = 100_000;
 
 /// Deadlines of one run.
@@ -369,8 +370,8 @@ impl Pacer {
         }
     }
 
-    /// Ends catching up if the run is on schedule but for the time of a call. Among several runs of a
-    /// thread it goes on until no frame is due: each would take the thread with a frame per call.
+    /// Ends catching up if the run is on schedule but for the time of a call. Among several runs of
+    /// a thread it goes on until no frame is due: each would take the thread with a frame per call.
     pub(crate) fn end_catching_up(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.scheduled_ns()) <= ON_TIME_NS {
             self.lag = None;

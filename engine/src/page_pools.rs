@@ -1,8 +1,8 @@
 //! Page pools that calls of the xdp engine leave behind.
 //!
 //! Each call makes a pool. If frames are still under way when the call ends, for example in a queue
-//! behind the device, the kernel tries to free the pool each second, on the CPU that sent. This work
-//! disturbs the run that follows.
+//! behind the device, the kernel tries to free the pool each second, on the CPU that sent. This
+//! work disturbs the run that follows.
 
 use crate::select::tx_stats;
 use bpf::TxStats;

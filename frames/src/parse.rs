@@ -22,8 +22,8 @@ pub struct ParseSettings {
     pub seed: u64,
     /// Source addresses that are not given.
     pub device: DeviceAddresses,
-    /// The frames are for a device: `ipv6()` gets an Ethernet header, and the header before it names
-    /// it. trafgen does neither when it writes a file.
+    /// The frames are for a device: `ipv6()` gets an Ethernet header, and the header before it
+    /// names it. trafgen does neither when it writes a file.
     pub is_for_device: bool,
     /// Zeros follow a packet that is shorter, and belong to its payload: lengths and checksums
     /// count them.

@@ -1,7 +1,7 @@
 //! Frames as values: the settings, the plan made from them, and the bytes of each frame.
 //!
-//! A [`Plan`] has the rules for all frames of a run: templates, fields, checksums and lengths. It is
-//! made of [`plan::FrameSpec`]s, or of a [`Config`] in pktgen's terms. [`Cursor`] is the state
+//! A [`Plan`] has the rules for all frames of a run: templates, fields, checksums and lengths. It
+//! is made of [`plan::FrameSpec`]s, or of a [`Config`] in pktgen's terms. [`Cursor`] is the state
 //! between two frames. [`Plan::emit`] writes the next frame. No I/O, no clock, no kernel: time and
 //! the facts about a device are arguments, and all random values come from a seed.
 #![forbid(unsafe_code)]

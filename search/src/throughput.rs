@@ -341,7 +341,8 @@ impl ThroughputSearch {
     }
 
     /// The tester disturbs all trials at these loads. The search ends with the lower bounds that it
-    /// has, which may be those of coarser targets; if a goal has none, it goes on below these loads.
+    /// has, which may be those of coarser targets; if a goal has none, it goes on below these
+    /// loads.
     fn leave_undecided(&mut self) {
         if self.results().iter().all(|goal| goal.lower_pps.is_some()) {
             self.is_given_up = true;

@@ -2,8 +2,8 @@
  *
  * The order of the steps and of the random draws is that of packet/src/plan/emit.rs; a test
  * compares the bytes (engine/src/differential.rs). A plan of one packet is read-only data, so the
- * verifier removes the code that the plan does not use, and each field costs what code written for it would.
- * The packets of other plans are in maps, and loops run over their fields.
+ * verifier removes the code that the plan does not use, and each field costs what code written for
+ * it would. The packets of other plans are in maps, and loops run over their fields.
  */
 #ifndef WR_PLAN_H
 #define WR_PLAN_H

@@ -224,8 +224,7 @@ static __always_inline bool schedule(struct wr_receive_control *control, struct 
 }
 
 /* measure::IcmpError: the frame quotes another one, which did not arrive. Counts it. */
-static __always_inline bool is_icmp_error(const __u8 *data, const __u8 *data_end,
-					  struct wr_receive_cpu *own)
+static __always_inline bool is_icmp_error(const __u8 *data, const __u8 *data_end, struct wr_receive_cpu *own)
 {
 	const __u8 *packet = data + ETHERNET_LEN, *icmp;
 	__be16 type;
@@ -241,8 +240,7 @@ static __always_inline bool is_icmp_error(const __u8 *data, const __u8 *data_end
 	}
 	if (type == TYPE_IPV4) {
 		if (packet + IPV4_LEN > data_end || packet[9] != PROTOCOL_ICMP ||
-		    (packet[0] & 0xf) < IPV4_WORDS_MIN ||
-		    (*(const __be16 *)(packet + 6) & FRAGMENT_OFFSET))
+		    (packet[0] & 0xf) < IPV4_WORDS_MIN || (*(const __be16 *)(packet + 6) & FRAGMENT_OFFSET))
 			return false;
 		icmp = packet + (packet[0] & 0xf) * 4;
 		if (icmp + 2 > data_end ||

@@ -3,8 +3,8 @@
 //! The machine has 65,534 ids (`MEM_ID_MAX` of net/core/xdp.c). A call returns its id at its end if
 //! all pages are back by then; otherwise the kernel retries after one second. So single frames at
 //! 100 kpps whose pages return late use up all ids in less than a second. Long before, the kernel's
-//! search for each late id in the list of all of them takes a whole CPU: 20 % of one at 10,000 calls
-//! per second, all of it from about 20,000 on (measured in 2026 with Linux 6.18).
+//! search for each late id in the list of all of them takes a whole CPU: 20 % of one at 10,000
+//! calls per second, all of it from about 20,000 on (measured in 2026 with Linux 6.18).
 
 use crate::EngineError;
 use crate::clock::Clock;
@@ -14,8 +14,9 @@ use std::time::Duration;
 const GAP_NS: u64 = 25_000;
 /// The interval after ids ran out, to leave some to other processes.
 const GAP_CAREFUL_NS: u64 = 50_000;
-/// The interval of a paced run: 2,000 calls per second, which cost about 1 % of a CPU when all pages
-/// return late. Nobody can know whether they will: frames may wait in a queue behind the device.
+/// The interval of a paced run: 2,000 calls per second, which cost about 1 % of a CPU when all
+/// pages return late. Whether they will is not known: frames may wait in a queue behind the
+/// device.
 const GAP_PACED_NS: u64 = 500_000;
 /// Runs with longer gaps than this between their frames make one call for each.
 pub(super) const CALL_PER_FRAME_NS: u64 = 100_000;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// The arguments of `wirerate report`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Result files: JSON lines of trials and searches, which become a page, or of send, measure and
-    /// replay (also with --runs), which are compared as text; - for standard input
+    /// Result files: JSON lines of trials and searches, which become a page, or of send, measure
+    /// and replay (also with --runs), which are compared as text; - for standard input
     #[arg(value_name = "RESULTS", required = true)]
     pub files: Vec<PathBuf>,
     /// File to write [default: standard output]

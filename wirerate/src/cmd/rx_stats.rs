@@ -179,7 +179,8 @@ pub struct RxHead {
 }
 
 impl RxHead {
-    /// Writes the first line, for `received` frames. Returns the table below it, with its first row.
+    /// Writes the first line, for `received` frames. Returns the table below it, with its first
+    /// row.
     ///
     /// # Errors
     /// Those of `f`.

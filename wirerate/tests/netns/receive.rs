@@ -78,7 +78,7 @@ fn rate_of_the_frames() -> TestResult {
     Ok(())
 }
 
-/// A sender to an address that nobody has.
+/// A sender to a MAC address that no device has.
 fn all_is_lost() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let outcome = wirerate_run(&format!(

@@ -78,8 +78,14 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
 
-    /// Server: address and port, or ranges of them, such as 198.18.0.2:80 or [fd00::2]:8000-8009
-    #[arg(long, value_name = "ADDR:PORT", required = true, help_heading = "Addresses")]
+    /// Server: address and port, or ranges of them
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        required = true,
+        help_heading = "Addresses",
+        help = "Server: address and port, or ranges of them, such as 198.18.0.2:80 or [fd00::2]:8000-8009"
+    )]
     pub dst: Target,
     /// Client addresses, such as 198.18.64.0/20; no address of this host
     #[arg(long, value_name = "ADDRS", required = true, help_heading = "Addresses")]

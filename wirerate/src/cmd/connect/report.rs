@@ -78,7 +78,7 @@ impl Times {
 /// Everything counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// See [`Head`].
+    /// What the report begins with.
     #[serde(flatten)]
     pub head: Head,
     /// Time in which connections were opened.

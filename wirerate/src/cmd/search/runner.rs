@@ -27,7 +27,7 @@ pub(crate) struct TrialRunner<'a> {
     shown: Option<Instant>,
 }
 
-/// How often a trial is shown beside JSON if nobody watches a terminal.
+/// How often a trial is shown beside JSON if standard error is no terminal.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 impl<'a> TrialRunner<'a> {

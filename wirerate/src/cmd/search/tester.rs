@@ -169,8 +169,8 @@ impl Tester {
             let why = "their frames have different sizes";
             return Err(Failure::usage("send in both directions", why).try_this("--size 60"));
         }
-        // A sender that waits for its CPU sends what was due in a burst, which a queue may not take.
-        // Without the right to it, trials are disturbed more often, which their causes say.
+        // A sender that waits for its CPU sends what was due in a burst, which a queue may not
+        // take. Without the right to it, trials are disturbed more often, which their causes say.
         let _ = raise_priority();
         Ok(Self {
             wire_len: lens[0],

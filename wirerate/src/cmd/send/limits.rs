@@ -17,7 +17,8 @@ const CALLS_MIN: f64 = 0.8;
 pub struct RunLimit {
     /// One word: `link`, `cpu`, `hypervisor`, `softirq`, `ring_full` or `calls`.
     pub cause: &'static str,
-    /// The share of the time of the thread that it took most from; of the offers for `ring_full` and `link`.
+    /// The share of the time of the thread that it took most from; of the offers for `ring_full`
+    /// and `link`.
     pub share: f64,
     /// The same in words.
     pub meaning: String,
