@@ -130,13 +130,12 @@ impl Pace {
     }
 
     /// Mean time between frames of at most `frame_len` bytes without FCS, as at the highest rate of
-    /// the run; 0 for as fast as possible. Rounded up.
+    /// the run; 0 for as fast as possible, and where the rate is not known yet. Rounded up.
     pub(crate) fn mean_gap_ns(self, frame_len: u32) -> u64 {
         match self {
             Self::Bursts { frames, interval_ps, .. } => {
                 interval_ps.get().div_ceil(u64::from(frames.get()) * PS_PER_NS)
             }
-            Self::Never => u64::MAX,
             pace => pace.gap_of(packet::wire_len(frame_len)),
         }
     }

@@ -282,7 +282,8 @@ fn sixty_four_paced_runs_on_one_thread_all_go_by_xdp_and_end_with_their_count() 
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let pace = |number: u64| Pace::from_delay_ns(10_000_000 + 100_000 * number);
-    let runs = (0..64).map(|number| request(lab.tx.ifname, 50, pace(number))).collect();
+    let by_xdp = |request| Request { engine: Some(EngineKind::Xdp), ..request };
+    let runs = (0..64).map(|number| by_xdp(request(lab.tx.ifname, 50, pace(number)))).collect();
     let runs = worker.start_all(runs, None);
     for (number, run) in runs.into_iter().enumerate() {
         let report = run.wait(TIMEOUT).expect("it ends");

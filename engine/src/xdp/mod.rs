@@ -288,7 +288,7 @@ impl Engine for XdpEngine {
     }
 
     fn set_gap_ns(&mut self, gap_ns: u64) {
-        self.makes_call_per_frame |= gap_ns > CALL_PER_FRAME_NS && gap_ns != u64::MAX;
+        self.makes_call_per_frame |= gap_ns > CALL_PER_FRAME_NS;
         self.mem_ids.set_frame_gap(gap_ns);
     }
 

@@ -490,14 +490,22 @@ fn imix(config: &Config) -> Imix {
     result
 }
 
+impl Plan {
+    /// Sends each frame as often, and by the queues, that the settings of a run say.
+    #[must_use]
+    pub fn sent_as(self, config: &Config, facts: &DeviceFacts) -> Self {
+        Self { repeats: repeats(config), queue: queues(config, facts, &Cursor::default()), ..self }
+    }
+}
+
 /// Times each frame is sent.
-pub(crate) fn repeats(config: &Config) -> u32 {
+fn repeats(config: &Config) -> u32 {
     let clones = if config.flags.has(Flags::SHARED) { config.clone_skb.max(1) as u32 } else { 1 };
     clones.saturating_mul(config.frames_each_call())
 }
 
 /// A range of one queue is constant; a reversed range keeps the current queue.
-pub(crate) fn queues(config: &Config, facts: &DeviceFacts, cursor: &Cursor) -> Range {
+fn queues(config: &Config, facts: &DeviceFacts, cursor: &Cursor) -> Range {
     let count = u32::from(facts.tx_queues.max(1));
     let fixed = |queue: u32| Range { walk: Walk::Fixed, min: queue % count, max: queue % count };
     let (min, max) = (u32::from(config.queue_map_min), u32::from(config.queue_map_max));

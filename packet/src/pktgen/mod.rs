@@ -9,7 +9,6 @@ mod template;
 mod tests;
 
 pub use compile::{FLOWS_MAX, IMIX_ENTRIES_MAX};
-pub(crate) use compile::{queues, repeats};
 pub use config::{Config, DeviceFacts, Flags, ImixEntry, NEVER_NS, XmitMode};
 pub use signature::{SignatureLevel, SignatureSetting};
 pub use template::{Layout, MPLS_LABELS_MAX, MPLS_RANDOM};

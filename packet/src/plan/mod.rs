@@ -23,7 +23,7 @@ pub use sums::{SumPlan, SumSource};
 use crate::flow_sa::FlowAssociations;
 use crate::pktgen::Layout;
 use crate::wire::FrameClock;
-use crate::{Config, Cursor, DeviceFacts, SignatureSetting};
+use crate::{Cursor, DeviceFacts, SignatureSetting};
 
 /// Which packet is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -186,13 +186,6 @@ impl Plan {
     pub fn on(self, facts: &DeviceFacts) -> (Self, Cursor) {
         let cursor = self.start();
         (Self { queue_count: facts.tx_queues.max(1), ..self }, cursor)
-    }
-
-    /// Sends each frame as often, and by the queues, that the settings of a run say.
-    pub fn sent_as(self, config: &Config, facts: &DeviceFacts) -> Self {
-        let repeats = crate::pktgen::repeats(config);
-        let queue = crate::pktgen::queues(config, facts, &Cursor::default());
-        Self { repeats, queue, ..self }
     }
 
     /// Finds out which clock the fields read.

@@ -558,8 +558,9 @@ fn tshark_reads_the_same() -> TestResult {
     // A mark is the last 18 bytes of what tshark shows as data.
     let file = lab.file("mark.pcapng");
     let words = format!(
-        "send lo --dst 198.18.0.2 --dst-mac 02:00:00:00:00:01 --udp-dst 9-11 --size 90 --ttl 7 --signature mark \
+        "send lo --dst 198.18.0.2 --dst-mac 02:00:00:00:00:01 --udp-dst 9-11 --payload 0x{} --signature mark \
          --run 77 --dry-run=7 --json --write {}",
+        "00".repeat(48),
         file.display()
     );
     let outcome = wirerate_run(&words).expect_code(0);

@@ -122,10 +122,12 @@ fn without_tags(frames: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 
 fn wrong_filters_are_refused_in_words() -> TestResult {
     let lab = Lab::new(Peer::Gro);
-    for (filter, words) in
-        [("udp prot 9", "is not understood: "), ("ip6 protochain 17", "the filter loops (instruction ")]
-    {
-        for source in ["xdp", "tpacket"] {
+    let advice = "\n  try: pcap-filter(7) describes the language";
+    for (filter, words, sources, advice) in [
+        ("udp prot 9", "is not understood: ", &["xdp", "tpacket"][..], advice),
+        ("ip6 protochain 17", "it loops, as `protochain` does", &["xdp"], "\n  try: --source tpacket"),
+    ] {
+        for source in sources {
             let mut command = wirerate();
             command.args([
                 "capture",
@@ -138,7 +140,7 @@ fn wrong_filters_are_refused_in_words() -> TestResult {
                 filter,
             ]);
             let outcome = Running::start(command).wait(TIME_LIMIT).expect_code(2);
-            outcome.says(&[filter, words, "\n  try: pcap-filter(7) describes the language"]);
+            outcome.says(&[filter, words, advice]);
         }
     }
     Ok(())

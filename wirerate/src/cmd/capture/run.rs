@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::recorder::TriggerCommand;
 use super::report::{ClockReport, CpuResult, Report};
+use crate::active_window::ActiveWindow;
 use crate::cmd::device_patterns;
 use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::{RxHead, Ticker};
@@ -75,7 +76,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let _counted = count_in(sources::capture(session.observer(), args.rx.netns.as_deref()));
     let mut server = server.ok();
     let mut mode = args.mode;
-    let watched = watch(&session, args, (before, stop), &mut server, &mut mode);
+    let mut window = ActiveWindow::default();
+    let watched = watch(&session, args, (before, stop), &mut server, (&mut mode, &mut window));
     drop(server);
     let mut ended = session.stop();
     ended.stats.elapsed = ended.stats.elapsed.saturating_sub(before);
@@ -86,7 +88,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         eprintln!("wirerate: {} went away", device.link.name);
     }
     watched?;
-    conclude(job, &report(job, mode, &ended), ended)
+    conclude(job, &report(job, mode, &ended, &window), ended)
 }
 
 /// With --wait, returns when the first device is there, or at a signal.
@@ -293,7 +295,7 @@ fn watch(
     args: &Args,
     (before, stop): (Duration, &Stop),
     server: &mut Option<ControlServer>,
-    mode: &mut Mode,
+    (mode, window): (&mut Mode, &mut ActiveWindow),
 ) -> Result<(), OutError> {
     let is_wanted = !args.json && !args.has_rows() && !args.rx.quiet;
     let format = args.has_rows().then(|| RowFormat::of(args.json, args.csv));
@@ -303,6 +305,8 @@ fn watch(
     let (mut ticker, mut redrawn) = (Ticker::default(), Duration::ZERO);
     let end = args.duration_ns().map(|duration_ns| started + Duration::from_nanos(duration_ns));
     let mut last = stats(session, before);
+    let first = last.total();
+    ticker.begin(last.elapsed, first.received, first.received_bytes);
     let (mut is_over, mut stats_ticker) = (false, Ticker::default());
     let (mut trigger, mut saves) = (args.recorder.command(), 0);
     while !is_over && !stop.is_set() && !session.is_finished() && end.is_none_or(|end| Instant::now() < end) {
@@ -320,6 +324,9 @@ fn watch(
             let done = if session.is_recorder() { session.save("SIGUSR2").map(drop) } else { session.sync() };
             done.unwrap_or_else(|why| eprintln!("wirerate: nothing is written at SIGUSR2: {why}"));
         }
+        let counts = session.stats();
+        let total = counts.total();
+        window.observe(counts.elapsed.saturating_sub(before), total.received, total.received_bytes);
         watch_recorder(session, &mut trigger, &mut saves, args.rx.quiet);
         let elapsed = started.elapsed();
         if let Some(printer) = printer.as_mut().filter(|_| ticker.is_due(elapsed)) {
@@ -373,7 +380,7 @@ fn live_text(before: &Stats, now: &Stats) -> String {
     format!("{received} received, {rate} now, {mean} mean, {lost} lost")
 }
 
-fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport) -> Report {
+fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport, window: &ActiveWindow) -> Report {
     let args = job.args;
     let total = ended.stats.total();
     let mut sources: Vec<String> = ended.devices.iter().map(|device| device.source.to_string()).collect();
@@ -385,7 +392,7 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport) -> R
             mode: mode.name(),
             source: sources.join("; "),
             duration_ns: ended.stats.elapsed.as_nanos() as u64,
-            ..RxHead::default()
+            active: window.rate().unwrap_or_default(),
         },
         start: args.start_at.map(|start_at| StartReport::new(start_at, None)),
         filter: job.targets.filter.clone(),
