@@ -88,9 +88,7 @@ impl AcceptProgram {
     /// With a response that is too long.
     pub fn load(params: &AcceptParams) -> Result<Self, BpfError> {
         assert!(params.response.len() <= crate::REQUEST_MAX, "a response of {} bytes", params.response.len());
-        let (program, cpus, cpu_count) = log::loading(OBJECT, || {
-            load_fds(params, true).or_else(|error| load_fds(params, false).map_err(|_| error))
-        })?;
+        let (program, cpus, cpu_count) = log::loading(OBJECT, || load_fds(params))?;
         Ok(Self { program, cpus: SharedArray::new(cpus.as_fd(), "wr_accept_cpus", cpu_count)? })
     }
 
@@ -127,7 +125,7 @@ impl AcceptProgram {
     }
 }
 
-fn load_fds(params: &AcceptParams, frags: bool) -> libbpf_rs::Result<(LoadedProgram, OwnedFd, usize)> {
+fn load_fds(params: &AcceptParams) -> libbpf_rs::Result<(LoadedProgram, OwnedFd, usize)> {
     let cpu_count = libbpf_rs::num_possible_cpus()?;
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::accept::AcceptSkelBuilder::default().open(&mut storage)?;
@@ -151,10 +149,9 @@ fn load_fds(params: &AcceptParams, frags: bool) -> libbpf_rs::Result<(LoadedProg
     sums_of(&params.response, &mut rodata.wr_payload_sums);
     rodata.wr_closes = params.closes;
     rodata.wr_key = params.key;
-    open.progs.wr_accept_frags.set_autoload(frags);
     open.maps.wr_accept_cpus.set_max_entries(cpu_count as u32)?;
     let skel = open.load()?;
-    let frags_program = frags.then(|| skel.progs.wr_accept_frags.as_fd());
-    let program = LoadedProgram::keep(skel.progs.wr_accept.as_fd(), frags_program)?;
+    let frags = skel.progs.wr_accept_frags.as_fd();
+    let program = LoadedProgram::keep(skel.progs.wr_accept.as_fd(), Some(frags))?;
     Ok((program, skel.maps.wr_accept_cpus.as_fd().try_clone_to_owned()?, cpu_count))
 }

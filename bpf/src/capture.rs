@@ -26,7 +26,8 @@ pub enum RecordFormat {
     /// A [`Record`] for each frame.
     #[default]
     Records,
-    /// Finished Enhanced Packet Blocks, and records for frames of which more is to be told.
+    /// Finished Enhanced Packet Blocks, and a [`Record`] for a frame with a removed VLAN tag, a
+    /// timestamp of the device or losses before it.
     Blocks {
         /// The interface of frames of queue 0; those of the other queues follow.
         first_interface: u32,

@@ -124,10 +124,7 @@ impl ConnectProgram {
     pub fn load(params: &ConnectParams) -> Result<Self, BpfError> {
         assert!(params.request.len() <= REQUEST_MAX, "a request of {} bytes", params.request.len());
         let count = u32::try_from(params.addresses.connections()).expect("the caller checks the number");
-        // Kernels before 5.18 reject multi-buffer programs.
-        let fds = log::loading(OBJECT, || {
-            load_fds(params, count, true).or_else(|error| load_fds(params, count, false).map_err(|_| error))
-        })?;
+        let fds = log::loading(OBJECT, || load_fds(params, count))?;
         Ok(Self {
             connections: SharedArray::new(fds.connections.as_fd(), "wr_connections", count as usize)?,
             cpus: SharedArray::new(fds.cpus.as_fd(), "wr_connect_cpus", fds.cpu_count)?,
@@ -317,6 +314,12 @@ impl ConnectProgram {
         sum
     }
 
+    /// Connections that were tried: one of [`Self::counts`].
+    pub fn tried(&self) -> u64 {
+        let tried = |cpu| self.cpus.counter(cpu, offset_of!(abi::ConnectCpu, tried));
+        (0..self.cpus.len()).map(tried).sum()
+    }
+
     /// Counters of frames, of all CPUs.
     pub fn frame_counts(&self) -> FrameCounts {
         let mut sum = FrameCounts::default();
@@ -429,7 +432,7 @@ pub(crate) fn sums_of(payload: &[u8], sums: &mut [u32]) {
     }
 }
 
-fn load_fds(params: &ConnectParams, count: u32, frags: bool) -> libbpf_rs::Result<ConnectFds> {
+fn load_fds(params: &ConnectParams, count: u32) -> libbpf_rs::Result<ConnectFds> {
     let cpu_count = libbpf_rs::num_possible_cpus()?;
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::connect::ConnectSkelBuilder::default().open(&mut storage)?;
@@ -476,15 +479,14 @@ fn load_fds(params: &ConnectParams, count: u32, frags: bool) -> libbpf_rs::Resul
     rodata.wr_kind = params.kind as u32;
     rodata.wr_key = params.key;
     rodata.wr_has_test_clock = params.has_test_clock;
-    open.progs.wr_connect_frags.set_autoload(frags);
     open.maps.wr_connections.set_max_entries(count)?;
     open.maps.wr_connect_cpus.set_max_entries(cpu_count as u32)?;
     open.maps.wr_connect_times.set_max_entries((HISTOGRAMS * cpu_count) as u32)?;
     let skel = open.load()?;
     let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
-    let frags_program = frags.then(|| skel.progs.wr_connect_frags.as_fd());
+    let frags = skel.progs.wr_connect_frags.as_fd();
     Ok(ConnectFds {
-        receive: LoadedProgram::keep(skel.progs.wr_connect.as_fd(), frags_program)?,
+        receive: LoadedProgram::keep(skel.progs.wr_connect.as_fd(), Some(frags))?,
         send: keep(skel.progs.wr_connect_send.as_fd())?,
         connections: keep(skel.maps.wr_connections.as_fd())?,
         cpus: keep(skel.maps.wr_connect_cpus.as_fd())?,

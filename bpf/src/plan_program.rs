@@ -45,18 +45,38 @@ impl PlanProgram {
     }
 }
 
-/// Sizes the maps of a program that is open, and sets its read-only data.
-macro_rules! prepare {
-    ($open:expr, $program:expr) => {{
-        $open.maps.rodata.set_initial_value(bytemuck::bytes_of(&$program.plan))?;
-        $open.maps.wr_flows.set_max_entries($program.flow_entries())?;
-        $open.maps.wr_packets.set_max_entries($crate::plan_program::entries(&$program.packets))?;
-        $open.maps.wr_fields.set_max_entries($crate::plan_program::entries(&$program.fields))?;
-        $open.maps.wr_sum_ops.set_max_entries($crate::plan_program::entries(&$program.ops))?;
-        $open.maps.wr_values.set_max_entries($crate::plan_program::entries(&$program.values))
+/// Loads a program with a plan. Returns the descriptors of the program, its cursor, its field
+/// states, its flow table and map `$own`, which keep them alive after the libbpf object is closed.
+///
+/// A macro, because each skeleton is a type of its own.
+macro_rules! load_plan {
+    ($builder:ty, $plan:expr, $program:ident, $own:ident) => {{
+        use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
+        use $crate::plan_program::{entries, fill};
+        let plan: &$crate::PlanProgram = $plan;
+        let mut storage = std::mem::MaybeUninit::uninit();
+        let mut open = <$builder>::default().open(&mut storage)?;
+        open.maps.rodata.set_initial_value(bytemuck::bytes_of(&plan.plan))?;
+        open.maps.wr_flows.set_max_entries(plan.flow_entries())?;
+        open.maps.wr_packets.set_max_entries(entries(&plan.packets))?;
+        open.maps.wr_fields.set_max_entries(entries(&plan.fields))?;
+        open.maps.wr_sum_ops.set_max_entries(entries(&plan.ops))?;
+        open.maps.wr_values.set_max_entries(entries(&plan.values))?;
+        let skel = open.load()?;
+        fill(&skel.maps.wr_packets, &plan.packets)?;
+        fill(&skel.maps.wr_fields, &plan.fields)?;
+        fill(&skel.maps.wr_sum_ops, &plan.ops)?;
+        fill(&skel.maps.wr_values, &plan.values)?;
+        Ok([
+            skel.progs.$program.as_fd().try_clone_to_owned()?,
+            skel.maps.bss.as_fd().try_clone_to_owned()?,
+            skel.maps.data_states.as_fd().try_clone_to_owned()?,
+            skel.maps.wr_flows.as_fd().try_clone_to_owned()?,
+            skel.maps.$own.as_fd().try_clone_to_owned()?,
+        ])
     }};
 }
-pub(crate) use prepare;
+pub(crate) use load_plan;
 
 /// Entries of a map: at least one.
 pub(crate) fn entries<T>(values: &[T]) -> u32 {

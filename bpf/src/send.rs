@@ -2,14 +2,12 @@
 
 use crate::attachable::Attachable;
 use crate::due_times::DueTimes;
-use crate::plan_program::{PlanProgram, fill, prepare};
+use crate::plan_program::{PlanProgram, load_plan};
 use crate::state::State;
 use crate::stream_switch::{StreamPlace, StreamSwitch};
 use crate::sys::{self, ProgRun};
 use crate::{BpfError, log, skel};
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
@@ -33,7 +31,7 @@ impl Sender {
     /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN),
     /// [`BpfError::MapMemory`].
     pub fn load(program: &PlanProgram) -> Result<Self, BpfError> {
-        let [fd, cursor, due_times, states, flows] = log::loading(OBJECT, || load_fds(program))?;
+        let [fd, cursor, states, flows, due_times] = log::loading(OBJECT, || load_fds(program))?;
         Ok(Self {
             program: fd,
             state: State::map(program, cursor.as_fd(), states.as_fd(), flows.as_fd())?,
@@ -119,31 +117,11 @@ impl AsFd for Sender {
     }
 }
 
-/// Program, cursor, due times, field states and flow table. The descriptors keep them alive after
-/// the libbpf object is closed.
+/// Program, cursor, field states, flow table and due times.
 fn load_fds(program: &PlanProgram) -> libbpf_rs::Result<[OwnedFd; 5]> {
-    macro_rules! load {
-        ($builder:ty) => {{
-            let mut storage = MaybeUninit::uninit();
-            let mut open = <$builder>::default().open(&mut storage)?;
-            prepare!(open, program)?;
-            let skel = open.load()?;
-            fill(&skel.maps.wr_packets, &program.packets)?;
-            fill(&skel.maps.wr_fields, &program.fields)?;
-            fill(&skel.maps.wr_sum_ops, &program.ops)?;
-            fill(&skel.maps.wr_values, &program.values)?;
-            Ok([
-                skel.progs.wr_send.as_fd().try_clone_to_owned()?,
-                skel.maps.bss.as_fd().try_clone_to_owned()?,
-                skel.maps.data_due_times.as_fd().try_clone_to_owned()?,
-                skel.maps.data_states.as_fd().try_clone_to_owned()?,
-                skel.maps.wr_flows.as_fd().try_clone_to_owned()?,
-            ])
-        }};
-    }
     if program.is_short() {
-        load!(skel::send_short::SendShortSkelBuilder)
+        load_plan!(skel::send_short::SendShortSkelBuilder, program, wr_send, data_due_times)
     } else {
-        load!(skel::send::SendSkelBuilder)
+        load_plan!(skel::send::SendSkelBuilder, program, wr_send, data_due_times)
     }
 }

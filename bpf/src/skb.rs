@@ -1,13 +1,11 @@
 //! `skb.bpf.c`, loaded with one plan: builds frames in one skb and sends clones of it.
 
-use crate::plan_program::{PlanProgram, fill, prepare};
+use crate::plan_program::{PlanProgram, load_plan};
 use crate::shared::SharedArray;
 use crate::state::State;
 use crate::sys::{self, ProgRun};
 use crate::{BpfError, abi, log, skel};
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 const OBJECT: &str = "skb";
@@ -122,27 +120,11 @@ impl SkbSender {
     }
 }
 
-/// Program, cursor, field states, flow table and call parameters. The descriptors keep them alive.
+/// Program, cursor, field states, flow table and call parameters.
 fn load_fds(program: &PlanProgram) -> libbpf_rs::Result<[OwnedFd; 5]> {
-    macro_rules! load {
-        ($builder:ty) => {{
-            let mut storage = MaybeUninit::uninit();
-            let mut open = <$builder>::default().open(&mut storage)?;
-            prepare!(open, program)?;
-            let skel = open.load()?;
-            fill(&skel.maps.wr_values, &program.values)?;
-            Ok([
-                skel.progs.wr_send_skb.as_fd().try_clone_to_owned()?,
-                skel.maps.bss.as_fd().try_clone_to_owned()?,
-                skel.maps.data_states.as_fd().try_clone_to_owned()?,
-                skel.maps.wr_flows.as_fd().try_clone_to_owned()?,
-                skel.maps.data_run.as_fd().try_clone_to_owned()?,
-            ])
-        }};
-    }
     if program.is_short() {
-        load!(skel::skb_short::SkbShortSkelBuilder)
+        load_plan!(skel::skb_short::SkbShortSkelBuilder, program, wr_send_skb, data_run)
     } else {
-        load!(skel::skb::SkbSkelBuilder)
+        load_plan!(skel::skb::SkbSkelBuilder, program, wr_send_skb, data_run)
     }
 }

@@ -469,6 +469,18 @@ fn frames_of_others_reach_the_host_unchanged() {
             ip_frame(9, 6, server, client, &tcp(80, 1024)),
             ip_frame(0, 6, server, client, &tcp(80, 1024)[..10]),
         ];
+        // Questions for the MAC address of a neighbour that is no client.
+        frames.push(match is_v6 {
+            true => {
+                let solicitation = [vec![135, 0, 0, 0, 0, 0, 0, 0], bytes_of(other), vec![1, 1]];
+                ip_frame(0, 58, server, other, &[solicitation.concat(), SERVER_MAC.to_vec()].concat())
+            }
+            false => {
+                let sender = [SERVER_MAC.to_vec(), bytes_of(server)].concat();
+                let request = [vec![8, 6, 0, 1, 8, 0, 6, 4, 0, 1], sender, vec![0; 6], bytes_of(other)];
+                [[OWN_MAC, SERVER_MAC].concat(), request.concat()].concat()
+            }
+        });
         for cut in [15, 20, 33, 40] {
             frames.push(ip_frame(0, 6, server, client, &tcp(80, 1024))[..cut].to_vec());
         }

@@ -383,6 +383,17 @@ impl Session {
         self.state.stats()
     }
 
+    /// Time since every device was attached.
+    pub fn elapsed(&self) -> Duration {
+        self.state.elapsed()
+    }
+
+    /// Frames received so far, and their bytes, as [`Self::stats`] has them: cheap enough to be
+    /// asked many times per second.
+    pub fn received(&self) -> (u64, u64) {
+        self.state.received()
+    }
+
     /// Reads the counts from other threads, also after the end.
     pub fn observer(&self) -> SessionObserver {
         SessionObserver(Arc::clone(&self.state))

@@ -278,6 +278,10 @@ impl WriterState {
         while let Ok(order) = self.orders.try_recv() {
             let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
             match order {
+                WriterOrder::Rotate(answer) if self.recorder.is_some() => {
+                    let why = "it makes a file for each trigger; `wirerate ctl DEV save` makes one now";
+                    let _ = answer.send(Err(why.to_owned()));
+                }
                 WriterOrder::Rotate(answer) => {
                     let ended = self.files.iter_mut().map(|file| file.rotate_now(&accounting));
                     let ended = ended.collect::<Result<Vec<_>, _>>();
@@ -309,7 +313,8 @@ impl WriterState {
         let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
         let empty_ns = empty_ns.unwrap_or_default();
         if let Some(recorder) = &mut self.recorder {
-            recorder.tick(self.shared.clock.now_ns(), &accounting);
+            let settled_ns = empty_ns.iter().min().map_or(0, |ns| ns.saturating_sub(self.margin_ns));
+            recorder.tick(settled_ns, self.shared.clock.now_ns(), &accounting);
         }
         for (number, file) in self.files.iter_mut().enumerate() {
             let of_file = empty_ns.iter().zip(&self.file_of_ring).filter(|(_, file)| **file == number);

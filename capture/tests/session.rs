@@ -65,6 +65,7 @@ fn mirror_mode_writes_every_frame_and_the_host_sees_it_too() {
     let before_ns = utc_ns();
     // One ring gets all frames, so the file has them in order.
     on_cpu_0(|| send(&lab, COUNT));
+    wait_until(|| session.received() == (COUNT.into(), bytes_sent(COUNT)));
     let report = session.stop();
     assert!(report.output_error.is_none());
     assert_eq!(report.stats.total(), whole(COUNT));

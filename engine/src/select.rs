@@ -98,9 +98,6 @@ pub(crate) fn build(need: &Requirements<'_>, shared: &mut ThreadShared) -> Resul
 fn first_usable(need: &Requirements<'_>, shared: &mut ThreadShared) -> Result<Chosen, EngineError> {
     let (mut refusals, mut is_denied) = (Vec::new(), false);
     let is_slow = is_slow(need.plan, need.pace);
-    if is_slow {
-        refusals.push(format!("not {}: {SLOW_REASON}", EngineKind::Xdp));
-    }
     for candidate in in_order(is_slow) {
         if let Some((_, why)) = need.ruled_out.iter().find(|(kind, _)| *kind == candidate.kind) {
             refusals.push(format!("not {}: {why}", candidate.kind));
@@ -108,10 +105,10 @@ fn first_usable(need: &Requirements<'_>, shared: &mut ThreadShared) -> Result<Ch
         }
         match candidate.try_build(need, shared) {
             Ok((engine, reason)) => {
-                // The last choice of a slow run, if nothing else works.
-                refusals.retain(|why| candidate.kind != EngineKind::Xdp || !why.ends_with(SLOW_REASON));
-                refusals.insert(0, reason.to_owned());
-                return Ok(Chosen { engine, reason: refusals.join("; ") });
+                let is_spared = is_slow && candidate.kind != EngineKind::Xdp;
+                let slow = is_spared.then(|| format!("not {}: {SLOW_REASON}", EngineKind::Xdp));
+                let reasons: Vec<_> = [reason.to_owned()].into_iter().chain(slow).chain(refusals).collect();
+                return Ok(Chosen { engine, reason: reasons.join("; ") });
             }
             Err(error) if error.concerns_all_engines() => return Err(error),
             Err(error) => {

@@ -5,7 +5,7 @@ use crate::engine_kind::EngineKind;
 use bpf::abi::{self, FieldKind as Kind, FieldMode as Mode, PlanFlag as Flag, SumOpKind as Sum};
 use bpf::{PlanProgram, State};
 use packet::plan::{
-    ENTROPY_MIN, Field, FieldMode, Imix, PacketOrder, PacketPlan, SumKind, SumPlan, SumSource,
+    ENTROPY_BITS, ENTROPY_MIN, Field, FieldMode, Imix, PacketOrder, PacketPlan, SumKind, SumPlan, SumSource,
 };
 use packet::{Cursor, Flow, Plan, Rng, SignatureLevel, Walk};
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 /// headers, with a tunnel.
 const TEMPLATE_LEN_MAX: usize = abi::TEMPLATE_MAX;
 
-/// What is left of 64 mixed bits are 14.
-const ENTROPY_SHIFT: u64 = 50;
+/// The number that is added to [`ENTROPY_MIN`] has the highest of 64 mixed bits.
+const ENTROPY_SHIFT: u64 = (u64::BITS - ENTROPY_BITS) as u64;
 
 /// The program for one device, or its receive path (`receive`), that starts at `cursor`.
 ///
@@ -41,6 +41,11 @@ pub(crate) fn program(
     let mut words = abi::Plan { ifindex, ..rules(plan) };
     words.flags |= flags(plan, cursor) | if receive { Flag::WR_PLAN_RECEIVE.0 } else { 0 };
     if !is_unrolled {
+        if plan.length.is_some() {
+            // In maps, a frame is as long as its template.
+            let (found, most) = (fields.len(), abi::FIELDS_UNROLLED);
+            return Err(unable(format!("frames with {found} fields that change: at most {most}")));
+        }
         words.flags |= Flag::WR_PLAN_IN_MAPS.0;
         return Ok(PlanProgram { plan: words, packets, fields, ops, values, state_count });
     }
@@ -212,7 +217,11 @@ impl Lists {
         let words =
             abi::Field { mask: field.mask, offset: field.offset as u32, shift: field.shift, ..abi::zeroed() };
         let width = field.width;
-        let is_whole = matches!(width, 2 | 4..=6 | 8) && field.mask == u64::MAX >> (64 - 8 * width);
+        let is_whole = match width {
+            0 => true,
+            2 | 4..=6 | 8 => field.mask == u64::MAX >> (64 - 8 * width),
+            _ => false,
+        };
         let bits = if is_whole && field.shift == 0 { 0 } else { Kind::WR_KIND_BITS.0 };
         let kind = bits | (width as u32) << Kind::WR_KIND_WIDTH_SHIFT.0;
         let of = |mode: Mode, min, max, step, wrap| abi::Field {
@@ -362,5 +371,45 @@ pub(crate) fn update(cursor: &mut Cursor, plan: &Plan, state: &State) {
             number: flow.number,
         };
         cursor.flows = state.flows().into_iter().map(flow).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::{Config, Flags, MPLS_LABELS_MAX, MPLS_RANDOM, SignatureSetting, sample};
+
+    /// All that can change in a frame of pktgen, with this signature.
+    fn everything_moves(level: SignatureLevel) -> (Plan, Cursor) {
+        let v4 = |last| Some(std::net::Ipv4Addr::new(10, 0, 0, last));
+        let mut config = Config {
+            min_pkt_size: 200,
+            max_pkt_size: 300,
+            src_mac_count: 2,
+            dst_mac_count: 2,
+            ..Config::default()
+        };
+        (config.src_min, config.src_max, config.dst_min, config.dst_max) = (v4(1), v4(2), v4(3), v4(4));
+        (config.udp_src_max, config.udp_dst_max) = (20, 20);
+        (config.vlan_id, config.svlan_id) = (Some(5), Some(6));
+        config.mpls = vec![MPLS_RANDOM; MPLS_LABELS_MAX];
+        config.signature = SignatureSetting { level, ..SignatureSetting::default() };
+        for flag in [Flags::MPLS_RND, Flags::VID_RND, Flags::SVID_RND] {
+            config.flags.set(flag, true);
+        }
+        config.prepare(&sample::facts());
+        let mut cursor = Cursor::default();
+        cursor.start(&config, &sample::facts(), 1);
+        (Plan::new(&config, &sample::facts(), &cursor).expect("a good configuration"), cursor)
+    }
+
+    #[test]
+    fn frames_of_pktgen_with_too_many_fields_are_not_cut_to_their_headers() {
+        let (plan, cursor) = everything_moves(SignatureLevel::Pktgen);
+        let made = program(&plan, &cursor, 1, false).expect("31 fields");
+        assert_eq!((made.plan.field_count, is_for_skb(&made)), (31, true));
+        let (plan, cursor) = everything_moves(SignatureLevel::Full);
+        let error = program(&plan, &cursor, 1, false).expect_err("34 fields").to_string();
+        assert!(error.contains("34 fields that change: at most 32"), "{error}");
     }
 }

@@ -131,7 +131,7 @@ impl PacketBuilder {
             let width = (count - start).min(8);
             let mask = u64::MAX >> (64 - 8 * width);
             let mode = FieldMode::Random { min: 0, max: mask };
-            self.fields.push(Field { offset: self.bytes.len() + start, width, mask, shift: 0, mode });
+            self.fields.push(Field::whole(self.bytes.len() + start, width, mode));
         }
         self.bytes.resize(self.bytes.len() + count, 0);
         Ok(())
@@ -141,7 +141,7 @@ impl PacketBuilder {
     pub(crate) fn moving_byte(&mut self, mode: FieldMode) -> Result<(), String> {
         let offset = self.bytes.len();
         self.extend(&[0])?;
-        self.fields.push(Field { offset, width: 1, mask: 0xff, shift: 0, mode });
+        self.fields.push(Field::whole(offset, 1, mode));
         Ok(())
     }
 
@@ -326,6 +326,12 @@ impl PacketBuilder {
         }
     }
 
+    /// True if a field elsewhere than at `spot` has `entropy()`.
+    pub(crate) fn has_entropy_outside(&self, spot: Spot) -> bool {
+        let is_other = |field: &Field| field.offset != spot.offset;
+        self.fields.iter().any(|field| matches!(field.mode, FieldMode::Entropy { .. }) && is_other(field))
+    }
+
     /// Appends bytes to the last header.
     pub(crate) fn extend_header(&mut self, bytes: &[u8]) -> Result<(), String> {
         let top = self.layers.last_mut().expect("a header was pushed");
@@ -377,7 +383,7 @@ impl PacketBuilder {
         let (found, others) = std::mem::take(&mut self.fields).into_iter().partition(is_entropy);
         self.fields = others;
         let found: Vec<Field> = found;
-        // The last one counts, as if each had written the field anew.
+        // All are for one field; the last one counts.
         let Some(mut field) = found.into_iter().next_back() else { return };
         let is_key = |key: &Field| key.offset > field.offset && self.is_of_flow(key);
         let keys: Vec<usize> =

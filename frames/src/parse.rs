@@ -386,6 +386,9 @@ fn assign(builder: &mut PacketBuilder, assignment: Assignment) -> Result<(), Str
         return Err("a field with an index goes beyond the end of the header".to_owned());
     }
     match assignment.value {
+        Value::Moving(value::Motion::Entropy) if builder.has_entropy_outside(spot) => {
+            return Err("a packet has entropy() in one field only".to_owned());
+        }
         Value::Moving(motion) => {
             value::apply_motion(builder, spot, motion);
             return Ok(());

@@ -39,7 +39,7 @@ pub static FIELD_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("ddec", "[MIN, MAX[, STEP]]", "goes down by STEP (1); from MAX to MIN, or from the value of the field"),
     ("drnd", "[MIN, MAX]", "random"),
     ("values", "A, B, ...", "the list in order, again and again"),
-    ("entropy", "", "a port from 49152 on that depends on the addresses and ports of the headers behind"),
+    ("entropy", "", "a port from 49152 to 65535, by the addresses and ports of the headers after it"),
 ];
 
 /// What a field of that kind takes, for errors.

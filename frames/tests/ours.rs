@@ -61,6 +61,13 @@ fn entropy_of_a_tunnel_is_that_of_the_flow_inside() {
 }
 
 #[test]
+fn entropy_is_for_one_field_of_a_packet() {
+    let twice = "{ udp(sp=entropy()) vxlan() eth() udp(sp=entropy()) vxlan() eth() ipv4(da=dinc()) udp() }";
+    let error = parse(twice.as_bytes(), &ParseSettings::default(), &mut NoCaptures).unwrap_err();
+    assert!(error.to_string().contains("entropy() in one field only"), "{error}");
+}
+
+#[test]
 fn tunnels_fill_in_both_sets_of_headers() {
     let [vxlan] = &frames("{ vxlan(vni=42) udp(dp=9) }", 1)[..] else { panic!("one frame") };
     // Ethernet, IPv4, UDP to 4789, VXLAN, Ethernet, IPv4, UDP to 9.

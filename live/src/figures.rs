@@ -148,7 +148,7 @@ fn tables(set: &MetricSet) -> [CountTable; 5] {
     let mut captures = CountTable::new(
         "captured",
         &["device"],
-        &["written", "filtered", "lost_nic", "lost_ring", "lost_disk", "after_limit"],
+        &["written", "filtered", "lost_nic", "lost_ring", "lost_disk", "after_limit", "not_kept"],
     );
     for (labels, count) in set.counts(&CAPTURE_FRAMES) {
         captures.add_to([&labels[0]], &labels[2], count);
@@ -235,7 +235,7 @@ mod tests {
         let figures = LiveFigures::of(&set);
         assert_eq!((figures.received, figures.received_bits), (Some(12), Some(4800)));
         assert_eq!((figures.lost_total(), figures.ring_milli), (3, Some(250)));
-        assert_eq!(figures.tables[0].rows[0].counts, [Some(8), Some(1), None, Some(3), None, None]);
+        assert_eq!(figures.tables[0].rows[0].counts, [Some(8), Some(1), None, Some(3), None, None, None]);
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Slot {
 pub struct Flow {
     /// What its frames have in the field of [`crate::plan::FlowRule::field`], while it is open.
     pub value: u64,
-    /// Frames sent in it.
+    /// Frames built in it; repeats do not count.
     pub count: u32,
     /// True from its first frame until it is closed.
     pub is_open: bool,

@@ -136,7 +136,7 @@ impl FigureSummary {
 fn shown(unit: FigureUnit, value: f64) -> String {
     match unit {
         FigureUnit::Pps => units::pps(value.round() as u64),
-        FigureUnit::Bps => format!("{}bit/s", units::si(value)),
+        FigureUnit::Bps => units::bps(value),
         FigureUnit::Frames => units::short(value),
         FigureUnit::Percent => format!("{} %", units::short(value)),
         FigureUnit::Ns => units::time_ns(value),
@@ -221,6 +221,7 @@ mod tests {
         assert_eq!((rate.min, rate.max, rate.spread), (900.0, 1100.0, Some(0.2)));
         assert!(rate.is_wide());
         assert_eq!((summaries[1].name, summaries[1].spread), ("errors", None));
+        assert_eq!(shown(FigureUnit::Bps, 16.21), "16.21 bit/s");
         let text = runs_table(&summaries);
         assert!(
             text.contains("sent rate              1 kpps       100 pps       900 pps      1.1 kpps"),

@@ -115,7 +115,7 @@ fn search_rows(search: &SearchRecord) -> impl Iterator<Item = SearchRow> {
     search.goals.iter().map(|goal| SearchRow {
         shape: shape_name(&search.shape),
         goal: units::goal_name(goal.goal.loss_ratio_ppb),
-        throughput: or_dash(goal.lower_pps.map(|pps| at_least(Some(goal.end), pps))),
+        throughput: or_dash(goal.lower_pps.map(|pps| at_least(Some(goal.end), pps, goal.upper_pps))),
         upper: or_dash(goal.upper_pps.map(units::pps)),
         conditional: or_dash(goal.conditional_pps.map(units::pps)),
         end: plots::end_name(goal.end),
@@ -129,17 +129,16 @@ fn search_rows(search: &SearchRecord) -> impl Iterator<Item = SearchRow> {
 }
 
 /// `>= 8.72 kpps` where nothing above it was decided.
-fn at_least(end: Option<GoalEnd>, pps: u64) -> String {
-    let sign = if end.is_some_and(GoalEnd::is_at_least) { ">= " } else { "" };
-    format!("{sign}{}", units::pps(pps))
+fn at_least(end: Option<GoalEnd>, pps: u64, upper_pps: Option<u64>) -> String {
+    let is_at_least = end.is_some_and(|end| end.is_at_least(upper_pps));
+    format!("{}{}", if is_at_least { ">= " } else { "" }, units::pps(pps))
 }
 
 /// The throughput with its spread, and the trials that found it.
 fn throughput(size: &SizeRecord) -> String {
     let Some(pps) = size.throughput_pps else { return or_dash(None) };
-    let mut text = at_least(size.throughput_end, pps);
-    let is_at_least = size.throughput_end.is_some_and(GoalEnd::is_at_least);
-    if let Some(upper) = size.throughput_upper_pps.filter(|_| !is_at_least) {
+    let mut text = at_least(size.throughput_end, pps, size.throughput_upper_pps);
+    if let Some(upper) = size.throughput_upper_pps {
         text += &format!(" to {}", units::pps(upper));
     }
     if size.throughput_trials > 0 {

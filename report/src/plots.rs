@@ -313,7 +313,7 @@ pub(crate) fn end_name(end: GoalEnd) -> &'static str {
         GoalEnd::MaxLoadReached => "irregular: at least the highest load",
         GoalEnd::BelowMinLoad => "irregular: below the lowest load",
         GoalEnd::Unfinished => "irregular: not finished",
-        GoalEnd::LimitedByTester => "irregular: at least this, limited by the machine of the tester",
+        GoalEnd::LimitedByTester => "irregular: limited by the machine of the tester",
         GoalEnd::Disturbed => "irregular: the tester disturbed every repeat of a trial",
     }
 }

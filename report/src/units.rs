@@ -1,6 +1,6 @@
 //! Numbers of the page: those of [`crate::human`], without zeros at the end.
 
-use crate::human::{digits, human_duration, human_pps, scaled};
+use crate::human::{digits, human_bps, human_duration, human_pps, scaled};
 
 /// At most four significant digits with a prefix: `1.235 M`.
 pub(crate) fn si(value: f64) -> String {
@@ -15,6 +15,11 @@ pub(crate) fn short(value: f64) -> String {
 /// Frames per second.
 pub(crate) fn pps(value: u64) -> String {
     trimmed(&human_pps(value as f64))
+}
+
+/// Bits per second.
+pub(crate) fn bps(value: f64) -> String {
+    trimmed(&human_bps(value))
 }
 
 /// A time in the unit that fits.

@@ -91,11 +91,11 @@ pub enum GoalEnd {
 }
 
 impl GoalEnd {
-    /// True if the throughput is at least the lower bound, because nothing above it was tried or
-    /// decided.
+    /// True if the throughput is only known to be at least the lower bound: nothing above it was
+    /// tried or decided, so there is no upper bound.
     #[must_use]
-    pub const fn is_at_least(self) -> bool {
-        matches!(self, Self::MaxLoadReached | Self::LimitedByTester)
+    pub const fn is_at_least(self, upper_pps: Option<u64>) -> bool {
+        matches!(self, Self::MaxLoadReached | Self::LimitedByTester) && upper_pps.is_none()
     }
 }
 

@@ -4,6 +4,7 @@
 //! part of its time only. So a rate is never frames over the time of the command.
 
 use crate::units::{human_duration, per_second};
+use measure::FlowDetail;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -40,15 +41,16 @@ pub struct ActiveWindow {
 /// The rate of the frames that arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ActiveRate {
-    /// From the first look that found frames to the last one that found more, in nanoseconds.
-    pub active_ns: u64,
+    /// From the first look that found frames to the last one that found more, in nanoseconds;
+    /// `None` if no frame came, or nothing looked.
+    pub active_ns: Option<u64>,
     /// Frames per second; `None` for fewer than 10 frames or less than 1 ms.
     pub rate_pps: Option<f64>,
     /// Bits per second, without FCS; `None` likewise.
     pub rate_bps: Option<f64>,
     /// The longest time between two looks that found more frames, in nanoseconds: of an
-    /// interruption, within the interval of the looks (5 ms). 0 is none.
-    pub longest_pause_ns: u64,
+    /// interruption, within the interval of the looks (5 ms). `None` likewise.
+    pub longest_pause_ns: Option<u64>,
 }
 
 impl ActiveWindow {
@@ -76,10 +78,10 @@ impl ActiveWindow {
         let is_known = frames >= FRAMES_MIN && time >= TIME_MIN;
         let rate = |count: u64| is_known.then(|| per_second(count, time.as_nanos() as u64));
         Some(ActiveRate {
-            active_ns: self.last.time.saturating_sub(first.time).as_nanos() as u64,
+            active_ns: Some(self.last.time.saturating_sub(first.time).as_nanos() as u64),
             rate_pps: rate(frames),
             rate_bps: rate(frame_bytes * 8),
-            longest_pause_ns: self.longest_pause.as_nanos() as u64,
+            longest_pause_ns: Some(self.longest_pause.as_nanos() as u64),
         })
     }
 }
@@ -93,26 +95,51 @@ impl ActiveRate {
         let is_known = frames >= FRAMES_MIN && span >= TIME_MIN;
         let bits = |frames: u64| (frame_bytes * 8) as f64 * gaps as f64 / frames.max(1) as f64;
         Self {
-            active_ns: span_ns,
+            active_ns: Some(span_ns),
             rate_pps: is_known.then(|| per_second(gaps, span_ns)),
             rate_bps: is_known.then(|| bits(frames) * 1e9 / span_ns as f64),
-            longest_pause_ns: 0,
+            longest_pause_ns: None,
+        }
+    }
+
+    /// The rate of `frames` of flows, by the times of the first and the last frame of each.
+    pub fn of_flows(frames: u64, flows: impl Iterator<Item = FlowDetail>) -> Self {
+        let (mut first_ns, mut last_ns, mut frame_bytes) = (u64::MAX, 0, 0);
+        for flow in flows.filter(|flow| flow.first_ns > 0) {
+            (first_ns, last_ns) = (first_ns.min(flow.first_ns), last_ns.max(flow.last_ns));
+            frame_bytes += flow.frame_bytes;
+        }
+        if frames == 0 || last_ns == 0 {
+            return Self::default();
+        }
+        Self::of_span(frames, frame_bytes, Duration::from_nanos(last_ns.saturating_sub(first_ns)))
+    }
+
+    /// That of several receivers together: the sum of their rates if all have one.
+    pub fn together(parts: &[Self]) -> Self {
+        let longest = |of: fn(&Self) -> Option<u64>| parts.iter().filter_map(of).max();
+        let sum = |of: fn(&Self) -> Option<f64>| parts.iter().map(of).sum::<Option<f64>>();
+        Self {
+            active_ns: longest(|part| part.active_ns),
+            rate_pps: sum(|part| part.rate_pps).filter(|_| !parts.is_empty()),
+            rate_bps: sum(|part| part.rate_bps).filter(|_| !parts.is_empty()),
+            longest_pause_ns: longest(|part| part.longest_pause_ns),
         }
     }
 
     /// `longest pause 512.0 ms`, if frames came much more often otherwise.
     pub fn pause_remark(&self) -> Option<String> {
-        let gap_ns = self.rate_pps.map(|pps| 1e9 / pps)?;
-        let pause_ns = self.longest_pause_ns as f64;
-        let is_long = pause_ns >= PAUSE_MIN_NS && pause_ns >= PAUSE_GAPS * gap_ns;
-        is_long.then(|| format!("longest pause {}", human_duration(self.longest_pause_ns)))
+        let (pause_ns, rate_pps) = self.longest_pause_ns.zip(self.rate_pps)?;
+        let is_long = pause_ns as f64 >= PAUSE_MIN_NS.max(PAUSE_GAPS * 1e9 / rate_pps);
+        is_long.then(|| format!("longest pause {}", human_duration(pause_ns)))
     }
 
     /// `active 1.00 s of 10.0 s`, if frames arrived in a part of the time only.
     pub fn remark(&self, duration_ns: u64) -> Option<String> {
-        let is_part = (self.active_ns as f64) < duration_ns as f64 * ACTIVE_SHARE;
-        let [active, all] = [self.active_ns, duration_ns].map(human_duration);
-        (is_part && self.active_ns > 0).then(|| format!("active {active} of {all}"))
+        let active_ns = self.active_ns.filter(|active_ns| *active_ns > 0)?;
+        let is_part = (active_ns as f64) < duration_ns as f64 * ACTIVE_SHARE;
+        let [active, all] = [active_ns, duration_ns].map(human_duration);
+        is_part.then(|| format!("active {active} of {all}"))
     }
 }
 
@@ -149,6 +176,18 @@ mod tests {
     }
 
     #[test]
+    fn flows_and_receivers_have_a_rate_together() {
+        let flow = |first_ns, last_ns| FlowDetail { frame_bytes: 60_060, first_ns, last_ns };
+        let flows = [flow(1_000_000_000, 2_000_000_000), flow(0, 0), flow(500_000_000, 2_500_000_000)];
+        let rate = ActiveRate::of_flows(2001, flows.into_iter());
+        assert_eq!((rate.active_ns, rate.rate_pps), (Some(2_000_000_000), Some(1000.0)));
+        assert_eq!(ActiveRate::of_flows(0, [flow(0, 0)].into_iter()), ActiveRate::default());
+        let both = ActiveRate::together(&[rate, rate]);
+        assert_eq!((both.active_ns, both.rate_pps), (Some(2_000_000_000), Some(2000.0)));
+        assert_eq!(ActiveRate::together(&[rate, ActiveRate::default()]).rate_pps, None);
+    }
+
+    #[test]
     fn an_interruption_is_said() {
         let mut window = ActiveWindow::default();
         for time_ms in (0..2_000).step_by(5).filter(|time_ms| !(500..1_000).contains(time_ms)) {
@@ -169,6 +208,7 @@ mod tests {
         assert_eq!(window(20, 0, 250, 250).rate_pps, None, "5 frames");
         let mut burst = ActiveWindow::default();
         burst.observe(Duration::from_millis(5), 1_000, 60_000);
-        assert_eq!(burst.rate(), Some(ActiveRate::default()), "all at one look");
+        let rate = burst.rate().expect("frames came");
+        assert_eq!((rate.active_ns, rate.rate_pps), (Some(0), None), "all at one look");
     }
 }

@@ -7,9 +7,10 @@
 //! [`signal_counts`] SIGUSR1 and SIGUSR2, [`term`] shows progress, [`out`] writes the data,
 //! [`rows`] prints a line of numbers per second, [`monitor`] serves the counters, [`tui`] shows
 //! them on a full screen, [`web`] on a page, [`events`] holds the rows for programs that follow a
-//! command, [`run_control`] and [`run_orders`] change a run that sends, [`start_at`] is the time
-//! that a run may have to start at, [`path_words`] sorts the options of commands that take those of
-//! `send` as well, [`waiting_read`] reads inputs that may have to be waited for.
+//! command, [`expectations`] splits the checks of `--expect`, [`run_control`] and [`run_orders`]
+//! change a run that sends, [`start_at`] is the time that a run may have to start at,
+//! [`path_words`] sorts the options of commands that take those of `send` as well,
+//! [`waiting_read`] reads inputs that may have to be waited for.
 #![forbid(unsafe_code)]
 
 pub mod active_window;
@@ -18,6 +19,7 @@ pub mod capture_files;
 pub mod cmd;
 pub mod edit_args;
 pub mod events;
+pub mod expectations;
 pub mod habits;
 pub mod json_error;
 pub mod log;

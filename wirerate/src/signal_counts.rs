@@ -1,15 +1,14 @@
 //! SIGUSR1 prints the counts of a running command, SIGUSR2 writes a capture to the disk.
 //!
-//! The counts are those that `--metrics` serves, one line each, on standard error. Commands that
-//! sign for themselves what they count need nothing else ([`crate::monitor::count_in`]). `replay`
-//! pauses at SIGUSR1 as tcpreplay does, and `exec` passes signals on to its command.
+//! The counts are those that `--metrics` serves, one line each, on standard error: everything that
+//! registers itself by [`crate::monitor::count_in`]. `replay` pauses at SIGUSR1 as tcpreplay does,
+//! and `exec` passes signals on to its command.
 
-use crate::capture_files::records;
-use crate::monitor::{self, count_in};
+use crate::monitor;
 use crate::stop::SignalError;
 use crate::units::human_count;
 use metrics::MetricSet;
-use metrics::families::{FAMILIES, FamilyKind, READ_PACKETS};
+use metrics::families::{FAMILIES, FamilyKind};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
 use signal_hook::{flag, low_level};
 use std::io::Read;
@@ -52,12 +51,6 @@ pub fn start(prints: bool, keeps_rights: bool) -> Result<(), SignalError> {
 }
 
 fn print_at_signals(mut woken: UnixStream) {
-    let _files = count_in(|set: &mut MetricSet| {
-        let packets = records::packets_read();
-        if packets > 0 {
-            set.count(&READ_PACKETS, &[], packets);
-        }
-    });
     // Every signal writes a byte; the handler keeps the other end open.
     while woken.read_exact(&mut [0]).is_ok() {
         eprint!("{}", text(&monitor::counts()));
@@ -85,7 +78,7 @@ fn text(set: &MetricSet) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metrics::families::{CAPTURE_FRAMES, SEND_FRAMES};
+    use metrics::families::{CAPTURE_FRAMES, READ_PACKETS, SEND_FRAMES};
 
     #[test]
     fn each_counter_is_a_line_with_its_labels() {

@@ -42,7 +42,7 @@ pub struct SignalError {
 }
 
 impl SignalError {
-    /// Makes the error of a handler for `signal`.
+    /// Makes the error of a handler for `signal` from that of the kernel.
     pub(crate) fn of(signal: i32) -> impl Fn(io::Error) -> Self {
         move |source| Self { signal, source }
     }
@@ -72,7 +72,7 @@ impl Stop {
         // A signal that comes meanwhile is heard by all handlers.
         let _blocked = BlockedSignals::begin();
         let stop = Self::default();
-        let failed = |signal| move |source| SignalError { signal, source };
+        let failed = SignalError::of;
         let (woken, waker) = UnixStream::pair().map_err(failed(SIGINT))?;
         let (event, event_waker) = UnixStream::pair().map_err(failed(SIGINT))?;
         let is_first = SIGNAL_EVENT.set(event).is_ok();

@@ -41,7 +41,6 @@ static __always_inline bool answer(struct wr_accept_cpu *n, const struct arrival
 		return false;
 	}
 	if (a->flags & F_SYN) {
-		n->accepted++;
 		d->flags = F_SYN | F_ACK;
 		d->seq = number;
 		d->ack = a->seq + 1;
@@ -59,8 +58,6 @@ static __always_inline bool answer(struct wr_accept_cpu *n, const struct arrival
 		if (wr_payload_len && !(wr_closes && a->ack == number + wr_payload_len + 2)) {
 			d->len = wr_payload_len;
 			d->flags |= F_PSH | (wr_closes ? F_FIN : 0);
-			n->responses++;
-			n->response_bytes += wr_payload_len;
 		}
 	}
 	if (a->flags & F_FIN) {
@@ -93,10 +90,17 @@ static __always_inline int accept_frame(struct xdp_md *ctx, bool has_frags)
 	n->received++;
 	if (!answer(n, &a, &d))
 		return XDP_DROP;
-	if (resized_whole(ctx, segment_frame_len(&d), has_frags) && wr_write_segment(ctx, &a.sides, &d))
-		return answer_frame();
-	n->not_written++;
-	return XDP_DROP;
+	if (!resized_whole(ctx, segment_frame_len(&d), has_frags) || !wr_write_segment(ctx, &a.sides, &d)) {
+		n->not_written++;
+		return XDP_DROP;
+	}
+	if (d.flags & F_SYN)
+		n->accepted++;
+	if (d.len) {
+		n->responses++;
+		n->response_bytes += d.len;
+	}
+	return answer_frame();
 }
 
 SEC("xdp")

@@ -40,7 +40,7 @@ struct wr_facts {
 	__u32 payload_len; /* if sizes move */
 };
 
-/* The maps are resized before load. Only a plan of several packets uses packets, fields and ops. */
+/* The maps are resized before load. Packets, fields and ops are only for WR_PLAN_IN_MAPS. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

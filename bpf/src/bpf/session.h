@@ -450,8 +450,8 @@ static __always_inline int answer_solicitation(struct xdp_md *ctx, void *at, __u
 	__u8 mac[6];
 	__u64 sum;
 
-	if ((void *)(message + 1) > end || (void *)(ethernet + 1) > end || message->type != 135 ||
-	    message->code)
+	if ((void *)(message + 1) > end || (void *)(ethernet + 1) > end || !wr_answers_neighbours ||
+	    message->type != 135 || message->code)
 		return XDP_PASS;
 	for (int i = 0; i < 4; i++) {
 		sides.own[i] = message->target[i];
@@ -504,13 +504,14 @@ __noinline int wr_parse(struct xdp_md *ctx, bool is_udp, struct arrival *a, stru
 	struct tcp *tcp;
 	struct udp *udp;
 	__be16 type, *tag;
+	int verdict = XDP_PASS;
 	__u8 protocol;
 	void *at;
 
 	if (!a || !counts)
 		return XDP_ABORTED;
 	if ((void *)(ethernet + 1) > end)
-		return XDP_PASS;
+		goto out;
 	type = ethernet->type;
 	if (wr_answers_sender)
 		for (int i = 0; i < 6; i++)
@@ -519,18 +520,22 @@ __noinline int wr_parse(struct xdp_md *ctx, bool is_udp, struct arrival *a, stru
 	if (type == TYPE_VLAN) {
 		tag = at;
 		if ((void *)(tag + 2) > end || (bpf_ntohs(tag[0]) & 0xfff) != wr_vlan)
-			goto pass;
+			goto out;
 		type = tag[1];
 		at = tag + 2;
 	}
-	if (type == TYPE_ARP)
-		return answer_arp(ctx, at, &counts->answered);
+	if (type == TYPE_ARP) {
+		verdict = answer_arp(ctx, at, &counts->answered);
+		goto out;
+	}
 	if (wr_is_v6) {
 		ip6 = at;
 		if (type != TYPE_IPV6 || (void *)(ip6 + 1) > end)
-			goto pass;
-		if (ip6->next == PROTOCOL_ICMPV6)
-			return answer_solicitation(ctx, at, &counts->answered);
+			goto out;
+		if (ip6->next == PROTOCOL_ICMPV6) {
+			verdict = answer_solicitation(ctx, at, &counts->answered);
+			goto out;
+		}
 		protocol = ip6->next;
 		ip_len = bpf_ntohs(ip6->len);
 		for (int i = 0; i < 4; i++) {
@@ -541,9 +546,9 @@ __noinline int wr_parse(struct xdp_md *ctx, bool is_udp, struct arrival *a, stru
 	} else {
 		ip = at;
 		if (type != TYPE_IPV4 || (void *)(ip + 1) > end)
-			goto pass;
+			goto out;
 		if (ip->version != 0x45 || ip->fragment & bpf_htons(0x3fff))
-			goto pass;
+			goto out;
 		protocol = ip->protocol;
 		ip_len = bpf_ntohs(ip->len) - IPV4_LEN;
 		a->sides.peer[3] = ip->src;
@@ -551,38 +556,39 @@ __noinline int wr_parse(struct xdp_md *ctx, bool is_udp, struct arrival *a, stru
 		at = ip + 1;
 	}
 	if (!is_own_address(a->sides.own) || protocol != (is_udp ? PROTOCOL_UDP : PROTOCOL_TCP))
-		goto pass;
+		goto out;
 	tcp = at;
 	udp = at;
 	if ((void *)(udp + 1) > end)
-		goto pass;
+		goto out;
 	a->sides.peer_port = udp->src;
 	a->sides.own_port = udp->dst;
 	if (bpf_ntohs(udp->dst) - wr_own_port_first >= wr_own_port_count)
-		goto pass;
+		goto out;
 	if (is_udp) {
 		header_len = UDP_LEN;
 	} else {
 		if ((void *)(tcp + 1) > end)
-			goto pass;
+			goto out;
 		a->seq = bpf_ntohl(tcp->seq);
 		a->ack = bpf_ntohl(tcp->ack);
 		a->flags = tcp->flags;
 		header_len = (tcp->offset >> 4) * 4;
 		if (header_len < TCP_LEN)
-			goto pass;
+			goto out;
 		a->options = header_len - TCP_LEN;
 	}
 	if (header_len > ip_len || ip_len > 0xffff)
-		goto pass;
+		goto out;
 	a->len = ip_len - header_len;
 	a->at = (__u32)(at - start) + header_len;
 	if (start + a->at + a->len > end && a->at + a->len > bpf_xdp_get_buff_len(ctx))
-		goto pass; /* cut */
+		goto out; /* cut */
 	return 0;
-pass:
-	counts->passed++;
-	return XDP_PASS;
+out:
+	if (verdict == XDP_PASS)
+		counts->passed++;
+	return verdict;
 }
 
 #endif

@@ -272,7 +272,7 @@ struct wr_plan {
 
 /* One entry of the flow table. */
 struct wr_flow {
-	__u64 value;  /* of the field with WR_ROLE_FLOW */
+	__u64 value;  /* of the field with WR_KIND_FLOW */
 	__u64 number; /* of its next frame, for full signatures */
 	__u32 count;
 	__u32 is_open;

@@ -2,6 +2,7 @@
 
 use crate::record::batch::IndexEntry;
 use crate::record::ring_handle::RingHandle;
+use crate::stats::ReaderCounts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -33,24 +34,25 @@ impl Accounting<'_> {
                 counts.cut.fetch_add(cut, Relaxed);
             }
         }
-        for entry in lost {
-            self.rings[entry.ring()].counts.lost_disk.fetch_add(1, Relaxed);
-        }
+        self.add(lost, |counts| &counts.lost_disk);
         self.limit.wrote(written.len() as u64);
         self.limit.give_back(lost.len() as u64);
     }
 
     /// These records came after the limit of the files was reached.
     pub(crate) fn after_limit(&self, index: &[IndexEntry]) {
-        for entry in index {
-            self.rings[entry.ring()].counts.after_limit.fetch_add(1, Relaxed);
-        }
+        self.add(index, |counts| &counts.after_limit);
     }
 
     /// These records left the window of a recorder that saved none of them.
     pub(crate) fn not_kept(&self, index: &[IndexEntry]) {
-        for entry in index {
-            self.rings[entry.ring()].counts.not_kept.fetch_add(1, Relaxed);
+        self.add(index, |counts| &counts.not_kept);
+    }
+
+    /// Adds records to one count of their rings, once for those of a ring that follow each other.
+    fn add(&self, index: &[IndexEntry], count: fn(&ReaderCounts) -> &AtomicU64) {
+        for alike in index.chunk_by(|a, b| a.ring() == b.ring()) {
+            count(&self.rings[alike[0].ring()].counts).fetch_add(alike.len() as u64, Relaxed);
         }
     }
 

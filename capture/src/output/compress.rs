@@ -76,8 +76,6 @@ struct CompressJob {
     place: PiecePlace,
     /// Begins a new frame, behind one that was cut off by a loss.
     restarts: bool,
-    /// Number of losses before it.
-    epoch: u64,
     raw: Vec<u8>,
     index: Vec<IndexEntry>,
 }
@@ -85,7 +83,6 @@ struct CompressJob {
 /// A compressed piece.
 struct PackedPiece {
     place: PiecePlace,
-    epoch: u64,
     records: PackedRecords,
 }
 
@@ -106,8 +103,6 @@ pub(crate) struct Compressor {
     early: BTreeMap<u64, PackedPiece>,
     submitted: u64,
     returned: u64,
-    /// Losses that make later pieces useless.
-    epoch: u64,
     /// The next piece that is compressed begins a new frame.
     restarts: bool,
     /// Bytes that came and were not given back compressed.
@@ -144,7 +139,6 @@ impl Compressor {
             early: BTreeMap::new(),
             submitted: 0,
             returned: 0,
-            epoch: 0,
             restarts: false,
             waiting_len: 0,
             spare: Vec::new(),
@@ -165,9 +159,25 @@ impl Compressor {
 
     fn send(&mut self, number: u64, place: PiecePlace, raw: Vec<u8>, index: Vec<IndexEntry>) {
         let restarts = std::mem::take(&mut self.restarts) && place != PiecePlace::First;
-        let job = CompressJob { number, place, restarts, epoch: self.epoch, raw, index };
+        let job = CompressJob { number, place, restarts, raw, index };
         let jobs = self.jobs.as_ref().expect("it is there until the drop");
         jobs.send(job).expect("the threads run as long as there may be jobs");
+    }
+
+    /// Compresses the pieces that are not returned yet once more, in a new frame, because they refer
+    /// to one that was lost.
+    fn compress_again(&mut self) {
+        self.restarts = true;
+        // All of them first, as the encoder has to get them in order, and before later pieces.
+        let waiting = self.submitted - self.returned;
+        while (self.early.len() as u64) < waiting
+            && let Ok(piece) = self.packed.recv()
+        {
+            self.early.insert(piece.records.number, piece);
+        }
+        for (number, PackedPiece { place, records }) in std::mem::take(&mut self.early) {
+            self.send(number, place, records.raw, records.index);
+        }
     }
 
     /// The piece whose turn it is, if it is there; with `all` waits for it.
@@ -211,18 +221,13 @@ impl Packer for Compressor {
     }
 
     fn next(&mut self, all: bool) -> Option<PackedRecords> {
-        while self.returned < self.submitted {
-            let PackedPiece { place, epoch, records } = self.take_next(all)?;
-            if epoch < self.epoch && place != PiecePlace::First {
-                // It refers to what was lost.
-                self.send(records.number, place, records.raw, records.index);
-                continue;
-            }
-            self.returned += 1;
-            self.waiting_len -= records.raw.len();
-            return Some(records);
+        if self.returned == self.submitted {
+            return None;
         }
-        None
+        let PackedPiece { records, .. } = self.take_next(all)?;
+        self.returned += 1;
+        self.waiting_len -= records.raw.len();
+        Some(records)
     }
 
     fn waiting_len(&self) -> usize {
@@ -242,7 +247,7 @@ impl Packer for Compressor {
 
     fn lost(&mut self, records: PackedRecords) {
         if matches!(self.compression, Compression::Zstd { .. }) {
-            (self.epoch, self.restarts) = (self.epoch + 1, true);
+            self.compress_again();
         }
         self.written(records);
     }
@@ -287,15 +292,12 @@ fn pack_all(
     };
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(CompressJob { number, place, restarts, epoch, raw, index }) = job else { return };
+        let Ok(CompressJob { number, place, restarts, raw, index }) = job else { return };
         let bytes = match &mut encoder {
             Some(encoder) => encoder.pack(&raw, place, restarts),
             None => lz4_piece(&raw, place),
         };
-        if done
-            .send(PackedPiece { place, epoch, records: PackedRecords { number, bytes, index, raw } })
-            .is_err()
-        {
+        if done.send(PackedPiece { place, records: PackedRecords { number, bytes, index, raw } }).is_err() {
             return;
         }
     }
@@ -433,23 +435,26 @@ mod tests {
             let mut packer = Compressor::new(compression).unwrap();
             let mut file = packer.begin_file(b"begin");
             let (mut raw, mut number) = (b"begin".to_vec(), 0);
+            // Each repeats what came before it.
+            let piece = || (0..50_000_u32).flat_map(|i| (i / 9).to_le_bytes()).collect::<Vec<u8>>();
             for _ in 0..6 {
-                // Each repeats what came before it.
-                let piece: Vec<u8> = (0..50_000_u32).flat_map(|i| (i / 9).to_le_bytes()).collect();
-                packer.add(&piece, &[]);
+                packer.add(&piece(), &[]);
                 packer.submit();
             }
             while let Some(records) = packer.next(true) {
                 number += 1;
                 if number == 3 || number == 4 {
                     packer.lost(records);
+                    // Submitted before those in front of it are compressed again.
+                    packer.add(&piece(), &[]);
+                    packer.submit();
                     continue;
                 }
                 raw.extend_from_slice(&records.raw);
                 file.extend_from_slice(&records.bytes);
                 packer.written(records);
             }
-            assert_eq!(number, 6);
+            assert_eq!(number, 8);
             file.extend(packer.end_of_file(b"the end"));
             raw.extend_from_slice(b"the end");
             assert!(unpacked(compression, &file) == raw, "{compression:?}");

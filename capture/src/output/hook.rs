@@ -54,8 +54,7 @@ impl CommandRunner {
             }
             let mut not_handed_over = Vec::new();
             for name in queue {
-                let has_begun = !given_up.load(Relaxed);
-                if !has_begun || !run(&command, &name, &given_up) {
+                if given_up.load(Relaxed) || !run(&command, &name, &given_up) {
                     counter.fetch_add(1, Relaxed);
                     not_handed_over.extend(given_up.load(Relaxed).then_some(name));
                 }
@@ -85,7 +84,8 @@ impl CommandRunner {
         }
         if !thread.is_finished() && !self.abandoned.load(Relaxed) {
             let open = self.open.load(Relaxed);
-            eprintln!("wirerate: waiting for the rotate commands of {open} files; Ctrl-C abandons them");
+            let files = if open == 1 { "1 file".to_owned() } else { format!("{open} files") };
+            eprintln!("wirerate: waiting for the rotate commands of {files}; Ctrl-C abandons them");
         }
         let not_handed_over = thread.join().unwrap_or_default();
         CommandsEnd { failed: self.failed.load(Relaxed), not_handed_over }

@@ -21,7 +21,8 @@ const MODE: u32 = 0o600;
 /// refuses.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
     let is_root = nix::unistd::geteuid().is_root();
-    let follow = if is_root && is_link_of_another(path) { libc::O_NOFOLLOW } else { 0 };
+    // A link that another user plants after this look is refused as well.
+    let follow = if is_root && !is_link_of_root(path) { libc::O_NOFOLLOW } else { 0 };
     // Not to wait for the reader of a FIFO; of no effect on regular files.
     match options().create(true).custom_flags(libc::O_NONBLOCK | follow).open(path) {
         Err(error) if follow != 0 && error.raw_os_error() == Some(libc::ELOOP) => {
@@ -58,9 +59,9 @@ fn options() -> OpenOptions {
     options
 }
 
-/// True for a symbolic link that does not belong to root.
-fn is_link_of_another(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_symlink() && meta.uid() != 0)
+/// True for a symbolic link that belongs to root.
+fn is_link_of_root(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_symlink() && meta.uid() == 0)
 }
 
 fn is_fifo(path: &Path) -> bool {

@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Digits of the numbers of saves.
 const NUMBER_DIGITS: usize = 5;
-/// Bytes of a piece of the memory, which is kept or dropped as a whole.
+/// Most bytes of a piece of the memory, which is kept or dropped as a whole.
 const PIECE_LEN: usize = 256 << 10;
-/// A piece is at most this part of the window of time.
+/// A piece is at most this part of the window, of its time and of its bytes.
 const PIECES_OF_WINDOW: u64 = 50;
 /// Streams whose numbers are followed for gaps.
 const STREAMS_MAX: usize = 65_536;
@@ -147,9 +147,10 @@ impl Recorder {
         }
     }
 
-    /// What is due by time alone.
-    pub(crate) fn tick(&mut self, now_ns: u64, accounting: &Accounting<'_>) {
-        self.end_save(now_ns, accounting);
+    /// What is due by time alone. No record from before `settled_ns` will come any more, so the
+    /// file of a save ends by that time; frames leave the window by `now_ns`.
+    pub(crate) fn tick(&mut self, settled_ns: u64, now_ns: u64, accounting: &Accounting<'_>) {
+        self.end_save(settled_ns, accounting);
         self.newest_ns = self.newest_ns.max(now_ns);
         self.evict(0, accounting);
         if let Some(save) = &mut self.save {
@@ -180,7 +181,6 @@ impl Recorder {
                 self.options.saves_max
             ));
         }
-        self.counts.saves.store(number, Relaxed);
         self.note_window();
         let name = with_number(&self.pattern.expand(now_ns, self.utc_offset_s), number, NUMBER_DIGITS);
         let settings = (self.settings_of)(&format!("saved because of {reason}"));
@@ -199,6 +199,7 @@ impl Recorder {
             file.append(&piece.chunk(), accounting);
         }
         self.bytes = 0;
+        self.counts.saves.store(number, Relaxed);
         let until_ns = now_ns.saturating_add(self.options.after_ns);
         self.save = Some(Save { file, name: name.clone(), until_ns });
         if self.options.after_ns == 0 {
@@ -231,6 +232,9 @@ impl Recorder {
 
     /// Why this record triggers, if it does. A condition that stays true triggers once.
     fn triggered_by(&mut self, record: &[u8]) -> Option<String> {
+        if self.filter.is_none() && self.losses.is_none() {
+            return None;
+        }
         let (data, frame_len) = frame_of(self.format, record)?;
         let mut reason = None;
         if let Some(Condition { filter, is_true }) = &mut self.filter {
@@ -252,8 +256,10 @@ impl Recorder {
         self.newest_ns = self.newest_ns.max(entry.time_ns);
         self.evict(bytes.len() as u64, accounting);
         let piece_ns = self.options.keep_ns.map_or(u64::MAX, |keep_ns| keep_ns / PIECES_OF_WINDOW);
+        let piece_len = (PIECE_LEN as u64).min(self.options.keep_bytes / PIECES_OF_WINDOW);
         let is_full = |piece: &EncodedBatch| {
-            piece.bytes.len() >= PIECE_LEN || entry.time_ns.saturating_sub(piece.index[0].time_ns) > piece_ns
+            piece.bytes.len() as u64 >= piece_len
+                || entry.time_ns.saturating_sub(piece.index[0].time_ns) > piece_ns
         };
         if self.pieces.back().is_none_or(is_full) {
             if let Some(piece) = self.pieces.back_mut() {

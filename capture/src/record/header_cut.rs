@@ -13,14 +13,7 @@ impl HeaderCut {
     /// For frames of a link type, as capture files number them; `None` for one whose headers are
     /// not known, so that frames stay whole.
     pub(crate) fn new(link_type: u16, extra_len: u32) -> Option<Self> {
-        let first = match link_type {
-            0 | 108 => FirstHeader::Null,
-            1 => FirstHeader::Ethernet,
-            101 | 228 | 229 => FirstHeader::Ip,
-            113 => FirstHeader::Sll,
-            276 => FirstHeader::Sll2,
-            _ => return None,
-        };
+        let first = FirstHeader::of_link_type(link_type)?;
         Some(Self { first, extra_len: extra_len as usize })
     }
 

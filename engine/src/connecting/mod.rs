@@ -65,7 +65,8 @@ pub struct ConnectResult {
     pub counts: Counts,
     /// Counters of frames.
     pub frames: FrameCounts,
-    /// Times of connections.
+    /// Times of connections. [`ConnectTimes::total`] has no counts if connections are held in a run
+    /// of 18 minutes or more, since their times wrap.
     pub times: ConnectTimes,
     /// Connections that were open at the end.
     pub open_at_end: u64,
@@ -155,7 +156,8 @@ impl Connecting {
     /// Waits for the end, at most `timeout`; true if it has come.
     pub fn wait_for_end(&self, timeout: Duration) -> bool {
         self.ended.wait(0, timeout);
-        self.ended.times() > 0
+        // A thread that panicked has sent no event.
+        self.ended.times() > 0 || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Waits for the end.

@@ -27,6 +27,8 @@ const STOP_NS: u64 = 1_700_000_000;
 /// Datagrams of one call. A socket counts the page of each as its memory, so that a burst of more
 /// would overflow the buffer of the server's socket, whatever their rate.
 const DATAGRAMS_MAX: u64 = 8;
+/// Times of connections wrap after 18 minutes.
+const TIMES_END_NS: u64 = 1 << (u32::BITS + TIME_SHIFT);
 /// Longest time between two looks at the counters for pauses.
 const LOOK_NS: u64 = 1_000_000;
 
@@ -97,7 +99,7 @@ impl Sender {
         let twice = CatchUp::Times(NonZeroU32::new(2).expect("not 0"));
         let mut opening = Pacer::new(request.pace, start_ns).with_catch_up(twice);
         let mut asking = request.ask_pace.map(|pace| Pacer::new(pace, start_ns).with_catch_up(twice));
-        let end_ns = request.duration_ns.map_or(u64::MAX, |duration_ns| start_ns + duration_ns);
+        let end_ns = request.duration_ns.map_or(u64::MAX, |duration_ns| start_ns.saturating_add(duration_ns));
         let is_chained = request.pace == Pace::Unpaced && !request.settings.holds;
         self.attached.program.set_new_left(request.count.unwrap_or(u64::MAX));
         self.attached.program.set_chains(is_chained);
@@ -157,6 +159,9 @@ impl Sender {
         result.counts = program.counts();
         result.frames = program.frame_counts();
         result.times = program.times();
+        if self.request.settings.holds && run_ns >= TIMES_END_NS {
+            result.times.total.fill(0);
+        }
         result.open_at_end = program.open_now();
         result.run_ns = run_ns;
         result.dropped = self.dropped;
@@ -211,10 +216,10 @@ impl Sender {
         if count == 0 {
             return Ok(false);
         }
-        let (tried, first) = (program.counts().tried, program.next_index());
+        let (tried, first) = (program.tried(), program.next_index());
         let dropped = self.call(|program| program.open(count as u32))?;
         let program = &self.attached.program;
-        let (opened, end) = (program.counts().tried - tried, program.next_index());
+        let (opened, end) = (program.tried() - tried, program.next_index());
         pacer.sent(opened, 0);
         if dropped > 0 {
             let entries = program.len() as u64;

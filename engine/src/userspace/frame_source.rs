@@ -1,11 +1,11 @@
 //! The frames of a plan, built ahead of sending, and the cursor before those that are not sent.
 //!
 //! A cursor cannot step back. So a copy is kept and advanced again on demand. Copies are made
-//! rarely, so a large flow table costs a few bytes per frame.
+//! rarely, so a large flow table or many fields cost a few bytes per frame.
 
 use packet::{Cursor, Plan};
 
-/// Minimum number of frames between two copies; at least the number of flows.
+/// Frames between two copies; more if there are more flows or states of fields.
 const COPY_EVERY: usize = 1024;
 
 /// A plan, its cursor and the copy.
@@ -21,7 +21,7 @@ pub(crate) struct FrameSource {
 
 impl FrameSource {
     pub(crate) fn new(plan: Plan, cursor: Cursor) -> Self {
-        let copy_every = COPY_EVERY.max(plan.flows.count as usize);
+        let copy_every = COPY_EVERY.max(plan.flows.count as usize).max(cursor.states.len());
         Self { plan, past: cursor.clone(), cursor, since: 0, copy_every }
     }
 

@@ -2,7 +2,7 @@
 
 use super::bytes::view;
 
-view!("an authentication header", 8);
+view!("an authentication header", 8, no halves);
 
 impl View<'_> {
     /// Protocol of the next header.

@@ -2,7 +2,7 @@
 
 use super::bytes::view;
 
-view!("an ESP header", 8);
+view!("an ESP header", 8, no halves);
 
 impl View<'_> {
     /// The fields.

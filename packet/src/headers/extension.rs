@@ -5,7 +5,7 @@ use super::bytes::view;
 
 const HOME_ADDRESS: u8 = 201;
 
-view!("an IPv6 extension header", 8);
+view!("an IPv6 extension header", 8, no halves);
 
 impl View<'_> {
     /// Protocol of the next header.

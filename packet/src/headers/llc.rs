@@ -5,7 +5,7 @@ use super::bytes::view;
 /// Bytes of LLC and SNAP.
 pub const SNAP_LEN: usize = 8;
 
-view!("an LLC header", 3);
+view!("an LLC header", 3, no halves);
 
 impl View<'_> {
     /// EtherType of SNAP; nothing for other LLC frames, such as those of spanning tree.

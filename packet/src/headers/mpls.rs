@@ -2,7 +2,7 @@
 
 use super::bytes::view;
 
-view!("an MPLS label", 4);
+view!("an MPLS label", 4, no halves);
 
 impl View<'_> {
     /// Label, 20 bits.

@@ -6,7 +6,7 @@ const SOURCE_ROUTE: u8 = 0;
 const HOME_ADDRESS: u8 = 2;
 const SEGMENTS: u8 = 4;
 
-view!("a routing header", 8);
+view!("a routing header", 8, no halves);
 
 impl View<'_> {
     /// Protocol of the next header.

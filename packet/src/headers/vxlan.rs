@@ -5,7 +5,7 @@ use super::bytes::view;
 /// Bytes of the header.
 pub const LEN: usize = 8;
 
-view!("a VXLAN header", 8);
+view!("a VXLAN header", 8, no halves);
 
 impl View<'_> {
     /// True if the network identifier counts, as in each VXLAN header.

@@ -104,12 +104,6 @@ struct PktgenFrames<'a> {
     dst_v4: Range,
 }
 
-/// A field of all bits of `width` bytes.
-fn field(offset: usize, width: usize, mode: FieldMode) -> Field {
-    let mask = if width == 0 { 0 } else { u64::MAX >> (64 - 8 * width) };
-    Field { offset, width, mask, shift: 0, mode }
-}
-
 /// Fields with the places of their states.
 #[derive(Default)]
 struct Fields(Vec<(Field, usize)>);
@@ -117,12 +111,12 @@ struct Fields(Vec<(Field, usize)>);
 impl Fields {
     /// Adds a field of all bits of `width` bytes, if it has a mode.
     fn add(&mut self, offset: usize, width: usize, slot: Slot, mode: Option<FieldMode>) {
-        self.0.extend(mode.map(|mode| (field(offset, width, mode), slot.0)));
+        self.0.extend(mode.map(|mode| (Field::whole(offset, width, mode), slot.0)));
     }
 
     /// Adds a field of the bits of a mask.
     fn add_bits(&mut self, offset: usize, width: usize, mask: u64, slot: Slot, mode: FieldMode) {
-        self.0.push((Field { mask, ..field(offset, width, mode) }, slot.0));
+        self.0.push((Field { mask, ..Field::whole(offset, width, mode) }, slot.0));
     }
 }
 
@@ -431,8 +425,7 @@ impl<'a> PktgenFrames<'a> {
         let Range { walk, min, max } = self.src_v4;
         match walk {
             Walk::Fixed => Box::new(std::iter::once(self.cursor.src_v4())),
-            Walk::Count => Box::new((min..=max).map(Ipv4Addr::from)),
-            Walk::Random => Box::new((min..=max).map(Ipv4Addr::from)),
+            Walk::Count | Walk::Random => Box::new((min..=max).map(Ipv4Addr::from)),
         }
     }
 }

@@ -145,11 +145,12 @@ pub struct Config {
     pub dst_mac_count: u32,
     /// First UDP source port.
     pub udp_src_min: u16,
-    /// End of the UDP source ports; itself not used when larger than the first.
+    /// End of the UDP source ports. If it is larger than the first, it is not used itself, unless
+    /// `are_ends_included`.
     pub udp_src_max: u16,
     /// First UDP destination port.
     pub udp_dst_min: u16,
-    /// End of the UDP destination ports; itself not used when larger than the first.
+    /// End of the UDP destination ports, as `udp_src_max`.
     pub udp_dst_max: u16,
     /// MPLS label stack entries, outermost first, as written (bit 0x100 marks a random label).
     pub mpls: Vec<u32>,

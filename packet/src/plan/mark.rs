@@ -58,13 +58,9 @@ impl FrameMark {
         mark[6..8].copy_from_slice(&self.run.to_be_bytes());
         spec.fields.iter_mut().for_each(|field| field.spare(start..end));
         spec.fields.retain(|field| field.mask != 0);
-        let field = |offset: usize, width: usize, mode| {
-            let mask = u64::MAX >> (64 - 8 * width);
-            Field { offset: start + offset, width, mask, shift: 0, mode }
-        };
-        spec.fields.push(field(8, 4, self.counts.mode()));
+        spec.fields.push(Field::whole(start + 8, 4, self.counts.mode()));
         if self.has_time {
-            spec.fields.push(field(12, 6, FieldMode::Time));
+            spec.fields.push(Field::whole(start + 12, 6, FieldMode::Time));
         }
     }
 }

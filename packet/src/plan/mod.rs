@@ -15,8 +15,8 @@ mod tests;
 
 pub use mark::{FrameMark, MARK_LEN, MarkCount};
 pub use spec::{
-    ChecksumField, ENTROPY_MIN, Field, FieldMode, FrameFacts, FrameSpec, Imix, PseudoHeader, SumKind,
-    read_bits, write_bits,
+    ChecksumField, ENTROPY_BITS, ENTROPY_MIN, Field, FieldMode, FrameFacts, FrameSpec, Imix, PseudoHeader,
+    SumKind, read_bits, write_bits,
 };
 pub use sums::{SumPlan, SumSource};
 
@@ -134,7 +134,7 @@ pub struct Plan {
     pub layout: Layout,
     /// The security associations of the frames; `None` for frames in clear.
     pub ipsec: Option<FlowAssociations>,
-    /// Fields that carry a time.
+    /// The clock whose time the frames carry; `None` if they carry none.
     pub(crate) clock: Option<FrameClock>,
 }
 

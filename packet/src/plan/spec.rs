@@ -25,7 +25,7 @@ pub struct FrameSpec {
 pub struct Field {
     /// First byte in the frame.
     pub offset: usize,
-    /// Bytes, 1 to 8, in network order.
+    /// Bytes, 1 to 8, in network order; 0 for a value that is not written.
     pub width: usize,
     /// The bits of the field that are written.
     pub mask: u64,
@@ -140,14 +140,14 @@ pub enum FieldMode {
     },
     /// The flow in a full signature.
     Flow,
-    /// A number of 14 bits above 49152 that depends on the values of other fields of the frame
-    /// only: the UDP source port of a tunnel, by the flow inside (RFC 7348, RFC 8926).
+    /// The number in that flow: its low 32 bits, then 16 higher ones.
+    FlowNumber,
+    /// 49152 and a number of 14 bits that depends on the values of other fields of the frame only:
+    /// the UDP source port of a tunnel, by the flow inside (RFC 7348, RFC 8926).
     Entropy {
         /// Indexes of these fields, which come before this one.
         keys: Arc<[usize]>,
     },
-    /// The number in that flow: its low 32 bits, then 16 higher ones.
-    FlowNumber,
 }
 
 /// An internet mix, prepared for selection: the first entry whose `last[i]` is not below a random
@@ -275,7 +275,7 @@ impl FieldMode {
 /// First port for private use, which tunnels are sent from (RFC 7348).
 pub const ENTROPY_MIN: u64 = 49_152;
 /// Bits of the number that is added to it.
-const ENTROPY_BITS: u32 = 14;
+pub const ENTROPY_BITS: u32 = 14;
 
 /// The value of [`FieldMode::Entropy`] for these values. `plan.h` computes the same numbers.
 pub(super) fn entropy(values: impl Iterator<Item = u64>) -> u64 {
@@ -306,6 +306,12 @@ fn random_below(rng: &mut Rng, bound: u64) -> u64 {
 }
 
 impl Field {
+    /// A field of all bits of `width` bytes.
+    pub fn whole(offset: usize, width: usize, mode: FieldMode) -> Self {
+        let mask = if width == 0 { 0 } else { u64::MAX >> (64 - 8 * width) };
+        Self { offset, width, mask, shift: 0, mode }
+    }
+
     /// Takes the bytes of `range` out of the mask.
     pub(super) fn spare(&mut self, range: Range<usize>) {
         for (index, byte) in (self.offset..self.offset + self.width).enumerate() {

@@ -3,6 +3,9 @@
 use super::ahead::ByteStream;
 use super::damage::Damages;
 use super::input::{self, OpenedFile, OtherFormat};
+use crate::monitor::{Counted, count_in};
+use metrics::MetricSet;
+use metrics::families::READ_PACKETS;
 use pcapng::{
     Block, Interface, NoTime, Packet, PacketBuf, PacketFlags, PlainPacket, RawOption, ReadError, Statistics,
     pcap,
@@ -14,15 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Packets that this process has read from files.
-static PACKETS_READ: AtomicU64 = AtomicU64::new(0);
-/// Packets of a file after which they are added to that count.
-const COUNTED_EVERY: u64 = 1024;
-
-/// Packets that this process has read from files so far.
-pub fn packets_read() -> u64 {
-    PACKETS_READ.load(Relaxed)
-}
+/// Packets of a file after which their count is shown to other threads.
+const SHOWN_EVERY: u64 = 1024;
 
 /// One interface of a pcapng file.
 #[derive(Clone, Debug, Default)]
@@ -181,6 +177,26 @@ impl RecordHead {
     }
 }
 
+/// The packets of a file so far, for the counts of the process.
+struct ShownCount {
+    packets: Arc<AtomicU64>,
+    _counted: Counted,
+}
+
+impl ShownCount {
+    fn new() -> Self {
+        let packets = Arc::<AtomicU64>::default();
+        let read = Arc::clone(&packets);
+        let counted = count_in(move |set: &mut MetricSet| {
+            let packets = read.load(Relaxed);
+            if packets > 0 {
+                set.count(&READ_PACKETS, &[], packets);
+            }
+        });
+        Self { packets, _counted: counted }
+    }
+}
+
 /// A file and its packet at hand.
 pub struct FileRecords {
     path: PathBuf,
@@ -195,8 +211,7 @@ pub struct FileRecords {
     order_ns: u64,
     /// Packets so far.
     count: u64,
-    /// Of these, packets that [`PACKETS_READ`] has.
-    counted: u64,
+    shown: ShownCount,
     /// Number of the file among those of a run.
     number: usize,
     odd: OddPackets,
@@ -252,7 +267,7 @@ impl FileRecords {
             head,
             order_ns: 0,
             count: 0,
-            counted: 0,
+            shown: ShownCount::new(),
             number: 0,
             odd: OddPackets::default(),
             damages: Damages::default(),
@@ -294,9 +309,8 @@ impl FileRecords {
     #[inline]
     pub fn advance(&mut self) -> bool {
         let has_one = self.advance_one();
-        if self.count - self.counted >= COUNTED_EVERY || !has_one {
-            PACKETS_READ.fetch_add(self.count - self.counted, Relaxed);
-            self.counted = self.count;
+        if self.count.is_multiple_of(SHOWN_EVERY) || !has_one {
+            self.shown.packets.store(self.count, Relaxed);
         }
         has_one
     }

@@ -7,6 +7,7 @@ pub mod bench;
 pub mod capture;
 pub mod completions;
 pub mod connect;
+pub mod connection_args;
 pub mod count;
 pub mod ctl;
 pub mod demo;

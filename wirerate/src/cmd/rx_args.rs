@@ -5,7 +5,7 @@
 
 use super::device_patterns;
 use crate::outcome::Failure;
-use host::{CommandPlace, DevicePlace, Link, Netns, Stack};
+use host::{CommandPlace, DevicePlace, HostError, Link, Netns, Stack};
 
 /// See the top of the file.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -105,13 +105,7 @@ impl RxArgs {
         self.refuse_other_programs(verb)?;
         let first = self.interfaces.first().or(self.words.first());
         let act = self.act(verb, first.map_or("a device", String::as_str));
-        let netns = self.netns.as_deref().map(Netns::named).transpose();
-        let netns = netns.map_err(|why| Failure::host(&act, why))?;
-        let stack = match &netns {
-            Some(netns) => Stack::of(netns),
-            None => Stack::here(),
-        };
-        let stack = stack.map_err(|why| Failure::host(&act, why))?;
+        let (netns, stack) = self.place().map_err(|why| Failure::host(&act, why))?;
         let is_group = |name: &str| verb == "capture" && device_patterns::is_pattern(name, &stack);
         let exists = |name: &str| stack.link(name).is_ok() || is_group(name);
         let (typed, words) = split(&self.interfaces, &self.words, exists);
@@ -159,6 +153,30 @@ impl RxArgs {
             filter: (self.filter.is_some() || !words.is_empty()).then_some(filter),
             first_filter_word: words.first().filter(|_| self.interfaces.is_empty()).cloned(),
         })
+    }
+
+    /// The namespace of the devices, and its network stack.
+    ///
+    /// # Errors
+    /// When the namespace is not there or cannot be entered.
+    pub fn place(&self) -> Result<(Option<Netns>, Stack), HostError> {
+        let netns = self.netns.as_deref().map(Netns::named).transpose()?;
+        let stack = netns.as_ref().map_or_else(Stack::here, Stack::of)?;
+        Ok((netns, stack))
+    }
+
+    /// The first of the devices after `-i`, or else the first word, if no device has that name now
+    /// or matches that pattern.
+    pub fn missing(&self, stack: &Stack) -> Option<&str> {
+        let names = match &self.interfaces[..] {
+            [] => self.words.get(..1).unwrap_or_default(),
+            names => names,
+        };
+        let is_missing = |name: &&str| match device_patterns::is_pattern(name, stack) {
+            true => device_patterns::matching(name, stack).is_empty(),
+            false => stack.link(*name).is_err(),
+        };
+        names.iter().map(String::as_str).find(is_missing)
     }
 
     /// Takes the namespace from devices that are named `DEV@NETNS`.
@@ -367,5 +385,22 @@ mod tests {
         let group = parsed("any udp").targets("capture").expect("there is lo");
         assert!(group.is_group && group.devices.contains(&"lo".to_owned()));
         assert_eq!((group.typed, group.filter.as_deref()), (vec!["any".to_owned()], Some("udp")));
+    }
+
+    /// `-i eth0 -i late0 --wait` waited for eth0 only.
+    #[test]
+    fn all_devices_of_an_option_are_waited_for_and_else_the_first_word() {
+        let stack = Stack::here().unwrap();
+        for (words, missing) in [
+            ("-i lo -i late0", Some("late0")),
+            ("-i lo -i l?", None),
+            ("-i late*", Some("late*")),
+            ("late0 udp", Some("late0")),
+            ("lo udp", None),
+            ("any", None),
+            ("", None),
+        ] {
+            assert_eq!(parsed(words).missing(&stack), missing, "{words}");
+        }
     }
 }

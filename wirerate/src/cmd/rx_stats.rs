@@ -308,10 +308,10 @@ mod tests {
         impl fmt::Display for Written {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let active = ActiveRate {
-                    active_ns: 1_000_000_000,
+                    active_ns: Some(1_000_000_000),
                     rate_pps: Some(1e4),
                     rate_bps: Some(4.8e6),
-                    longest_pause_ns: 5_000_000,
+                    longest_pause_ns: Some(5_000_000),
                 };
                 let active = if self.0 > 1 { active } else { ActiveRate::default() };
                 let head =

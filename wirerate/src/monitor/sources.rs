@@ -292,6 +292,7 @@ pub fn capture(session: SessionObserver, netns: Option<&str>) -> impl Fn(&mut Me
                 ("written", Some(counts.written)),
                 ("filtered", counts.filtered),
                 ("after_limit", Some(counts.after_limit)),
+                ("not_kept", Some(counts.not_kept)),
                 ("lost_nic", stats.devices[place].lost_nic),
                 ("lost_ring", Some(counts.lost_ring)),
                 ("lost_disk", Some(counts.lost_disk)),

@@ -1,14 +1,14 @@
 //! How `wirerate capture` ends when a pipe, a filter, a command or a limit is in its way, and which
 //! files it refuses.
 
-use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
-use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run};
+use crate::capture_runs::{capture, command, number, send, text};
+use crate::lab::{Lab, Peer, RX_DEV};
+use crate::program::{Running, TIME_LIMIT, run, until, wirerate};
 use crate::readers::{packet_count, tshark};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -30,38 +30,6 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case("capture_ends::a_restarted_rotation_keeps_the_files_of_the_run_before", &["capinfos"], restarted),
 ];
-
-/// A capture at the receiver that has begun.
-fn capture(lab: &Lab, words: &[&str]) -> Running {
-    let running = Running::start(command(lab, words));
-    running.until_it_says("capturing on rx0");
-    running
-}
-
-fn command(lab: &Lab, words: &[&str]) -> Command {
-    let mut command = wirerate();
-    command.args(["capture", RX_DEV, "--netns", &lab.rx_netns, "--json"]).args(words);
-    command
-}
-
-fn send(lab: &Lab, count: u32) {
-    let before = lab.received();
-    let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --count {count}", lab.tx_netns);
-    wirerate_run(&words).expect_code(0);
-    until("the receiver has them all", || lab.received() >= before + u64::from(count));
-}
-
-/// A number of the report.
-#[track_caller]
-fn number(outcome: &Outcome, field: &str) -> u64 {
-    let last = outcome.stdout.lines().last().expect("there is a report");
-    let report: serde_json::Value = serde_json::from_str(last).expect("one line of JSON");
-    report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {report}"))
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our paths are plain")
-}
 
 fn fifo_without_reader() -> TestResult {
     let lab = Lab::new(Peer::Gro);

@@ -1,12 +1,12 @@
 //! The flight recorder of `wirerate capture --keep`: triggers, windows, and where frames went.
 
-use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
-use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run};
+use crate::capture_runs::{adds_up, capture, command, number, send, send_with, text};
+use crate::lab::{Lab, Peer, RX_DEV};
+use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate_run};
 use crate::readers::{packet_count, tshark};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Tests of the recorder.
 pub(crate) const CASES: &[Case] = &[
@@ -17,29 +17,6 @@ pub(crate) const CASES: &[Case] = &[
     case("capture_recorder::the_window_is_bounded_in_bytes_and_the_rest_is_not_kept", &["capinfos"], window),
     case("capture_recorder::triggers_beyond_the_limit_are_refused_and_counted", &["capinfos"], limit),
 ];
-
-fn capture(lab: &Lab, words: &[&str]) -> Running {
-    let running = Running::start(command(lab, words));
-    running.until_it_says("capturing on rx0");
-    running
-}
-
-fn command(lab: &Lab, words: &[&str]) -> Command {
-    let mut command = wirerate();
-    command.args(["capture", RX_DEV, "--netns", &lab.rx_netns, "--json"]).args(words);
-    command
-}
-
-fn send_with(lab: &Lab, count: u32, words: &str) {
-    let before = lab.received();
-    let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --count {count} {words}", lab.tx_netns);
-    wirerate_run(words.trim()).expect_code(0);
-    until("the receiver has them all", || lab.received() >= before + u64::from(count));
-}
-
-fn send(lab: &Lab, count: u32) {
-    send_with(lab, count, "");
-}
 
 /// Waits until the capture has taken frames out of its rings.
 fn until_received(lab: &Lab, count: u64) {
@@ -54,21 +31,12 @@ fn save(lab: &Lab) -> Outcome {
     wirerate_run(&format!("ctl {RX_DEV} --netns {} save", lab.rx_netns))
 }
 
-#[track_caller]
-fn number(outcome: &Outcome, field: &str) -> u64 {
-    let last = outcome.stdout.lines().last().expect("there is a report");
-    let report: serde_json::Value = serde_json::from_str(last).expect("one line of JSON");
-    report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {report}"))
-}
-
 /// Ends the capture; its counts add up, and its files have what was written.
 #[track_caller]
 fn end(lab: &Lab, running: Running, files: u32) -> Outcome {
     running.signal(Signal::SIGINT);
     let outcome = running.wait(TIME_LIMIT).expect_code(0);
-    let fates = ["filtered", "written", "after_limit", "not_kept", "lost"];
-    let sum: u64 = fates.iter().map(|field| number(&outcome, field)).sum();
-    assert_eq!(number(&outcome, "received"), sum, "{}", outcome.stdout);
+    adds_up(&outcome);
     assert_eq!(number(&outcome, "files"), u64::from(files));
     let packets: u64 = (1..=files).map(|number| packet_count(&saved(lab, number))).sum();
     assert_eq!(packets, number(&outcome, "written"));
@@ -79,10 +47,6 @@ fn saved(lab: &Lab, number: u32) -> PathBuf {
     lab.file(&format!("hit_{number:05}.pcapng"))
 }
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our paths are plain")
-}
-
 fn triggers() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let running = capture(&lab, &["-w", text(&lab.file("hit.pcapng")), "--keep", "60s"]);
@@ -90,6 +54,8 @@ fn triggers() -> TestResult {
     send(&lab, 100);
     until_received(&lab, 100);
     assert!(!saved(&lab, 1).exists());
+    let refused = wirerate_run(&format!("ctl {RX_DEV} --netns {} rotate", lab.rx_netns)).expect_code(3);
+    refused.says(&["it makes a file for each trigger"]);
     let name = save(&lab).expect_code(0).stdout;
     assert_eq!(Path::new(name.trim()), saved(&lab, 1));
     until("the first file is complete", || saved(&lab, 1).exists());

@@ -1,14 +1,15 @@
 //! Ends by size and by number of files, rotation on command, signals, and rotate commands of
 //! `wirerate capture`.
 
+use crate::capture_runs::{adds_up, capture, command, number, send, send_with, text};
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
-use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run};
+use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run, wirerate_start};
 use crate::readers::{packet_count, tshark};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Tests of ends, rotation and signals.
 pub(crate) const CASES: &[Case] = &[
@@ -23,38 +24,8 @@ pub(crate) const CASES: &[Case] = &[
     case("capture_rotation::any_and_patterns_take_all_devices_of_the_namespace", &["tshark"], groups),
     case("capture_rotation::a_device_that_is_not_there_yet_is_waited_for", &["ip"], waits),
     case("capture_rotation::frames_are_cut_behind_their_headers", &["tshark"], header_cut),
-    case("capture_rotation::sigusr1_prints_the_counts_of_senders_and_readers", &[], counts_of_others),
+    case("capture_rotation::sigusr1_prints_the_counts_of_senders_and_readers", &["mkfifo"], counts_of_others),
 ];
-
-fn capture(lab: &Lab, words: &[&str]) -> Running {
-    let running = Running::start(command(lab, words));
-    running.until_it_says("capturing on rx0");
-    running
-}
-
-fn command(lab: &Lab, words: &[&str]) -> Command {
-    let mut command = wirerate();
-    command.args(["capture", RX_DEV, "--netns", &lab.rx_netns, "--json"]).args(words);
-    command
-}
-
-fn send(lab: &Lab, count: u32) {
-    let before = lab.received();
-    let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --count {count}", lab.tx_netns);
-    wirerate_run(&words).expect_code(0);
-    until("the receiver has them all", || lab.received() >= before + u64::from(count));
-}
-
-#[track_caller]
-fn number(outcome: &Outcome, field: &str) -> u64 {
-    let last = outcome.stdout.lines().last().expect("there is a report");
-    let report: serde_json::Value = serde_json::from_str(last).expect("one line of JSON");
-    report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {report}"))
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our paths are plain")
-}
 
 /// The files of a folder whose names begin like this, as a shell sorts them.
 fn files(lab: &Lab, begin: &str) -> Vec<PathBuf> {
@@ -70,8 +41,7 @@ fn files(lab: &Lab, begin: &str) -> Vec<PathBuf> {
 /// The counts add up, and the files have what was written.
 #[track_caller]
 fn accounted(outcome: &Outcome, files: &[PathBuf]) {
-    let counts = ["filtered", "written", "after_limit", "lost"].map(|field| number(outcome, field));
-    assert_eq!(number(outcome, "received"), counts.iter().sum::<u64>(), "{}", outcome.stdout);
+    adds_up(outcome);
     let packets: u64 = files.iter().map(|file| packet_count(file)).sum();
     assert_eq!(packets, number(outcome, "written"), "{files:?}");
 }
@@ -276,10 +246,7 @@ fn header_cut() -> TestResult {
         for source in ["xdp", "tpacket"] {
             let file = lab.file("cut.pcapng");
             let running = capture(&lab, &["-w", text(&file), "--source", source, "-s", snaplen, "udp"]);
-            let words =
-                format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --size 200 --count 30", lab.tx_netns);
-            wirerate_run(&words).expect_code(0);
-            until("they are here", || lab.received() >= 30);
+            send_with(&lab, 30, "--size 200");
             running.signal(Signal::SIGINT);
             let outcome = running.wait(TIME_LIMIT).expect_code(0);
             assert_eq!((number(&outcome, "written"), number(&outcome, "cut")), (30, 30));
@@ -298,25 +265,43 @@ fn counts_of_others() -> TestResult {
         (words, "wirerate: send frames (tx0, "),
         (format!("count {RX_DEV} --netns {}", lab.rx_netns), "wirerate: receive frames (rx0, "),
         (format!("receive {RX_DEV} --netns {}", lab.rx_netns), "wirerate: receive frames (rx0, "),
-        (format!("reflect {RX_DEV} --netns {}", lab.rx_netns), "wirerate: "),
+        (format!("reflect {RX_DEV} --netns {}", lab.rx_netns), "wirerate: receive frames (rx0, "),
     ] {
-        let mut command = wirerate();
-        command.args(words.split(' '));
-        let mut running = Running::start(command);
-        until("it says what it counted", || {
-            assert!(!running.has_ended(), "{}", running.said());
-            // Before its handlers are there, the signal would end it.
-            if handles(&running, Signal::SIGUSR1) && handles(&running, Signal::SIGUSR2) {
-                running.signal(Signal::SIGUSR1);
-                running.signal(Signal::SIGUSR2);
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            running.said().contains(said)
-        });
+        let mut running = wirerate_start(&words);
+        until_it_counts(&mut running, said);
         running.signal(Signal::SIGINT);
         running.wait(TIME_LIMIT);
     }
+    let fifo = lab.file("fifo");
+    run(&["mkfifo", text(&fifo)]);
+    let mut running = wirerate_start(&format!("analyze {}", text(&fifo)));
+    let mut writer = fs::File::options().write(true).open(&fifo)?;
+    writer.write_all(&pcap_of(20_000))?;
+    until_it_counts(&mut running, "wirerate: read packets: ");
+    drop(writer);
+    running.wait(TIME_LIMIT);
     Ok(())
+}
+
+/// Sends both signals until the counts have a line that begins like this.
+fn until_it_counts(running: &mut Running, said: &str) {
+    until("it says what it counted", || {
+        assert!(!running.has_ended(), "{}", running.said());
+        // Before its handlers are there, the signal would end it.
+        if handles(running, Signal::SIGUSR1) && handles(running, Signal::SIGUSR2) {
+            running.signal(Signal::SIGUSR1);
+            running.signal(Signal::SIGUSR2);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        running.said().contains(said)
+    });
+}
+
+/// A pcap file of packets of 60 bytes.
+fn pcap_of(packet_count: u32) -> Vec<u8> {
+    let head = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 262_144, 1];
+    let packet = |number: u32| [1_700_000_000, number, 60, 60].into_iter().chain([0; 15]);
+    head.into_iter().chain((0..packet_count).flat_map(packet)).flat_map(u32::to_le_bytes).collect()
 }
 
 /// True if a process has a handler for a signal.

@@ -12,6 +12,7 @@ mod capture_files;
 mod capture_recorder;
 mod capture_rights;
 mod capture_rotation;
+mod capture_runs;
 mod completions;
 mod connect;
 mod control;

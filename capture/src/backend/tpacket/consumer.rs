@@ -154,6 +154,14 @@ impl TpacketConsumer {
         }
         Some(counts)
     }
+
+    /// Gives the block in view back to the kernel.
+    fn hand_back(&mut self) {
+        if std::mem::take(&mut self.is_in_view) {
+            self.ring.release(self.next);
+            self.next = (self.next + 1) % self.ring.block_count();
+        }
+    }
 }
 
 impl RingConsumer for TpacketConsumer {
@@ -173,7 +181,7 @@ impl RingConsumer for TpacketConsumer {
                     return accepted;
                 }
             }
-            self.release();
+            self.hand_back();
         }
         0
     }
@@ -194,13 +202,11 @@ impl RingConsumer for TpacketConsumer {
     }
 
     fn release(&mut self) {
-        if std::mem::take(&mut self.is_in_view) {
-            if self.accepted.is_empty() || self.accepted.contains(&true) {
-                self.lost_before = 0;
-            }
-            self.ring.release(self.next);
-            self.next = (self.next + 1) % self.ring.block_count();
+        if self.is_in_view {
+            // A block in view has a frame that told of them.
+            self.lost_before = 0;
         }
+        self.hand_back();
     }
 
     fn delay_ns(&self) -> u64 {

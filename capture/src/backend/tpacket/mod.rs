@@ -138,9 +138,7 @@ impl PacketOptions {
             rings: 1,
         }
     }
-}
 
-impl PacketOptions {
     /// Why XDP cannot run the filter, if it cannot.
     pub(crate) fn not_for_xdp(&self) -> Option<String> {
         let why = filter::sockets_only(self.filter.as_ref()?.filter())?;

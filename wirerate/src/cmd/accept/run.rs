@@ -2,7 +2,7 @@
 
 use super::report::AcceptRow;
 use super::{AcceptClose, Args, Report};
-use crate::cmd::connect::{Target, count_of};
+use crate::cmd::connection_args::{Target, count_of, xdp_text};
 use crate::cmd::send::device::TxDevice;
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
@@ -37,10 +37,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let labels = DeviceLabels::new(&request.ifname, args.netns.as_deref());
     let observed = Arc::clone(&accepting);
     let counted = count_in(sources::accept(move || observed.counts().accepted, labels));
-    let xdp = match accepting.native_refusal() {
-        Some(refusal) => format!("XDP, {} (native: {refusal})", accepting.mode()),
-        None => format!("XDP, {}", accepting.mode()),
-    };
+    let xdp = xdp_text(accepting.mode(), accepting.native_refusal().as_deref());
     if !args.quiet {
         eprintln!("wirerate: accepting on {} at {server} ({xdp})", request.ifname);
         if let Some(trouble) = accepting.trouble() {
@@ -134,13 +131,15 @@ fn response(args: &Args, segment_max: u32) -> Result<Vec<u8>, Failure> {
     }
     let len = len as usize;
     let close = if args.close == AcceptClose::Server { "Connection: close\r\n" } else { "" };
-    let header = |body: usize| {
-        format!("HTTP/1.1 200 OK\r\nServer: {}\r\n{close}Content-Length: {body}\r\n\r\n", args.name)
+    let header = |number: &str| {
+        format!("HTTP/1.1 200 OK\r\nServer: {}\r\n{close}Content-Length: {number}\r\n\r\n", args.name)
     };
-    // The length of the body has a length itself.
-    let fitting =
-        (0..=len).rev().map(|body| (header(body), body)).find(|(text, body)| text.len() + body == len);
-    let mut response = fitting.map(|(text, _)| text.into_bytes()).unwrap_or_default();
+    // The digits of the number are part of the response, too. For some lengths it begins with a 0.
+    let left = len.saturating_sub(header("").len());
+    let fitting = (1..=left)
+        .map(|digits| (digits, format!("{:0digits$}", left - digits)))
+        .find(|(digits, number)| number.len() == *digits);
+    let mut response = fitting.map(|(_, number)| header(&number).into_bytes()).unwrap_or_default();
     response.resize(len, b'x');
     Ok(response)
 }
@@ -184,14 +183,17 @@ fn watch(accepting: &Accepting, args: &Args, stop: &Stop, start: Instant) -> Res
 mod tests {
     use super::*;
     use crate::cmd::args_of;
+    use crate::units::Count;
 
     #[test]
-    fn a_response_has_the_length_that_was_asked_for() {
-        for len in [0, 1, 50, 119, 120, 200, 1000, 1460] {
-            let args: Args = args_of(&format!("s0 --response-bytes {len}")).unwrap();
+    fn a_response_has_the_requested_length_and_names_it() {
+        let mut args: Args = args_of("s0").unwrap();
+        for len in 0..=1460 {
+            args.response_bytes = Count(len as u64);
             let bytes = response(&args, 1460).unwrap();
             assert_eq!(bytes.len(), len);
-            if len >= 120 {
+            // Lengths of 176 and 1077 bytes need a number with a leading 0.
+            if len >= 90 {
                 assert_eq!(connect::response_len(&bytes), Some(len as u32), "{len}");
             }
         }

@@ -1,6 +1,7 @@
 //! A port that receives: a receiver that measures the flows to it.
 
 use super::config::AgentPort;
+use crate::active_window::ActiveRate;
 use crate::cmd::fleet::words;
 use crate::cmd::receive::Report;
 use crate::cmd::rx_stats::RxHead;
@@ -121,9 +122,12 @@ impl PortReceiver {
         let Self { port, device, netns, flows, receiving } = self;
         let (source, mode) = (receiving.source().to_string(), receiving.mode().name());
         let first = first_times(&receiving, &flows);
+        let numbers = flows.iter().flat_map(|flow| flow.numbers.clone());
+        let details: Vec<_> = numbers.filter_map(|number| receiving.detail(number as usize)).collect();
         let result = receiving.stop();
         let duration_ns = result.elapsed.as_nanos() as u64;
-        let head = RxHead { device, netns, mode, source, duration_ns, ..RxHead::default() };
+        let active = ActiveRate::of_flows(result.totals.received, details.into_iter());
+        let head = RxHead { device, netns, mode, source, duration_ns, active };
         let line = Report::new(head, &result, None).json_line();
         (received(&port, &flows, &first, &result), serde_json::from_str(&line).ok())
     }

@@ -68,8 +68,8 @@ pub struct Report {
     /// Frames on the wire: `received` and `lost_nic`; `null` if the device does not count what it
     /// lost.
     pub offered: Option<u64>,
-    /// Where they went: `received` = `filtered` + `written` + `after_limit` + `not_kept`
-    /// + `lost`.
+    /// Where they went: `received` is the sum of `filtered`, `written`, `after_limit`, `not_kept`
+    /// and `lost`.
     #[serde(flatten)]
     pub counts: Counts,
     /// Frames lost in rings and at the disk.

@@ -4,7 +4,6 @@ use super::args::Args;
 use super::recorder::TriggerCommand;
 use super::report::{ClockReport, CpuResult, Report};
 use crate::active_window::ActiveWindow;
-use crate::cmd::device_patterns;
 use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::{RxHead, Ticker};
 use crate::events;
@@ -57,7 +56,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let session = Session::start(options).map_err(|why| failure(job, why))?;
     refuse_if_late(args.start_at, act)?;
     // Time of the session until that of the run begins.
-    let before = args.start_at.map_or(Duration::ZERO, |_| session.stats().elapsed + left(args.start_at));
+    let before = args.start_at.map_or(Duration::ZERO, |_| session.elapsed() + left(args.start_at));
     // From here on this thread ends things that are open already, and removes its socket.
     let _ = host::keep_capabilities(&[Capability::DacOverride, Capability::Fowner]);
     if !args.rx.quiet {
@@ -91,22 +90,16 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     conclude(job, &report(job, mode, &ended, &window), ended)
 }
 
-/// With --wait, returns when the first device is there, or at a signal.
+/// With --wait, returns when the devices are there, or at a signal.
 fn wait_for_devices(args: &Args, stop: &Stop) -> Result<(), Failure> {
-    let Some(name) = args.rx.interfaces.first().or(args.rx.words.first()).filter(|_| args.wait) else {
+    if !args.wait {
         return Ok(());
-    };
-    let failed = |why| Failure::host(args.rx.act("wait for a device", name), why);
-    let netns = args.rx.netns.as_deref().map(Netns::named).transpose().map_err(failed)?;
-    let stack = netns.as_ref().map_or_else(Stack::here, Stack::of).map_err(failed)?;
-    let is_there = || match device_patterns::is_pattern(name, &stack) {
-        true => !device_patterns::matching(name, &stack).is_empty(),
-        false => stack.link(name.as_str()).is_ok(),
-    };
-    if !is_there() && !args.rx.quiet {
+    }
+    let (_, stack) = args.rx.place().map_err(|why| Failure::host("wait for a device", why))?;
+    if let Some(name) = args.rx.missing(&stack).filter(|_| !args.rx.quiet) {
         eprintln!("wirerate: waiting for {name}");
     }
-    while !is_there() && !stop.is_set() {
+    while args.rx.missing(&stack).is_some() && !stop.is_set() {
         thread::sleep(DEVICE_POLL_INTERVAL);
     }
     Ok(())
@@ -324,9 +317,9 @@ fn watch(
             let done = if session.is_recorder() { session.save("SIGUSR2").map(drop) } else { session.sync() };
             done.unwrap_or_else(|why| eprintln!("wirerate: nothing is written at SIGUSR2: {why}"));
         }
-        let counts = session.stats();
-        let total = counts.total();
-        window.observe(counts.elapsed.saturating_sub(before), total.received, total.received_bytes);
+        let elapsed = session.elapsed().saturating_sub(before);
+        let (frames, frame_bytes) = session.received();
+        window.observe(elapsed, frames, frame_bytes);
         watch_recorder(session, &mut trigger, &mut saves, args.rx.quiet);
         let elapsed = started.elapsed();
         if let Some(printer) = printer.as_mut().filter(|_| ticker.is_due(elapsed)) {

@@ -1,7 +1,7 @@
 //! `--expect 'failed=0'`: checks of the results that decide the exit code.
 
 use super::report::{PERCENTILES, Report, Times};
-use crate::cmd::receive::{COMPARISONS, Comparison};
+use crate::expectations::{Comparison, split_check};
 use crate::units::{Count, FrameRate, Nanos, human_duration};
 use std::fmt;
 use std::str::FromStr;
@@ -58,12 +58,7 @@ impl FromStr for Expectation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let split = |(sign, holds): (&str, Comparison)| {
-            text.split_once(sign).map(|(name, limit)| (name.trim(), limit.trim(), holds))
-        };
-        let found = COMPARISONS.into_iter().find_map(split);
-        let (name, limit, holds) =
-            found.ok_or("not a check such as failed=0 or connect_p99<1ms (comparisons: = != < <= > >=)")?;
+        let (name, holds, limit) = split_check(text, "failed=0 or connect_p99<1ms")?;
         let metric = metric(name).ok_or_else(|| format!("no result `{name}`; there are {}", names()))?;
         let limit = match metric {
             Metric::Count(_) => limit.parse::<Count>().map_err(|why| why.to_string())?.0,

@@ -6,18 +6,15 @@ mod request;
 mod row;
 mod run;
 mod setup;
-mod target;
 
 pub use expect::Expectation;
 pub use report::Report;
 pub use run::run;
-pub(crate) use setup::count_of;
-pub use target::Target;
 
+use crate::cmd::connection_args::{Target, XdpArg};
 use crate::rows::RowArgs;
 use crate::units::{Addresses, Count, FrameRate, Interval, Nanos, VlanId, arrivals};
 use connect::Query;
-use engine::XdpModeChoice;
 use packet::{Arrivals, MacAddr};
 use std::path::PathBuf;
 
@@ -43,29 +40,6 @@ pub enum ResponseEndArg {
     Http,
     /// The first segment
     First,
-}
-
-/// How the XDP program is attached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum XdpArg {
-    /// In the driver, or generic if the driver cannot
-    #[default]
-    Best,
-    /// In the driver
-    Native,
-    /// In the stack, with any driver, at a fraction of the rate
-    Generic,
-}
-
-impl XdpArg {
-    /// The attach modes that may be used.
-    pub fn choice(self) -> XdpModeChoice {
-        match self {
-            Self::Best => XdpModeChoice::Best,
-            Self::Native => XdpModeChoice::Native,
-            Self::Generic => XdpModeChoice::Generic,
-        }
-    }
 }
 
 /// Arguments of `wirerate connect`.
@@ -114,10 +88,16 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "How many")]
     pub open: Option<Count>,
     /// Open N connections and keep them until -t has passed, or Ctrl-C
-    #[arg(long, value_name = "N", conflicts_with_all = ["open", "count"], help_heading = "How many")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["open", "count", "requests"], help_heading = "How many")]
     pub hold: Option<Count>,
     /// Requests per second on held connections, one after another
-    #[arg(long, value_name = "N", requires = "hold", help_heading = "How many")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "hold",
+        conflicts_with = "no_request",
+        help_heading = "How many"
+    )]
     pub ask_rate: Option<FrameRate>,
     /// Connections in all
     #[arg(short, long, value_name = "N", help_heading = "How many")]

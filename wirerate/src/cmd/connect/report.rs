@@ -131,7 +131,8 @@ pub struct Report {
     pub connect: Option<Times>,
     /// From a request to the first byte of its response.
     pub first_byte: Option<Times>,
-    /// From SYN to the end.
+    /// From SYN to the end of complete connections; `None` for held ones in a run of 18 minutes or
+    /// more, which the program cannot measure.
     pub connection: Option<Times>,
     /// Most connections open at a time.
     pub open_max: u64,
@@ -153,7 +154,8 @@ pub struct Report {
     pub challenged: u64,
     /// New connections that found no free port.
     pub no_port: u64,
-    /// Frames of the sender that the driver dropped; they were sent again at once.
+    /// Frames of the sender that the driver dropped; segments were sent again at once, datagrams
+    /// were not.
     pub dropped: u64,
     /// Frames that the program could not write, or dropped because another CPU worked with their
     /// connection: as if lost on the way.
@@ -252,6 +254,10 @@ impl Report {
         format!("{:.2} %", self.completed as f64 * 100.0 / self.tried.max(1) as f64)
     }
 
+    fn is_tcp(&self) -> bool {
+        self.head.protocol == "tcp"
+    }
+
     fn repair_rows(&self, table: &mut Table) {
         let repaired = self.requests_resent + self.gaps + self.repeated + self.fins_resent;
         if repaired > 0 {
@@ -264,11 +270,15 @@ impl Report {
             );
             table.text("repairs", &text);
         }
+        let dropped = match self.is_tcp() {
+            true => "frames by the driver, sent again at once",
+            false => "frames by the driver, not sent again",
+        };
         for (name, count, remark) in [
             ("keepalive", self.keepalive, "probes answered"),
             ("strays", self.strays, "segments that belong to no connection"),
             ("no port", self.no_port, "new connections waited for a free port"),
-            ("dropped", self.dropped, "frames by the driver, sent again at once"),
+            ("dropped", self.dropped, dropped),
             ("lost here", self.lost_in_program, "frames that the program could not write"),
             ("ended early", self.ended_by_server, "held connections, by the server"),
             ("unsized", self.unsized_responses, "responses without Content-Length, ended by PSH"),
@@ -291,7 +301,7 @@ pub(super) fn protocol_of(kind: ConnectKind) -> &'static str {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_tcp = self.head.protocol == "tcp";
+        let is_tcp = self.is_tcp();
         let place = self.head.netns.as_ref().map_or_else(String::new, |netns| format!(" in {netns}"));
         let what = if is_tcp { "connections" } else { "queries" };
         let seconds = self.opening_ns as f64 / 1e9;
@@ -396,6 +406,11 @@ mod tests {
         let text = Report::new(head("dns"), &result()).to_string();
         for line in ["c0: 1,002 queries", "answered     1,000  99.80 %", "missing          2"] {
             assert!(text.contains(line), "{text}");
+        }
+        let dropped = ConnectResult { dropped: 3, ..result() };
+        for (protocol, remark) in [("dns", "by the driver, not sent again"), ("tcp", "sent again at once")] {
+            let text = Report::new(head(protocol), &dropped).to_string();
+            assert!(text.contains(remark), "{text}");
         }
         assert!(!text.contains("established"), "{text}");
     }

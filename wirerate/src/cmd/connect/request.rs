@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use connect::{Close, ResponseEnd, Settings};
 use engine::{ConnectKind, REQUEST_MAX};
 
-/// Bytes of Ethernet, IPv4 and UDP headers are not in the MTU, or are.
+/// Headers that are part of the MTU.
 const IPV4_LEN: u32 = 20;
 const IPV6_LEN: u32 = 40;
 const TCP_LEN: u32 = 20;
@@ -59,6 +59,7 @@ impl Conversation {
     }
 }
 
+/// Refuses options of TCP in a run of datagrams.
 fn refuse_of_tcp(args: &Args) -> Result<(), Failure> {
     let options = [
         ("--hold", args.hold.is_some()),
@@ -95,25 +96,28 @@ fn default_close(args: &Args) -> Close {
 }
 
 fn request(args: &Args, close: Close) -> Result<Vec<u8>, Failure> {
-    let host = || args.host.clone().unwrap_or_else(|| args.dst.addresses.first().to_string());
+    let server = args.dst.addresses.first();
+    let host = |literal: String| args.host.clone().unwrap_or(literal);
     if let Some(path) = &args.payload {
         return std::fs::read(path).map_err(|why| Failure::read(path, why));
     }
     if let Some(query) = &args.dns {
         return Ok(connect::dns_query(query));
     }
-    if args.no_request || args.hold.is_some() && args.get.is_none() && args.ask_rate.is_none() {
-        return Ok(Vec::new());
-    }
     if args.tls_hello {
-        return Ok(connect::tls_hello(&host()));
+        return Ok(connect::tls_hello(&host(server.to_string())));
     }
     if args.quic_initial {
         return Ok(connect::quic_initial());
     }
+    if args.no_request || args.hold.is_some() && args.get.is_none() && args.ask_rate.is_none() {
+        return Ok(Vec::new());
+    }
     let path = args.get.as_deref().unwrap_or("/");
     let is_kept = args.requests > 1 || args.hold.is_some() || close != Close::Server;
-    Ok(connect::http_get(path, &host(), is_kept))
+    // An IPv6 address has brackets in a Host header (RFC 9110, 7.2).
+    let literal = if server.is_ipv6() { format!("[{server}]") } else { server.to_string() };
+    Ok(connect::http_get(path, &host(literal), is_kept))
 }
 
 fn response_end(args: &Args, close: Close) -> Result<ResponseEnd, Failure> {
@@ -135,4 +139,68 @@ fn response_end(args: &Args, close: Close) -> Result<ResponseEnd, Failure> {
         None if is_get => ResponseEnd::Http,
         None => ResponseEnd::Push,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::args_of;
+
+    fn conversation(words: &str) -> Result<Conversation, Failure> {
+        let words = format!("c0 --dst 198.18.0.2:80 --src 198.18.64.1 {words}");
+        Conversation::of(&args_of::<Args>(&words).expect("good words"), 1500)
+    }
+
+    #[test]
+    fn the_request_decides_when_a_response_is_complete_and_who_closes() {
+        for (words, close, end) in [
+            ("", Close::Server, ResponseEnd::Close),
+            ("--get /a --requests 5", Close::Client, ResponseEnd::Http),
+            ("--get /a --close client", Close::Client, ResponseEnd::Http),
+            ("--tls-hello", Close::Client, ResponseEnd::First),
+            ("--hold 9 --ask-rate 5", Close::Client, ResponseEnd::Http),
+            ("--response-bytes 0 --close reset", Close::Reset, ResponseEnd::Bytes(0)),
+        ] {
+            let settings = conversation(words).unwrap().settings;
+            assert_eq!((settings.close, settings.response_end), (close, end), "{words}");
+        }
+    }
+
+    #[test]
+    fn held_connections_send_the_request_that_an_option_names() {
+        let sent = |words: &str| {
+            let conversation = conversation(&format!("--hold 9 {words}")).unwrap();
+            (!conversation.request.is_empty(), conversation.settings.requests)
+        };
+        assert_eq!(sent(""), (false, 0));
+        assert_eq!(sent("--no-request"), (false, 0));
+        assert_eq!(sent("--get /"), (true, 1));
+        assert_eq!(sent("--tls-hello"), (true, 1));
+        assert_eq!(sent("--ask-rate 10"), (true, 0), "requests come by the rate only");
+    }
+
+    #[test]
+    fn the_host_header_has_the_name_or_the_address() {
+        for (dst, more, host) in [
+            ("198.18.0.2:80", "", "198.18.0.2"),
+            ("[fd00::2]:80", "", "[fd00::2]"),
+            ("[fd00::2]:80", "--host example.com", "example.com"),
+        ] {
+            let words = format!("c0 --dst {dst} --src 198.18.64.1 {more}");
+            let request = request(&args_of(&words).expect("good words"), Close::Server).unwrap();
+            let text = String::from_utf8(request).unwrap();
+            assert!(text.contains(&format!("\r\nHost: {host}\r\n")), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_without_an_effect_are_refused() {
+        for words in ["--hold 9 --requests 5", "--hold 9 --no-request --ask-rate 10"] {
+            let words = format!("c0 --dst 198.18.0.2:80 --src 198.18.64.1 {words}");
+            assert!(args_of::<Args>(&words).is_err(), "{words}");
+        }
+        for words in ["--dns a.b --requests 5", "--quic-initial --hold 9", "--dns a.b --response-bytes 9"] {
+            assert!(conversation(words).is_err(), "{words}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use super::report::{Head, protocol_of};
 use super::row::ConnectRow;
 use super::setup::Setup;
 use super::{Args, Report};
+use crate::cmd::connection_args::xdp_text;
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::OutError;
@@ -31,10 +32,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         Connecting::start(setup.request).map_err(|why| Failure::engine(&act, why, args.netns.as_deref()))?;
     let labels = DeviceLabels::new(&ifname, args.netns.as_deref());
     let _counted = count_in(sources::connect(Arc::clone(connecting.program()), labels));
-    let xdp = match connecting.native_refusal() {
-        Some(refusal) => format!("XDP, {} (native: {refusal})", connecting.mode()),
-        None => format!("XDP, {}", connecting.mode()),
-    };
+    let xdp = xdp_text(connecting.mode(), connecting.native_refusal());
     if !args.quiet {
         eprintln!("{notes} ({xdp})");
     }

@@ -2,6 +2,7 @@
 
 use super::Args;
 use super::request::Conversation;
+use crate::cmd::connection_args::{CONNECTIONS_MAX, count_of};
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::next_hop::{self, NextHopMac};
 use crate::outcome::Failure;
@@ -12,9 +13,7 @@ use engine::{ConnectKind, ConnectRequest, Pace};
 use packet::{Arrivals, Config};
 use std::net::IpAddr;
 
-/// Entries of the table at most: 1 GiB.
-const ENTRIES_MAX: u128 = 1 << 24;
-/// Entries at least, so that a port rests for a while before it is used again.
+/// Entries of the table at least, so that a port rests for a while before it is used again.
 const ENTRIES_MIN: u128 = 1 << 16;
 /// Connections at all times without an option.
 const OPEN_DEFAULT: u64 = 64;
@@ -174,27 +173,6 @@ fn check_routed(args: &Args, device: &TxDevice) -> Result<(), Failure> {
     Err(Failure::refused(act(), why).try_this("--allow-routed if the network is yours"))
 }
 
-/// Number of addresses; the first 32 bits have to be equal in all of them.
-pub(crate) fn count_of(option: &str, addresses: &Addresses) -> Result<u32, Failure> {
-    let count = match addresses {
-        Addresses::V4(Interval { first, last }) => u64::from(last.to_bits() - first.to_bits()) + 1,
-        Addresses::V6(Interval { first, last }) if first.to_bits() >> 32 == last.to_bits() >> 32 => {
-            (last.to_bits() - first.to_bits()) as u64 + 1
-        }
-        Addresses::V6(_) => u64::MAX,
-    };
-    u32::try_from(count).ok().filter(|count| u128::from(*count) <= ENTRIES_MAX).ok_or_else(|| {
-        Failure::usage(
-            format!("use the addresses {addresses} of {option}"),
-            format!(
-                "at most {} are possible, equal in all but the last 32 bits",
-                human_count(ENTRIES_MAX as u64)
-            ),
-        )
-        .try_this(format!("a longer prefix in {option}"))
-    })
-}
-
 /// The addresses, with as many client ports as are needed.
 fn addresses(args: &Args, timeout_ns: u64) -> Result<connect::Addresses, Failure> {
     let ports = |ports: &Interval<u16>| u32::from(ports.last - ports.first) + 1;
@@ -210,10 +188,10 @@ fn addresses(args: &Args, timeout_ns: u64) -> Result<connect::Addresses, Failure
         server_port_count: ports(&args.dst.ports),
     };
     let of_a_port = all.connections();
-    if of_a_port > ENTRIES_MAX {
+    if of_a_port > CONNECTIONS_MAX {
         let why = format!(
             "{of_a_port} pairs of addresses and server ports need more memory than the 1 GiB for {} connections",
-            human_count(ENTRIES_MAX as u64)
+            human_count(CONNECTIONS_MAX as u64)
         );
         return Err(Failure::usage(format!("connect from {} to {}", args.src, args.dst), why)
             .try_this("fewer addresses in --src"));
@@ -221,10 +199,10 @@ fn addresses(args: &Args, timeout_ns: u64) -> Result<connect::Addresses, Failure
     let per_timeout = args.cps.map_or(0.0, |cps| cps.pps() * (timeout_ns as f64 / 1e9 + 2.0));
     let open = args.open.or(args.hold).map_or(0, |count| u128::from(count.0));
     let needed = match args.src_port {
-        Some(_) => ENTRIES_MAX,
+        Some(_) => CONNECTIONS_MAX,
         None => (per_timeout as u128).max(if args.hold.is_some() { open } else { 2 * open }).max(ENTRIES_MIN),
     };
-    let wanted = needed.div_ceil(of_a_port).min(ENTRIES_MAX / of_a_port);
+    let wanted = needed.div_ceil(of_a_port).min(CONNECTIONS_MAX / of_a_port);
     all.client_port_count = (wanted as u32).clamp(1, ports(&own_ports));
     Ok(all)
 }
@@ -249,14 +227,5 @@ mod tests {
         assert_eq!(ports("--src 198.18.64.1 --src-port 2000-2009"), 10);
         assert_eq!(ports("--src 198.16.0.0/14"), 1);
         assert!(addresses_of("--src 198.0.0.0/7").is_err(), "33 million addresses");
-    }
-
-    #[test]
-    fn addresses_of_ipv6_are_equal_in_their_first_bits() {
-        let count = |text: &str| count_of("--src", &text.parse().unwrap()).ok();
-        assert_eq!(count("fd00::1000-fd00::10ff"), Some(256));
-        assert_eq!(count("fd00::ffff:ffff-fd00::1:0:0"), None);
-        assert_eq!(count("fd00::/64"), None);
-        assert_eq!(count("fd00::/104"), Some(1 << 24));
     }
 }

@@ -5,7 +5,7 @@ use super::direction::MeasuredPath;
 use super::rows::ReceiverRows;
 use super::sender::{MeasureSender, UnsentNumbers};
 use super::{Args, total};
-use crate::active_window::ActiveWindow;
+use crate::active_window::{ActiveRate, ActiveWindow};
 use crate::cmd::receive::{self, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
 use crate::cmd::send;
 use crate::cmd::send::device::TxDevice;
@@ -219,8 +219,10 @@ fn conclude(
     let sent: Vec<(Report, Option<EngineError>)> = sent.into_iter().collect::<Result<_, _>>()?;
     let json = measured.iter().any(|measured| measured.options.counting.results.json);
     let late_is_lost = measured.iter().any(|measured| measured.options.counting.results.late_is_lost);
+    let rates: Vec<ActiveRate> =
+        windows.into_iter().map(|window| window.rate().unwrap_or_default()).collect();
     let (mut outcomes, mut parts) = (Vec::new(), Vec::new());
-    for ((measured, window), (report, error)) in measured.into_iter().zip(windows).zip(sent) {
+    for ((measured, active), (report, error)) in measured.into_iter().zip(rates.iter().copied()).zip(sent) {
         let PathRun { direction, options, sender_args, copies, source, begin, receiving, .. } = measured;
         let mode = options.mode_name(receiving.mode());
         let result = receiving.stop();
@@ -245,7 +247,7 @@ fn conclude(
             sent: None,
             sender: Some(sender),
             begin,
-            active: window.rate().unwrap_or_default(),
+            active,
             streams: streams
                 .map(|stream| StreamSent { name: stream.name.clone(), sent: stream.sent })
                 .collect(),
@@ -259,7 +261,7 @@ fn conclude(
         parts.push((result, sender));
     }
     if parts.len() > 1 {
-        let total = total::of(parts, late_is_lost);
+        let total = total::of(parts, &rates, late_is_lost);
         let format = RowFormat::of(json, is_report_on_stderr && !json);
         print_report(format, &total.total_line(), &format!("\n{total}"))?;
     }

@@ -1,12 +1,18 @@
 //! The sums of several directions as one report.
 
+use crate::active_window::ActiveRate;
 use crate::cmd::receive::{Report, SenderCounts};
 use crate::cmd::rx_stats::RxHead;
 use capture::ReceiveResult;
 use measure::{Figures, Loss};
 
-/// The report of all directions, each with the counts of its sender.
-pub(super) fn of(parts: Vec<(ReceiveResult, SenderCounts)>, late_is_lost: bool) -> Report {
+/// The report of all directions, each with the counts of its sender; `rates` are those of their
+/// frames.
+pub(super) fn of(
+    parts: Vec<(ReceiveResult, SenderCounts)>,
+    rates: &[ActiveRate],
+    late_is_lost: bool,
+) -> Report {
     let report = |(result, sender): &(ReceiveResult, SenderCounts)| {
         let mut report = Report::new(RxHead::default(), result, None);
         report.join(*sender);
@@ -31,7 +37,8 @@ pub(super) fn of(parts: Vec<(ReceiveResult, SenderCounts)>, late_is_lost: bool) 
     let head = RxHead { device: format!("{} directions together", parts.len()), ..RxHead::default() };
     let sum = parts.into_iter().map(|(result, _)| result).reduce(ReceiveResult::and);
     let sum = sum.expect("there are directions");
-    let head = RxHead { duration_ns: sum.elapsed.as_nanos() as u64, ..head };
+    let active = ActiveRate::together(rates);
+    let head = RxHead { duration_ns: sum.elapsed.as_nanos() as u64, active, ..head };
     let total = Report::new(head, &sum, None);
     Report { loss: Some(loss), rejected, figures: Figures { missing, ..total.figures.clone() }, ..total }
 }
@@ -72,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_total_is_the_sum_of_its_directions() {
-        let total = of(vec![part(100, 5000), part(50, 9000)], false);
+        let total = of(vec![part(100, 5000), part(50, 9000)], &[], false);
         assert_eq!((total.figures.unique, total.figures.missing, &total.figures.broken), (150, 128, &vec![]));
         assert_eq!(total.loss, Some(Loss { sent: 280, lost_min: 130, lost_max: 130, excess: 0, late: 0 }));
         assert_eq!(total.rejected, Some(20));

@@ -2,6 +2,7 @@
 
 use super::progress::FlowProgress;
 use super::setup::FlowSetup;
+use crate::units::quantity_of;
 use engine::{End, Request, RunHandle};
 use fleet::{FlowArrivals, SentFrames};
 use otg::metrics::{FlowState, TrafficCounts};
@@ -20,7 +21,7 @@ pub(super) struct FlowRun {
     past: SentFrames,
     /// Where a paused flow goes on, and the time that it was on air.
     resume: Option<(Cursor, u64)>,
-    /// Why its last run failed.
+    /// Why its last run failed, or did not send all frames.
     failure: Option<String>,
 }
 
@@ -71,11 +72,14 @@ impl FlowRun {
         self.resume = Some((report.cursor, air_ns));
         if let End::Failed(error) = report.end {
             self.failure = Some(error.in_one_line());
+        } else if total.errors.no_carrier > 0 {
+            let frames = quantity_of(total.errors.no_carrier, "frame");
+            self.failure = Some(format!("{frames} not sent: they were due while the link was down"));
         }
         self.progress.drains(received, pauses, Instant::now());
     }
 
-    /// Why its last run failed.
+    /// Why its last run failed, or did not send all frames; once.
     pub(super) fn failure(&mut self) -> Option<String> {
         self.failure.take()
     }

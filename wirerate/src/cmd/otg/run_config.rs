@@ -3,6 +3,7 @@
 use super::OtgDeviceArgs;
 use super::backend::OtgBackend;
 use super::state::ActiveState;
+use crate::active_window::ActiveRate;
 use crate::cmd::receive::{Expectation, Report};
 use crate::cmd::rx_stats::RxHead;
 use crate::monitor::count_in;
@@ -165,13 +166,14 @@ fn reports(args: &RunArgs, state: &ActiveState) -> Vec<Report> {
         let is_sent_here = counted.iter().all(|flow| state.rx_count(*flow) == 1);
         let sent = counted.iter().map(|flow| state.flows[*flow].counted().frames).sum();
         let result = port.result();
+        let details = counted.iter().map(|flow| port.detail(state.flows[*flow].number));
         let head = RxHead {
             device: port.device.link.name.clone(),
             netns: port.device.netns_name.clone(),
             mode: port.mode().name(),
             source: port.source(),
             duration_ns: result.elapsed.as_nanos() as u64,
-            ..RxHead::default()
+            active: ActiveRate::of_flows(result.totals.received, details),
         };
         let mut report = Report::new(head, &result, is_sent_here.then_some(sent));
         report.failed_checks = args.expect.iter().filter_map(|check| check.failure(&report)).collect();

@@ -1,9 +1,9 @@
 //! `--expect 'lost=0'`: checks of the results that decide the exit code.
 
 use super::Report;
+use crate::expectations::{Comparison, split_check};
 use crate::units::{
-    BitRate, Count, FrameRate, Nanos, human_bps, human_count, human_duration, human_pps, per_second,
-    percentage,
+    BitRate, Count, FrameRate, Nanos, human_bps, human_count, human_duration, human_pps, percentage,
 };
 use measure::PERCENTILES;
 use packet::WIRE_OVERHEAD;
@@ -14,8 +14,6 @@ use std::str::FromStr;
 type CountOf = fn(&Report) -> Option<u64>;
 /// Reads a latency in nanoseconds; `None` if it is unknown.
 type TimeOf = fn(&measure::Latency) -> Option<u64>;
-/// Compares a value with a limit.
-pub(crate) type Comparison = fn(u128, u128) -> bool;
 
 /// A result that can be checked.
 #[derive(Clone, Copy, Debug)]
@@ -56,16 +54,6 @@ const TIMES: [(&str, TimeOf); 5] = [
     ("jitter", |latency| latency.jitter_mean_ns.map(|ns| ns.ceil() as u64)),
 ];
 
-/// Comparisons; those of two characters first.
-pub(crate) const COMPARISONS: [(&str, Comparison); 6] = [
-    ("<=", |found, limit| found <= limit),
-    (">=", |found, limit| found >= limit),
-    ("!=", |found, limit| found != limit),
-    ("=", |found, limit| found == limit),
-    ("<", |found, limit| found < limit),
-    (">", |found, limit| found > limit),
-];
-
 /// The limit of a check.
 #[derive(Clone, Copy, Debug)]
 enum Limit {
@@ -97,12 +85,7 @@ impl FromStr for Expectation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let split = |(sign, holds): (&str, Comparison)| {
-            text.split_once(sign).map(|(name, limit)| (name.trim(), limit.trim(), holds))
-        };
-        let found = COMPARISONS.into_iter().find_map(split);
-        let (name, limit, holds) =
-            found.ok_or("not a check such as lost=0 or p99<50us (comparisons: = != < <= > >=)")?;
+        let (name, holds, limit) = split_check(text, "lost=0 or p99<50us")?;
         let metric = metric(name).ok_or_else(|| format!("no result `{name}`; there are {}", names()))?;
         let limit = match metric {
             Metric::Lost | Metric::Counted(_) if limit.ends_with('%') => {
@@ -212,15 +195,13 @@ impl Expectation {
         [min, limit.clamp(min, max), max].into_iter().all(|found| (self.holds)(found, limit))
     }
 
-    /// The failure of a check of the rate of received frames.
+    /// The failure of a check of the rate of received frames, which is that of the report.
     fn rate_failure(&self, report: &Report) -> Option<String> {
-        let (totals, duration_ns) = (&report.figures.totals, report.head.duration_ns);
-        if duration_ns == 0 {
+        let active = &report.head.active;
+        let Some((pps, frame_bps)) = active.rate_pps.zip(active.rate_bps) else {
             return Some(format!("{self} failed: it was not measured"));
-        }
-        let wire_bytes = totals.frame_bytes + totals.received * u64::from(WIRE_OVERHEAD);
-        let pps = per_second(totals.received, duration_ns);
-        let bps = per_second(wire_bytes * 8, duration_ns);
+        };
+        let bps = frame_bps + pps * f64::from(8 * WIRE_OVERHEAD);
         let (found, limit, text) = match self.limit {
             Limit::BitRate(limit) => (bps, u128::from(limit), human_bps(bps)),
             Limit::Value(limit) | Limit::Share(limit) | Limit::FrameRate(limit) => {

@@ -5,7 +5,6 @@ mod files;
 mod report;
 mod run;
 
-pub(crate) use expect::{COMPARISONS, Comparison};
 pub use expect::{Expectation, Metric};
 pub use report::{CaptureFigures, ReflectFigures, Report};
 pub(crate) use report::{SenderCounts, StreamSent};

@@ -480,10 +480,10 @@ pub(crate) fn sample() -> Report {
             source: "XDP, native".into(),
             duration_ns: 1_000_000_000,
             active: crate::active_window::ActiveRate {
-                active_ns: 1_000_000_000,
+                active_ns: Some(1_000_000_000),
                 rate_pps: Some(1010.0),
                 rate_bps: Some(484_800.0),
-                longest_pause_ns: 5_000_000,
+                longest_pause_ns: Some(5_000_000),
             },
         },
         start: None,

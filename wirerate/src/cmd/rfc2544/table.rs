@@ -2,7 +2,6 @@
 
 use crate::cmd::search::shape_text;
 use crate::units::{human_count, human_duration, human_pps, quantity_of};
-use search::GoalEnd;
 use search::record::{Rfc2544Record, SizeRecord};
 use std::fmt::Write;
 
@@ -22,13 +21,13 @@ pub(super) fn text(record: &Rfc2544Record) -> String {
 // Writing to a string does not fail.
 fn add_size(text: &mut String, size: &SizeRecord) {
     let name = shape_text(&size.shape);
-    let is_at_least = size.throughput_end.is_some_and(GoalEnd::is_at_least);
+    let upper_pps = size.throughput_upper_pps.filter(|_| size.throughput_pps.is_some());
+    let is_at_least = size.throughput_end.is_some_and(|end| end.is_at_least(upper_pps));
     let at_least = if is_at_least { ">= " } else { "" };
     let throughput = size
         .throughput_pps
         .map_or("unknown".to_owned(), |pps| format!("{at_least}{}", human_pps(pps as f64)));
-    let up_to = size.throughput_upper_pps.filter(|_| !is_at_least && size.throughput_pps.is_some());
-    let up_to = up_to.map_or(String::new(), |pps| format!(" to {}", human_pps(pps as f64)));
+    let up_to = upper_pps.map_or(String::new(), |pps| format!(" to {}", human_pps(pps as f64)));
     let trials = match size.throughput_trials {
         0 => String::new(),
         trials => format!(", {}", quantity_of(trials, "trial")),

@@ -12,7 +12,7 @@ fn bound(pps: Option<u64>) -> String {
 /// The lower bound, with `>=` where nothing above it was decided.
 fn bound_or_more(goal: &GoalResult) -> String {
     match goal.lower_pps {
-        Some(_) if goal.end.is_at_least() => format!(">= {}", bound(goal.lower_pps)),
+        Some(_) if goal.end.is_at_least(goal.upper_pps) => format!(">= {}", bound(goal.lower_pps)),
         lower => bound(lower),
     }
 }

@@ -146,7 +146,7 @@ fn sizes() -> TestResult {
         let report = complete(connect(&lab, &words), 40);
         assert_eq!((&report["responses"], &report["requests"]), (&200.into(), &200.into()), "{report}");
         assert_eq!(report["unsized_responses"], 0, "{report}");
-        // "keep-alive" is two bytes longer than "close" needs, and 5 letters longer.
+        // `Connection: keep-alive` is 5 bytes longer than `Connection: close`.
         assert_eq!(count(&report, "payload_bytes"), 200 * (whole + 5), "{path}, {len}: {report}");
     }
     Ok(())
