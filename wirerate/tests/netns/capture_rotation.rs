@@ -70,7 +70,10 @@ fn stop_after() -> TestResult {
         let files = files(&lab, name.split('.').next().expect("a stem"));
         let bytes: u64 = files.iter().map(|file| fs::metadata(file).expect("it is there").len()).sum();
         assert!((95_000..=100_000).contains(&bytes), "{bytes} bytes in {files:?}");
-        assert!(number(&outcome, "after_limit") > 1_000, "{}", outcome.stdout);
+        // It ends while the sender still sends; how many come until then is the machine's affair.
+        let [received, written, after] =
+            ["received", "written", "after_limit"].map(|name| number(&outcome, name));
+        assert!(after > 0 && received == written + after, "{}", outcome.stdout);
         accounted(&outcome, &files);
     }
     Ok(())

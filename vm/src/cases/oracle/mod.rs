@@ -238,7 +238,7 @@ fn request() -> Result<(u64, u64)> {
 fn replayed(command: &str, name: &str) -> Result<Vec<Answers>> {
     // A kernel thread that spins cannot be ended; the last lines say at which sequence.
     sh(&format!(
-        "timeout 500 {command} /tmp/sequences /tmp/{name}.json 2>/tmp/{name}.log || {{
+        "timeout 1000 {command} /tmp/sequences /tmp/{name}.json 2>/tmp/{name}.log || {{
              echo status $?; tail -n 3 /tmp/{name}.log; cat /proc/net/pktgen/*; dmesg | tail -n 30; exit 1; }}"
     ))?;
     Ok(serde_json::from_slice(&fs::read(format!("/tmp/{name}.json"))?)?)

@@ -14,6 +14,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Longest that the removal of all devices is waited for; what is still there then shows in the
 /// answers.
 const CLEARED: Duration = Duration::from_secs(30);
+/// After so many sequences the machine writes a line, since the host ends one that is silent.
+const TOLD_EACH: usize = 25;
+
 /// What one sequence was answered.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Answers {
@@ -51,9 +54,21 @@ impl Answers {
 pub fn main(arguments: &[String]) -> Result<()> {
     let [sequences, out] = arguments else { anyhow::bail!("replay SEQUENCES ANSWERS") };
     let sequences: Vec<Sequence> = serde_json::from_slice(&fs::read(sequences)?)?;
-    let answers = sequences.iter().map(answers).collect::<Result<Vec<_>>>()?;
+    let answers = sequences.iter().enumerate().map(|(number, sequence)| {
+        if number % TOLD_EACH == 0 {
+            tell(&format!("{number} of {} sequences, into {out}", sequences.len()));
+        }
+        answers(sequence)
+    });
+    let answers = answers.collect::<Result<Vec<_>>>()?;
     fs::write(out, serde_json::to_vec(&answers)?)?;
     Ok(())
+}
+
+/// A line to the host. Without a console there is no host that waits.
+fn tell(line: &str) {
+    let console = fs::OpenOptions::new().write(true).open("/dev/console");
+    let _ = console.and_then(|mut console| writeln!(console, "{line}"));
 }
 
 fn answers(sequence: &Sequence) -> Result<Answers> {
