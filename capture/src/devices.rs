@@ -67,7 +67,7 @@ pub(crate) struct CaptureDevice {
     pub(crate) rings: OnceLock<Vec<Arc<RingHandle>>>,
 }
 
-/// See the top of the file.
+/// The devices of a capture and their counts while it runs.
 pub(crate) struct CaptureState {
     pub(crate) stack: Stack,
     pub(crate) devices: Vec<CaptureDevice>,

@@ -90,7 +90,7 @@ pub enum CaptureError {
     /// The device could stamp frames, and does not.
     #[error("{device} stamps no received frames now")]
     NotStamping { device: String },
-    /// The device stamps frames, and XDP programs do not get to know.
+    /// The device stamps frames, but its driver does not pass the stamps to XDP programs.
     #[error("XDP does not get the time stamps of {ifname}: {why}")]
     NoStampsByXdp { ifname: String, why: String },
     /// The clock of a device cannot be read.

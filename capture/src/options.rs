@@ -196,7 +196,7 @@ pub struct Options {
     pub clock: ClockMode,
     /// Which frames: XDP knows incoming ones only.
     pub direction: CaptureDirection,
-    /// What shares the frames out among packet sockets.
+    /// How the kernel distributes frames over packet sockets (PACKET_FANOUT).
     pub fanout: Fanout,
     /// Whether an XDP program that an earlier wirerate left on the device is taken off first.
     pub replace_ours: bool,
@@ -367,7 +367,7 @@ impl Options {
         Ok(())
     }
 
-    /// Bytes that rings of a device with this MTU are made for. Whole frames may be longer than the
+    /// Bytes kept of each frame on a device with this MTU. Whole frames may be longer than the
     /// MTU says if the kernel has merged several into one (GRO, GSO).
     pub(crate) fn kept_len(&self, mtu: u32) -> u32 {
         match self.snaplen {

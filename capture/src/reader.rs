@@ -41,7 +41,7 @@ pub(crate) struct BatchReader {
     pub(crate) ring: Arc<RingHandle>,
     /// Where batches go; `None` when frames are only counted.
     pub(crate) writer: Option<Sender<EncodedBatch>>,
-    /// Frames that were read and then lost for want of a buffer, not told in the file yet.
+    /// Frames dropped because no buffer was free, and not yet reported in the file.
     pub(crate) lost_here: u32,
 }
 

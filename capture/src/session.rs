@@ -65,7 +65,7 @@ pub struct Session {
 /// How a capture ended.
 #[derive(Debug)]
 pub struct SessionReport {
-    /// Where each frame went; exact, since everything has come to rest.
+    /// Where each frame went; exact, since all threads have ended.
     pub stats: Stats,
     /// The devices in the order of the options.
     pub devices: Vec<CapturedDevice>,
@@ -106,7 +106,7 @@ impl Session {
     /// [`CaptureError::Name`] and [`CaptureError::Rotate`] for files; [`CaptureError::Thread`].
     pub fn start(mut options: Options) -> Result<Self, CaptureError> {
         let netns = options.netns.clone();
-        // Begun here: commands run in the namespace of the caller, not in that of the devices.
+        // Started before the namespace changes, so that commands run in the caller's.
         let command = options.rotate_command.clone();
         let abandoned = Arc::clone(&options.abandoned);
         // The C library ends a process whose threads do not all become the other user.

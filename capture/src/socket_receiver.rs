@@ -37,7 +37,7 @@ impl SharedMeter {
     }
 }
 
-/// See the top of the file. Dropping it ends its thread.
+/// A receiver on a packet socket, with a thread of its own. Dropping it ends the thread.
 pub(crate) struct SocketReceiver {
     backend: TpacketBackend,
     meter: SharedMeter,

@@ -31,8 +31,8 @@ const KEPT: [Capability; 2] = [Capability::DacOverride, Capability::Fowner];
 /// them.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is later than now by so much was stamped before a clock was set back. Clocks of cards, and
-/// what is known of UTC, are not off by so much.
+/// A time stamp so many nanoseconds in the future is from before the clock was set back. Errors of
+/// the clocks of cards and of our offset to UTC are smaller.
 const AHEAD_NS_MAX: u64 = 10_000_000;
 
 /// What is known of the writer while it runs.
@@ -54,7 +54,7 @@ pub(crate) enum WriterOrder {
     Save(String, SyncSender<Result<String, String>>),
 }
 
-/// See the top of the file.
+/// The thread that orders batches and writes files.
 pub(crate) struct CaptureWriter {
     pub(crate) shared: Arc<Shared>,
     pub(crate) written: Arc<Written>,
@@ -258,8 +258,7 @@ impl WriterState {
         self.rings.iter().any(|ring| ring.pool.is_short())
     }
 
-    /// Once everything that may be written has been handed out, what waits to be packed is what the
-    /// end waits for.
+    /// When all records are handed out, the end of the capture waits only for the packer.
     fn push_out_last(&mut self) {
         let limit = &self.shared.limit;
         if limit.is_spent() && !limit.is_reached() {

@@ -34,7 +34,7 @@ const FOOTER_LEN_MAX: usize = 256 << 10;
 const ROW_LEN: u64 = 16;
 const CREATED_BY: &str = concat!("wirerate version ", env!("CARGO_PKG_VERSION"));
 
-/// See the top of the file.
+/// A Parquet file of packets while it is written.
 pub struct PartFile {
     schema: SchemaDescPtr,
     properties: WriterPropertiesPtr,

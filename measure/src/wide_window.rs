@@ -12,7 +12,7 @@ const WORD_BITS: u64 = 64;
 /// The received numbers of a flow; `struct wr_wide_window` in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WideWindow {
-    /// See the top of the file.
+    /// A bit for each of the last 1,024 numbers of a flow: 1 if it was received.
     pub words: [u64; WORDS as usize],
 }
 

@@ -31,7 +31,7 @@ pub enum FlowDuration {
         bursts: u64,
         /// Frames of a group.
         packets: u64,
-        /// What a gap between groups is longer than the usual one.
+        /// Time added to the usual gap between two groups.
         gap: Gap,
     },
 }

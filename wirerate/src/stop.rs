@@ -54,8 +54,8 @@ pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
     /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; SIGINT or SIGTERM half a second after
-    /// that, or later, ends the process at once with status 130. Who was started by nohup(1) goes
-    /// on.
+    /// that, or later, ends the process at once with status 130. A process
+    /// started by nohup(1) ignores SIGHUP.
     ///
     /// # Errors
     /// When the kernel refuses a handler.
@@ -170,7 +170,7 @@ fn stops() -> SigSet {
 /// While it lives, the signals go to other threads than the one that made it.
 #[derive(Debug)]
 pub struct BlockedSignals {
-    /// What this thread did not hear before; `None` where nothing was changed.
+    /// The signal mask of the thread before; `None` if it was not changed.
     before: Option<SigSet>,
 }
 

@@ -19,7 +19,7 @@ use bpf::xdp::{XdpLink, XdpModeChoice};
 use host::Link;
 use std::sync::Arc;
 
-/// See the top of the file.
+/// The XDP program on a device, with a ring and counters per CPU.
 pub(crate) struct XdpBackend {
     program: Arc<CaptureProgram>,
     ifindex: u32,

@@ -52,7 +52,7 @@ impl PendingBatches {
     }
 }
 
-/// See the top of the file.
+/// Merges the batches of several rings into one order of time.
 #[derive(Debug)]
 pub(crate) struct Reorderer {
     merger: Merger,

@@ -16,7 +16,7 @@ const PENDING_LEN_MAX: u64 = 128 << 20;
 /// CPUs of the rings, by number; asked when the first record is there.
 pub(crate) type RingCpus = dyn Fn() -> Vec<Option<u32>> + Send + Sync;
 
-/// See the top of the file.
+/// Collects records to row groups of a Parquet file.
 pub(crate) struct ColumnPacker {
     part: PartFile,
     interfaces: Vec<CapturedInterface>,

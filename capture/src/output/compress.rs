@@ -86,7 +86,7 @@ struct PackedPiece {
     records: PackedRecords,
 }
 
-/// See the top of the file.
+/// Threads that compress records to one frame per file, in order.
 pub(crate) struct Compressor {
     compression: Compression,
     /// Bytes of a piece, before compression.

@@ -38,7 +38,7 @@ pub(crate) struct Ways {
     pub(crate) is_first: bool,
 }
 
-/// See the top of the file.
+/// A regular file that allocates space ahead of its writes.
 pub(crate) struct DiskFile {
     file: File,
     direct: Option<Direct>,

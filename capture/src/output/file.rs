@@ -66,7 +66,7 @@ impl Destination {
     }
 }
 
-/// See the top of the file.
+/// An open output that takes whole records.
 pub(crate) struct OutputFile {
     place: Destination,
     /// Bytes of the trailer at most.

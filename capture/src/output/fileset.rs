@@ -67,7 +67,7 @@ pub(crate) struct ColumnSettings {
     pub(crate) device_count: usize,
 }
 
-/// See the top of the file.
+/// The files of a capture: the open one, the rule for the next one, and their names.
 pub(crate) struct FileSet {
     settings: Arc<FileSettings>,
     command: Option<Arc<CommandRunner>>,

@@ -21,7 +21,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(500);
 /// which the kernel reports no event.
 const LOOK_MS: u16 = 10;
 
-/// See the top of the file.
+/// A pipe, FIFO or socket as output, written without blocking.
 pub(crate) struct Pipe {
     to: To,
     /// Accepted before there was a reader.

@@ -70,7 +70,7 @@ fn existing_folders(patterns: &[NamePattern]) -> Vec<String> {
     folders
 }
 
-/// Paths and names. A name that is no text was not given by a pattern.
+/// Paths and names. A name that is not UTF-8 is left out: patterns make none.
 fn entries(folder: &Path) -> Vec<(PathBuf, String)> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let entry = |entry: fs::DirEntry| Some((entry.path(), entry.file_name().into_string().ok()?));

@@ -42,7 +42,7 @@ pub(crate) struct RecorderCounts {
 /// The settings of a file with a comment that says why it was written.
 pub(crate) type SettingsOf = dyn Fn(&str) -> Arc<FileSettings> + Send;
 
-/// See the top of the file.
+/// The frames of the last seconds in memory, written when something triggers.
 pub(crate) struct Recorder {
     options: RecorderOptions,
     format: Format,

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 
 const NUMBER_DIGITS: usize = 5;
-/// No record is late by so much, however slow the disk.
+/// Even the slowest disk does not delay a record by so much, in nanoseconds. A record that seems
+/// older was stamped before the clock was set.
 const LATE_NS_MAX: u64 = 60_000_000_000;
 
 /// When files end and how many of them stay. The default is one file that never ends.

@@ -7,7 +7,7 @@ use crate::time::utc::UtcClock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// See the top of the file.
+/// Buffers, counts and read position of one ring, for the writer.
 pub(crate) struct RingHandle {
     pub(crate) pool: Pool,
     pub(crate) counts: Arc<ReaderCounts>,

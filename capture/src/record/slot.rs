@@ -27,7 +27,7 @@ pub struct MgcapSlot<'a> {
 }
 
 impl<'a> MgcapSlot<'a> {
-    /// Reads a slot; there are no bytes that are none.
+    /// Reads a slot. Every pattern of bytes is a valid one.
     pub fn parse(slot: &'a [u8; SLOT_LEN]) -> Self {
         let frame_len = u16::from_ne_bytes([slot[0], slot[1]]);
         let (_, rest) = slot.split_at(TIME_AT);

@@ -7,7 +7,7 @@ use super::device_patterns;
 use crate::outcome::Failure;
 use host::{CommandPlace, DevicePlace, HostError, Link, Netns, Stack};
 
-/// See the top of the file.
+/// Arguments that select the devices and frames of `capture`, `count` and `sink`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct RxArgs {
     /// The device, DEV or DEV@NETNS, or several for a capture. Words after them are a filter, as

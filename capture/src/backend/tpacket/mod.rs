@@ -45,7 +45,7 @@ const RETIRE_MS: u32 = 10;
 const TIMEOUT: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(2);
 
-/// See the top of the file.
+/// The packet sockets of a device: a fanout group with a TPACKET_V3 ring each.
 pub(crate) struct TpacketBackend {
     ifname: String,
     /// What passes while the tap is attached.

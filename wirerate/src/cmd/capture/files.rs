@@ -9,7 +9,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
 use std::str::FromStr;
 
-/// See the top of the file.
+/// Arguments about the format, rotation and writing of files.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Files")]
 pub struct FileArgs {

@@ -15,7 +15,7 @@ const COMMAND_TIME_MAX: Duration = Duration::from_secs(5);
 /// The trigger that is no filter.
 const LOSS: &str = "loss";
 
-/// See the top of the file.
+/// Arguments of the flight recorder.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Flight recorder")]
 pub struct RecorderArgs {

@@ -2,7 +2,7 @@
 
 use capture::{CaptureDirection, ClockMode, Fanout, Options, SourceKind};
 
-/// See the top of the file.
+/// Arguments that select frames and the way to capture them.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SourceArgs {
     /// How frames are captured [default: xdp if possible, else tpacket]

@@ -34,7 +34,7 @@ pub(super) struct Stored {
     pub(super) bytes: u64,
 }
 
-/// See the top of the file.
+/// The files of a data set while they are written, one part per device.
 pub(super) struct DataSet {
     store: Store,
     run: String,

@@ -27,7 +27,7 @@ pub(super) struct Report {
     pub(super) advice: &'static str,
     /// Damaged places of the files that were read.
     pub(super) damages: Damages,
-    /// What may be unexpected.
+    /// Notes for the user, such as packets without a time.
     pub(super) notes: Vec<String>,
 }
 

@@ -21,7 +21,8 @@ const TAG_LEN: usize = 4;
 
 /// Flows that a mark can name.
 const FLOWS_MAX: usize = 1 << 16;
-/// An announced end has an even offset, at most this, in its frame.
+/// Largest offset in a frame at which receivers look for the announced end of a run. Offsets are
+/// even.
 const END_AT_MAX: usize = 252;
 
 /// The packets that a run sends.

@@ -48,9 +48,11 @@ pub struct Asked {
     pub is_random: bool,
 }
 
-/// A rate is missed if more than this share of the frames is missing,
+/// A run missed its rate if more than this share of its frames was not sent in time, and sending
+/// them takes longer than [`MISSED_S`].
 const MISSED_SHARE: f64 = 0.01;
-/// and if they would take more than this time: less is a matter of when the run was stopped.
+/// Frames that take less than this time at the asked rate are not missed, in seconds: their number
+/// depends on the instant at which the run was stopped.
 const MISSED_S: f64 = 0.010;
 /// Standard deviations by which a random number of frames may be below its mean.
 const CHANCE_SIGMAS: f64 = 4.0;
