@@ -2,7 +2,7 @@
 
 use super::bytes::view;
 
-view!("an authentication header", 8, no halves);
+view!("an authentication header", 12, no halves);
 
 impl View<'_> {
     /// Protocol of the next header.
@@ -17,8 +17,8 @@ impl View<'_> {
 
     /// The fields.
     pub fn fields(&self) -> Fields {
-        let spi = u32::from_be_bytes(*self.0[4..].first_chunk().expect("it has 8 bytes"));
-        Fields { next: self.next(), spi }
+        let word = |at: usize| u32::from_be_bytes(*self.0[at..].first_chunk().expect("it has 12 bytes"));
+        Fields { next: self.next(), spi: word(4), sequence: word(8) }
     }
 }
 
@@ -29,4 +29,6 @@ pub struct Fields {
     pub next: u8,
     /// Security parameters index.
     pub spi: u32,
+    /// Sequence number.
+    pub sequence: u32,
 }

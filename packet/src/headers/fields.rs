@@ -3,19 +3,14 @@
 //! Reads what [`crate::Plan`] and others wrote, also when the frame was cut: a field whose bytes
 //! are missing is `None`. Nothing is checked beyond what decides where the next header begins.
 
+use super::ethernet::{IPV4, IPV6, MPLS, TPIDS, TYPE_MIN};
+
 /// Registered numbers of link types, as capture files have them.
 const LINK_NULL: [u16; 2] = [0, 108];
 const LINK_ETHERNET: u16 = 1;
 const LINK_RAW_IP: [u16; 5] = [12, 14, 101, 228, 229];
 const LINK_SLL: u16 = 113;
 const LINK_SLL2: u16 = 276;
-
-const TPIDS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-const MPLS: [u16; 2] = [0x8847, 0x8848];
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-/// Smaller values are lengths (IEEE 802.3).
-const ETHERTYPE_MIN: u16 = 0x0600;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -85,7 +80,7 @@ impl<'a> HeaderFields<'a> {
             LINK_SLL2 => {
                 headers.eth_src = data.get(11).filter(|len| **len == 6).and_then(|_| mac(data, 12));
                 // The protocol comes first, the packet behind 20 bytes.
-                headers.ethertype = half(data, 0).filter(|ethertype| *ethertype >= ETHERTYPE_MIN);
+                headers.ethertype = half(data, 0).filter(|ethertype| *ethertype >= TYPE_MIN);
                 headers.ethertype.zip(data.get(20..))
             }
             _ if LINK_RAW_IP.contains(&link_type) => by_version(data),
@@ -120,7 +115,7 @@ impl<'a> HeaderFields<'a> {
             (depth, at) = (depth + 1, at + 4);
             ethertype = half(data, at)?;
         }
-        self.ethertype = Some(ethertype).filter(|ethertype| *ethertype >= ETHERTYPE_MIN);
+        self.ethertype = Some(ethertype).filter(|ethertype| *ethertype >= TYPE_MIN);
         Some((ethertype, &data[at + 2..]))
     }
 

@@ -34,6 +34,23 @@ impl View<'_> {
         self.0[0] & 0x10 != 0
     }
 
+    /// Key of version 0 (RFC 2890), if there is one and its bytes are there.
+    pub fn key(&self) -> Option<u32> {
+        (self.0[0] & 0x20 != 0).then(|| self.word_behind(0x80))?
+    }
+
+    /// Sequence number of version 0 (RFC 2890), if there is one and its bytes are there.
+    pub fn sequence(&self) -> Option<u32> {
+        self.has_sequence().then(|| self.word_behind(0xa0))?
+    }
+
+    /// The word behind those of the flags in `before`.
+    fn word_behind(&self, before: u8) -> Option<u32> {
+        let at = 4 + (self.0[0] & before).count_ones() as usize * 4;
+        let word = self.1.get(at..)?.first_chunk().filter(|_| self.version() == 0)?;
+        Some(u32::from_be_bytes(*word))
+    }
+
     /// Bytes of the header; nothing if it has a source route (RFC 1701) or another version.
     pub fn header_len(&self) -> Option<usize> {
         let [flags, more] = [self.0[0], self.0[1]];

@@ -1,34 +1,19 @@
-//! A frame of a plan as JSON, decoded by `etherparse`, which shares no code with the plan.
+//! A frame of a plan as JSON.
 
+use super::layers::{is_fragment, verdict};
 use crate::out;
-use etherparse::{
-    Ethernet2Slice, IpNumber, LinkExtSlice, LinkSlice, NetSlice, SlicedPacket, TransportSlice, UdpSlice,
-};
 use measure::{Mark, Signature};
+use packet::headers::{
+    FirstHeader, Header, Protocol, SumFinder, Walk, ah, esp, ethernet, ipv4, ipv6, mpls, udp, vlan,
+};
 use packet::plan::MARK_LEN;
-use packet::{MacAddr, wire_len};
+use packet::wire_len;
 use serde::Serialize;
 use std::fmt;
 use std::net::IpAddr;
 
-/// EtherType of MPLS.
-const MPLS: u16 = 0x8847;
-/// Bytes of an MPLS label.
-const LABEL_LEN: usize = 4;
-
 /// Name and version of a frame as JSON.
 pub const FRAME_SCHEMA: &str = "wirerate.frame/1";
-
-/// A frame that is neither UDP nor ESP nor AH, which every plan sends.
-#[derive(Debug, thiserror::Error)]
-pub enum DecodeError {
-    /// Bytes that contradict each other.
-    #[error("the frame does not decode")]
-    Malformed(#[from] etherparse::err::packet::SliceError),
-    /// A header that every plan writes is not there.
-    #[error("the frame has no {0} header")]
-    Missing(&'static str),
-}
 
 /// The UDP checksum of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -51,15 +36,6 @@ pub struct Label {
     pub class: u8,
     /// Time to live.
     pub ttl: u8,
-}
-
-impl Label {
-    /// Of four bytes, and whether it is the bottom of its stack (RFC 3032).
-    fn decode(bytes: [u8; LABEL_LEN]) -> (Self, bool) {
-        let entry = u32::from_be_bytes(bytes);
-        let label = Self { label: entry >> 12, class: (entry >> 9 & 7) as u8, ttl: entry as u8 };
-        (label, entry & 0x100 != 0)
-    }
 }
 
 /// What a frame carries over IP.
@@ -195,38 +171,35 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Decodes `bytes`, frame `number` of a run, due `time_ns` after its start.
-    ///
-    /// # Errors
-    /// [`DecodeError`] when it is not a whole frame with UDP, ESP or AH.
-    pub fn decode(number: u64, time_ns: u64, bytes: &[u8]) -> Result<Self, DecodeError> {
-        let link = SlicedPacket::from_ethernet(bytes)?;
-        let Some(LinkSlice::Ethernet2(ethernet)) = &link.link else {
-            return Err(DecodeError::Missing("Ethernet"));
-        };
-        let (mpls, packet) = labels(ethernet)?;
-        let sliced = if mpls.is_empty() { link.clone() } else { SlicedPacket::from_ip(packet)? };
-        let net = sliced.net.as_ref().ok_or(DecodeError::Missing("IP"))?;
-        let ip = Ip::of(net)?;
-        let frame_len = bytes.len() as u32;
-        Ok(Self {
+    /// Decodes `bytes`, frame `number` of a run, due `time_ns` after its start. `None` for a frame
+    /// without UDP, ESP or AH over IP.
+    pub fn decode(number: u64, time_ns: u64, bytes: &[u8]) -> Option<Self> {
+        let ethernet = ethernet::View::new(bytes)?;
+        let (mut outer, mut sums) = (OuterHeaders::default(), SumFinder::default());
+        let mut content = None;
+        for header in Walk::new(bytes, FirstHeader::Ethernet).take_while(|header| !header.is_quoted) {
+            let checksum = sums.see(bytes, &header).map(|sum| verdict(&sum, bytes));
+            content = outer.take(&header, header.bytes(bytes), checksum);
+            if content.is_some() || is_fragment(bytes, &header) {
+                break;
+            }
+        }
+        let (frame_len, ip) = (bytes.len() as u32, outer.ip?);
+        Some(Self {
             number,
             time_ns,
             frame_len,
             wire_len: wire_len(frame_len),
-            dst_mac: MacAddr(ethernet.destination()).to_string(),
-            src_mac: MacAddr(ethernet.source()).to_string(),
-            vlan_ids: link.link_exts.iter().filter_map(vlan_id).collect(),
-            mpls,
+            dst_mac: ethernet.dst().to_string(),
+            src_mac: ethernet.src().to_string(),
+            vlan_ids: outer.vlan_ids,
+            mpls: outer.mpls,
             src: ip.src,
             dst: ip.dst,
             tos: ip.tos,
             hop_limit: ip.hop_limit,
             ip_id: ip.id,
-            content: match ipsec(net) {
-                Some(content) => content,
-                None => in_clear(&ip, sliced.transport.as_ref())?,
-            },
+            content: content?,
             mark: MarkFields::of(bytes),
         })
     }
@@ -237,50 +210,12 @@ impl Frame {
     }
 }
 
-/// The MPLS labels of a frame, if it has any, and what follows them.
-fn labels<'a>(ethernet: &Ethernet2Slice<'a>) -> Result<(Vec<Label>, &'a [u8]), DecodeError> {
-    let mut labels = Vec::new();
-    let mut rest = ethernet.payload_slice();
-    if ethernet.ether_type().0 != MPLS {
-        return Ok((labels, rest));
-    }
-    while let Some((bytes, after)) = rest.split_first_chunk::<LABEL_LEN>() {
-        let (label, is_last) = Label::decode(*bytes);
-        labels.push(label);
-        rest = after;
-        if is_last {
-            return Ok((labels, rest));
-        }
-    }
-    Err(DecodeError::Missing("bottom MPLS"))
-}
-
-/// The ESP or AH header.
-fn ipsec(net: &NetSlice<'_>) -> Option<Content> {
-    let NetSlice::Ipv4(v4) = net else { return None };
-    if let Some(ah) = &v4.extensions().auth {
-        let (spi, ipsec_seq_num) = (ah.spi(), ah.sequence_number());
-        return Some(Content::Ipsec { ipsec: "ah", spi, ipsec_seq_num });
-    }
-    if v4.header().protocol() != IpNumber::ENCAPSULATING_SECURITY_PAYLOAD {
-        return None;
-    }
-    let (spi, rest) = v4.payload().payload.split_first_chunk()?;
-    let (ipsec_seq_num, _) = rest.split_first_chunk()?;
-    let [spi, ipsec_seq_num] = [spi, ipsec_seq_num].map(|word| u32::from_be_bytes(*word));
-    Some(Content::Ipsec { ipsec: "esp", spi, ipsec_seq_num })
-}
-
-fn in_clear(ip: &Ip, transport: Option<&TransportSlice<'_>>) -> Result<Content, DecodeError> {
-    let Some(TransportSlice::Udp(udp)) = transport else {
-        return Err(DecodeError::Missing("UDP"));
-    };
-    Ok(Content::Udp {
-        udp_src: udp.source_port(),
-        udp_dst: udp.destination_port(),
-        udp_checksum: checksum(ip, udp),
-        signature: SignatureFields::parse(udp.payload()),
-    })
+/// The fields of the headers before UDP, ESP or AH.
+#[derive(Default)]
+struct OuterHeaders {
+    vlan_ids: Vec<u16>,
+    mpls: Vec<Label>,
+    ip: Option<Ip>,
 }
 
 /// The fields of both IP versions.
@@ -292,56 +227,42 @@ struct Ip {
     id: Option<u16>,
 }
 
-impl Ip {
-    fn of(net: &NetSlice<'_>) -> Result<Self, DecodeError> {
-        match net {
-            NetSlice::Ipv4(v4) => {
-                let header = v4.header();
-                Ok(Self {
-                    src: header.source_addr().into(),
-                    dst: header.destination_addr().into(),
-                    tos: header.dcp().value() << 2 | header.ecn().value(),
-                    hop_limit: header.ttl(),
-                    id: Some(header.identification()),
-                })
+impl OuterHeaders {
+    /// Takes the fields of a header, or returns what the frame carries.
+    fn take(&mut self, header: &Header, bytes: &[u8], checksum: Option<Checksum>) -> Option<Content> {
+        match header.protocol {
+            Protocol::Vlan => self.vlan_ids.push(vlan::View::new(bytes)?.id()),
+            Protocol::Mpls => {
+                let mpls::Fields { label, traffic_class: class, ttl, .. } = mpls::View::new(bytes)?.fields();
+                self.mpls.push(Label { label, class, ttl });
             }
-            NetSlice::Ipv6(v6) => {
-                let header = v6.header();
-                Ok(Self {
-                    src: header.source_addr().into(),
-                    dst: header.destination_addr().into(),
-                    tos: header.traffic_class(),
-                    hop_limit: header.hop_limit(),
-                    id: None,
-                })
+            Protocol::Ipv4 => {
+                let ipv4::Fields { src, dst, tos, ttl, id, .. } = ipv4::View::new(bytes)?.fields();
+                self.ip = Some(Ip { src: src.into(), dst: dst.into(), tos, hop_limit: ttl, id: Some(id) });
             }
-            NetSlice::Arp(_) => Err(DecodeError::Missing("IP")),
+            Protocol::Ipv6 => {
+                let fields = ipv6::View::new(bytes)?.fields();
+                let ipv6::Fields { src, dst, traffic_class: tos, hop_limit, .. } = fields;
+                self.ip = Some(Ip { src: src.into(), dst: dst.into(), tos, hop_limit, id: None });
+            }
+            Protocol::Udp => {
+                let udp::Fields { src_port: udp_src, dst_port: udp_dst, .. } =
+                    udp::View::new(bytes)?.fields();
+                let signature = SignatureFields::parse(bytes.get(udp::LEN..)?);
+                let udp_checksum = checksum.unwrap_or(Checksum::Wrong);
+                return Some(Content::Udp { udp_src, udp_dst, udp_checksum, signature });
+            }
+            Protocol::Esp => {
+                let esp::Fields { spi, sequence: ipsec_seq_num } = esp::View::new(bytes)?.fields();
+                return Some(Content::Ipsec { ipsec: "esp", spi, ipsec_seq_num });
+            }
+            Protocol::Ah => {
+                let ah::Fields { spi, sequence: ipsec_seq_num, .. } = ah::View::new(bytes)?.fields();
+                return Some(Content::Ipsec { ipsec: "ah", spi, ipsec_seq_num });
+            }
+            _ => {}
         }
-    }
-}
-
-fn vlan_id(tag: &LinkExtSlice<'_>) -> Option<u16> {
-    match tag {
-        LinkExtSlice::Vlan(tag) => Some(tag.vlan_identifier().value()),
-        _ => None,
-    }
-}
-
-fn checksum(ip: &Ip, udp: &UdpSlice<'_>) -> Checksum {
-    let header = udp.to_header();
-    let computed = match (ip.src, ip.dst) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            header.calc_checksum_ipv4_raw(src.octets(), dst.octets(), udp.payload())
-        }
-        (IpAddr::V6(src), IpAddr::V6(dst)) => {
-            header.calc_checksum_ipv6_raw(src.octets(), dst.octets(), udp.payload())
-        }
-        _ => return Checksum::Wrong,
-    };
-    match header.checksum {
-        0 => Checksum::None,
-        sent if computed == Ok(sent) => Checksum::Right,
-        _ => Checksum::Wrong,
+        None
     }
 }
 

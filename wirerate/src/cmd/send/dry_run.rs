@@ -85,7 +85,7 @@ fn text_of(number: u64, time_ns: u64, frame: &[u8], json: bool) -> String {
         return shown.to_string();
     }
     match Frame::decode(number, time_ns, frame) {
-        Ok(decoded) if !shown.is_tunnel() => decoded.json_line(),
+        Some(decoded) if !shown.is_tunnel() => decoded.json_line(),
         _ => shown.json_line(),
     }
 }

@@ -9,6 +9,7 @@ pub mod device;
 pub mod dry_run;
 pub mod end_frames;
 pub mod flows;
+mod layer_text;
 pub mod layers;
 pub mod limits;
 pub mod next_hop;

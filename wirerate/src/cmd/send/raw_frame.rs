@@ -1,6 +1,7 @@
 //! Any frame with its headers and bytes, as text and as JSON.
 
-use super::layers::{FrameLayer, layers, write_text};
+use super::layer_text::write_text;
+use super::layers::{FrameLayer, layers};
 use crate::out;
 use crate::units::human_duration;
 use packet::wire_len;
