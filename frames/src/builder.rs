@@ -5,7 +5,7 @@
 //! given.
 
 use crate::FRAME_BYTES_MAX;
-use crate::protocols::{Default, Id, Next, Protocol, ProtocolField, Sum, ValueKind};
+use crate::protocols::{Default, Id, Next, Protocol, ProtocolField, RAW, Sum, ValueKind};
 use packet::MacAddr;
 use packet::plan::{
     ChecksumField, ENTROPY_MIN, Field, FieldMode, FrameSpec, PseudoHeader, SumKind, read_bits, write_bits,
@@ -71,6 +71,8 @@ pub(crate) struct PacketBuilder {
     fields: Vec<Field>,
     requested: Vec<Requested>,
     layers: Vec<Layer>,
+    /// Where the bytes of `raw(...)` and `hex(...)` directly behind the last header end.
+    raw_end: usize,
 }
 
 /// Where a field of a header is, and its bits.
@@ -94,7 +96,7 @@ impl Spot {
 impl PacketBuilder {
     pub(crate) fn new(device: DeviceAddresses, is_for_device: bool) -> Self {
         let (bytes, fields, requested, layers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { device, is_for_device, bytes, fields, requested, layers }
+        Self { device, is_for_device, bytes, fields, requested, layers, raw_end: 0 }
     }
 
     /// Bytes so far.
@@ -107,6 +109,18 @@ impl PacketBuilder {
         self.grow(bytes.len())?;
         self.bytes.extend_from_slice(bytes);
         Ok(())
+    }
+
+    /// The bytes from `start` on came from `raw(...)` or `hex(...)`, so a header may follow them.
+    pub(crate) fn is_raw_from(&mut self, start: usize) {
+        if start == self.raw_end.max(self.header_end()) {
+            self.raw_end = self.bytes.len();
+        }
+    }
+
+    /// The first byte behind the last header.
+    fn header_end(&self) -> usize {
+        self.layers.last().map_or(0, |top| top.offset + top.len)
     }
 
     /// Checks that `more` bytes fit.
@@ -187,6 +201,11 @@ impl PacketBuilder {
     /// Appends a header, and the headers that it needs in front. `groups` has a bit per optional
     /// group.
     pub(crate) fn push_header(&mut self, protocol: &'static Protocol, groups: u32) -> Result<(), String> {
+        let offset = self.header_end();
+        if self.raw_end > offset && self.raw_end == self.bytes.len() {
+            let len = self.raw_end - offset;
+            self.layers.push(Layer { protocol: &RAW, offset, len, groups: 0, given: 0 });
+        }
         if let Some(lower) = self.lower(protocol) {
             let lower = Protocol::of(lower);
             if self.layers.last().is_none_or(|top| top.protocol.layer < lower.layer) {
@@ -194,11 +213,11 @@ impl PacketBuilder {
             }
         }
         let inherited = self.introduce(protocol)?;
-        let offset = self.layers.last().map_or(0, |top| top.offset + top.len);
+        let offset = self.header_end();
         let first = protocol.fields[0].width;
         if self.bytes.len() > offset + first {
             let (count, name) = (self.bytes.len() - offset, protocol.names[0]);
-            return Err(format!("{count} bytes stand before {name}(): headers must come before other bytes"));
+            return Err(format!("{count} bytes stand before {name}(): put them into raw(...)"));
         }
         let len = protocol.len + GROUP_LEN * groups.count_ones() as usize;
         let missing = (offset + len).saturating_sub(self.bytes.len());
@@ -248,13 +267,16 @@ impl PacketBuilder {
             Next::EtherType(index) => Some((index, u64::from(upper.number.ether_type))),
             Next::IpProtocol(index) => Some((index, u64::from(upper.number.ip))),
             Next::Port(index) => Some((index, u64::from(upper.number.port))),
+            Next::Ppp(index) => Some((index, u64::from(upper.number.ppp))),
             Next::BottomOfStack(index) => (upper.id == Id::Mpls).then_some((index, 0)),
             Next::Any => None,
         };
         let is_named = self.names(upper);
         let is_tag = lower.id == Id::Vlan;
+        let is_hop_by_hop = upper.id == Id::HopByHop && lower.id == Id::Ipv6;
         match number.filter(|_| is_named) {
-            Some((_, 0)) if lower.next != Next::BottomOfStack(2) => {
+            // Hop-by-hop options have number 0.
+            Some((_, 0)) if lower.next != Next::BottomOfStack(2) && !is_hop_by_hop => {
                 return Err(format!("{} cannot carry {}", lower.names[0], upper.names[0]));
             }
             // A tag behind a tag takes over its EtherType; any other header overwrites it.
@@ -299,6 +321,24 @@ impl PacketBuilder {
     /// True if field `index` of the last header was given.
     pub(crate) fn is_given(&self, index: usize) -> bool {
         self.layers.last().is_some_and(|top| top.given & 1 << index != 0)
+    }
+
+    /// Writes a number into a field of the last header, unless the field was given.
+    pub(crate) fn default_number(&mut self, name: &str, value: usize) {
+        let index = self.field_named(name);
+        if !self.is_given(index) {
+            self.write_number(self.spot(index), value as u64);
+        }
+    }
+
+    /// The number in a field of the last header.
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        self.read_number(self.spot(self.field_named(name)))
+    }
+
+    fn field_named(&self, name: &str) -> usize {
+        let fields = self.layers.last().expect("a header was pushed").protocol.fields;
+        fields.iter().position(|field| field.names.contains(&name)).expect("a field of the table")
     }
 
     /// Writes a number into a field of up to 8 bytes; bits that do not fit are cut off.
@@ -456,6 +496,7 @@ impl PacketBuilder {
             PseudoHeader::None => return checksum,
             PseudoHeader::Ipv4 { header, .. } => header + length(header + 2),
             PseudoHeader::Ipv6 { header, .. } => header + IPV6_LEN + length(header + 4),
+            PseudoHeader::Routed { src, .. } => src - 8 + IPV6_LEN + length(src - 4),
         };
         if (start + 1..end).contains(&datagram_end) {
             end = datagram_end;
@@ -470,15 +511,32 @@ impl PacketBuilder {
     }
 
     /// The pseudo header for the transport header `index`; `None` if it does not stand behind an IP
-    /// header.
+    /// header and its extension headers. The destination is the last segment of a routing header
+    /// that has segments left.
     fn pseudo_header(&self, index: usize) -> Option<PseudoHeader> {
         let protocol = self.layers[index].protocol.number.ip;
-        let lower = &self.layers[index.checked_sub(1)?];
-        match lower.protocol.id {
-            Id::Ipv4 => Some(PseudoHeader::Ipv4 { header: lower.offset, protocol }),
-            Id::Ipv6 => Some(PseudoHeader::Ipv6 { header: lower.offset, protocol }),
+        let before = &self.layers[..index];
+        let at = before.iter().rposition(|layer| !layer.protocol.is_extension())?;
+        let header = before[at].offset;
+        match before[at].protocol.id {
+            Id::Ipv4 => Some(PseudoHeader::Ipv4 { header, protocol }),
+            Id::Ipv6 => Some(match before[at..].iter().find_map(|layer| self.final_segment(layer)) {
+                Some(dst) => PseudoHeader::Routed { src: header + 8, dst, protocol },
+                None => PseudoHeader::Ipv6 { header, protocol },
+            }),
             _ => None,
         }
+    }
+
+    /// Where a routing header has the last address of its path, while segments are left.
+    fn final_segment(&self, layer: &Layer) -> Option<usize> {
+        let is_routing = layer.protocol.id == Id::Routing && layer.len > layer.protocol.len;
+        let [kind, left] = [2, 3].map(|at| self.bytes[layer.offset + at]);
+        (is_routing && left > 0).then(|| {
+            let first = layer.offset + layer.protocol.len;
+            // Segment routing has its segments in reverse order (RFC 8754).
+            if kind == 4 { first } else { layer.offset + layer.len - 16 }
+        })
     }
 }
 
@@ -503,6 +561,7 @@ fn within(checksum: ChecksumField, len: usize) -> Result<ChecksumField, String> 
         PseudoHeader::None => (0, 0, ""),
         PseudoHeader::Ipv4 { header, .. } => (header, IPV4_LEN, "IPv4"),
         PseudoHeader::Ipv6 { header, .. } => (header, IPV6_LEN, "IPv6"),
+        PseudoHeader::Routed { src, dst, .. } => (src.max(dst), 16, "IPv6"),
     };
     if header.saturating_add(header_len) > len {
         return Err(format!("the {protocol} header at byte {header} goes beyond the packet of {len} bytes"));

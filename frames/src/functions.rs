@@ -25,6 +25,7 @@ pub(crate) enum Act {
     Constant { width: usize },
     Checksum(Covered),
     Hex,
+    Raw,
     Capture,
 }
 
@@ -111,6 +112,12 @@ pub static FUNCTIONS: &[Function] = &[
         act: Act::Hex,
     },
     Function {
+        names: &["raw"],
+        arguments: "BYTES...",
+        summary: "the bytes, strings and functions in it; headers may follow them, as they may follow `hex()`",
+        act: Act::Raw,
+    },
+    Function {
         names: &["pcap"],
         arguments: "\"FILE\", NUMBER",
         summary: "the bytes of a frame of a capture file; the first frame is 1",
@@ -123,4 +130,19 @@ impl Function {
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         FUNCTIONS.iter().find(|function| function.names.contains(&name))
     }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(text: &[u8]) -> Result<Vec<u8>, String> {
+    let digit = |byte: &u8| {
+        char::from(*byte)
+            .to_digit(16)
+            .ok_or_else(|| format!("'{}' is not a hexadecimal digit", char::from(*byte)))
+    };
+    let is_between = |byte: &&u8| !matches!(**byte, b' ' | b'\t' | b'\r' | b'\n' | b':' | b'-');
+    let digits = text.iter().filter(is_between).map(digit).collect::<Result<Vec<u32>, String>>()?;
+    let (pairs, []) = digits.as_chunks::<2>() else {
+        return Err("expected an even number of hexadecimal digits".to_owned());
+    };
+    Ok(pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect())
 }

@@ -12,6 +12,7 @@ mod expand;
 mod expression;
 mod functions;
 mod parse;
+mod parts;
 mod protocols;
 mod scan;
 mod value;
@@ -22,6 +23,7 @@ pub use expand::Expander;
 pub use functions::{FUNCTIONS, Function};
 pub use packet::plan::{FrameSpec, PacketOrder};
 pub use parse::{CaptureFrames, NoCaptures, ParseSettings, parse};
+pub use parts::{PARTS, PartKind, PartNumber};
 pub use protocols::{Default, Id, Next, Numbers, PROTOCOLS, Protocol, ProtocolField, Sum, ValueKind, Word};
 pub use value::FIELD_FUNCTIONS;
 

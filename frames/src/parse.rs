@@ -4,7 +4,8 @@ use crate::builder::{DeviceAddresses, PacketBuilder, Spot};
 use crate::dns::{self, ResourceRecord};
 use crate::error::ConfigError;
 use crate::expression::expression;
-use crate::functions::{Act, Covered, FUNCTIONS, Function};
+use crate::functions::{Act, Covered, FUNCTIONS, Function, hex};
+use crate::parts::{self, PARTS, Part, PartKind};
 use crate::protocols::{Id, PROTOCOLS, Protocol, ValueKind};
 use crate::scan::Scanner;
 use crate::value::{self, Value};
@@ -146,6 +147,20 @@ impl Parser<'_> {
         self.byte(builder, place)
     }
 
+    /// Takes bytes in `raw(...)`: everything that makes bytes, and no header.
+    fn raw_element(&mut self, builder: &mut PacketBuilder) -> Result<(), ConfigError> {
+        self.scanner.skip_blanks()?;
+        let place = self.scanner.place();
+        let name = self.scanner.peek_word()?;
+        match Protocol::named(&name) {
+            Some(protocol) => {
+                let why = format!("{}() is a header: it stands behind raw(...)", protocol.names[0]);
+                Err(self.scanner.error_at(place, why))
+            }
+            None => self.element(builder),
+        }
+    }
+
     /// Takes a function, a protocol, or a number or character that starts with a letter.
     fn named(&mut self, builder: &mut PacketBuilder, place: usize) -> Result<(), ConfigError> {
         let name = self.scanner.peek_word()?;
@@ -258,7 +273,21 @@ impl Parser<'_> {
             Act::Hex => {
                 let text = self.quoted(function)?;
                 self.scanner.expect(b')', "')'")?;
-                hex(&text).and_then(|bytes| builder.extend(&bytes))
+                let start = builder.len();
+                hex(&text).and_then(|bytes| builder.extend(&bytes)).map(|()| builder.is_raw_from(start))
+            }
+            Act::Raw => {
+                self.scanner.expect(b'(', "'(' after raw")?;
+                let start = builder.len();
+                while !self.scanner.eat(b')')? {
+                    if self.scanner.peek().is_none() {
+                        return Err(self.scanner.error_at(place, "this raw(...) has no end: expected ')'"));
+                    }
+                    self.raw_element(builder)?;
+                    self.scanner.eat(b',')?;
+                }
+                builder.is_raw_from(start);
+                Ok(())
             }
             Act::Capture => {
                 let file = self.quoted(function)?;
@@ -287,17 +316,21 @@ impl Parser<'_> {
         place: usize,
     ) -> Result<(), ConfigError> {
         let mut assignments = Vec::new();
-        let mut records = Vec::new();
+        let (mut records, mut parts) = (Vec::new(), Vec::new());
         self.scanner.expect(b'(', &format!("'(' after {}", protocol.names[0]))?;
         while !self.scanner.eat(b')')? {
-            self.argument(protocol, &mut assignments, &mut records)?;
+            self.argument(protocol, &mut assignments, &mut records, &mut parts)?;
             self.scanner.eat(b',')?;
         }
         let groups = assignments.iter().filter_map(|given| protocol.fields[given.field].group);
         let groups = groups.fold(0, |groups, group| groups | 1 << group);
         let applied = builder.push_header(protocol, groups).and_then(|()| {
             assignments.into_iter().try_for_each(|assignment| assign(builder, assignment))?;
-            if protocol.id == Id::Dns { dns::append(builder, &records) } else { Ok(()) }
+            if protocol.id == Id::Dns {
+                dns::append(builder, &records)
+            } else {
+                parts::append(builder, protocol, &parts)
+            }
         });
         applied.map_err(|why| self.scanner.error_at(place, why))
     }
@@ -308,6 +341,7 @@ impl Parser<'_> {
         protocol: &'static Protocol,
         assignments: &mut Vec<Assignment>,
         records: &mut Vec<ResourceRecord>,
+        parts: &mut Vec<Part>,
     ) -> Result<(), ConfigError> {
         let mut name = self.scanner.peek_word()?;
         if name.is_empty() {
@@ -318,6 +352,10 @@ impl Parser<'_> {
         if let Some(section) = dns::SECTIONS.iter().position(|(of, _)| protocol.id == Id::Dns && *of == name)
         {
             records.push(dns::record(&mut self.scanner, section)?);
+            return Ok(());
+        }
+        if let Some(kind) = PartKind::named(protocol.id, &name) {
+            parts.push(parts::part(&mut self.scanner, kind)?);
             return Ok(());
         }
         if self.scanner.eat(b'(')? {
@@ -439,21 +477,6 @@ fn compact(values: Vec<u64>, repeat_from: usize) -> FieldMode {
     }
 }
 
-/// Bytes as hexadecimal digits.
-fn hex(text: &[u8]) -> Result<Vec<u8>, String> {
-    let digit = |byte: &u8| {
-        char::from(*byte)
-            .to_digit(16)
-            .ok_or_else(|| format!("'{}' is not a hexadecimal digit", char::from(*byte)))
-    };
-    let is_between = |byte: &&u8| !matches!(**byte, b' ' | b'\t' | b'\r' | b'\n' | b':' | b'-');
-    let digits = text.iter().filter(is_between).map(digit).collect::<Result<Vec<u32>, String>>()?;
-    let (pairs, []) = digits.as_chunks::<2>() else {
-        return Err("expected an even number of hexadecimal digits".to_owned());
-    };
-    Ok(pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect())
-}
-
 fn unknown_function(name: &str) -> String {
     let functions = FUNCTIONS.iter().map(|function| function.names[0]);
     let protocols = PROTOCOLS.iter().map(|protocol| protocol.names[0]);
@@ -465,6 +488,7 @@ fn unknown_field(protocol: &Protocol, name: &str) -> String {
     let fields = protocol.fields.iter().map(|field| field.names[0]);
     let words = protocol.words.iter().map(|word| word.names[0]);
     let records = dns::SECTIONS.iter().map(|(name, _)| *name).filter(|_| protocol.id == Id::Dns);
-    let all: Vec<&str> = fields.chain(words).chain(records).collect();
+    let parts = PARTS.iter().filter(|kind| kind.of == protocol.id).map(|kind| kind.name);
+    let all: Vec<&str> = fields.chain(words).chain(records).chain(parts).collect();
     format!("{} has no field '{name}'; expected one of {}", protocol.names[0], all.join(", "))
 }

@@ -54,6 +54,14 @@ pub enum Id {
     Geneve,
     Gtpu,
     Dns,
+    Pppoe,
+    HopByHop,
+    Destination,
+    Routing,
+    Fragment,
+    Ah,
+    Esp,
+    Raw,
 }
 
 /// The field that names the next header.
@@ -67,6 +75,8 @@ pub enum Next {
     IpProtocol(usize),
     /// A destination port.
     Port(usize),
+    /// A protocol of PPP.
+    Ppp(usize),
     /// A bottom-of-stack bit, cleared if another label follows.
     BottomOfStack(usize),
 }
@@ -80,6 +90,8 @@ pub struct Numbers {
     pub ip: u8,
     /// UDP or TCP destination port.
     pub port: u16,
+    /// Protocol of PPP.
+    pub ppp: u16,
 }
 
 /// The checksum of a header, with the index of its field.
@@ -236,27 +248,42 @@ const PLAIN: Protocol = Protocol {
     fields: &[],
     words: &[],
     next: Next::Any,
-    number: Numbers { ether_type: 0, ip: 0, port: 0 },
+    number: Numbers { ether_type: 0, ip: 0, port: 0, ppp: 0 },
     sum: Sum::None,
     is_ours: false,
 };
 
+/// Extension headers of IPv6, which carry what IPv6 carries.
+const EXTENSION: Protocol =
+    Protocol { layer: 3, lower: Some(Id::Ipv6), next: Next::IpProtocol(0), is_ours: true, ..PLAIN };
+
+/// Bytes of `raw(...)` and `hex(...)` before another header. They name nothing, and nothing is
+/// added between them and that header.
+pub(crate) static RAW: Protocol =
+    Protocol { id: Id::Raw, names: &["raw"], layer: u8::MAX, lower: None, is_ours: true, ..PLAIN };
+
 const fn ether_type(ether_type: u16) -> Numbers {
-    Numbers { ether_type, ip: 0, port: 0 }
+    Numbers { ether_type, ip: 0, port: 0, ppp: 0 }
 }
 
 const fn ip_protocol(ip: u8) -> Numbers {
-    Numbers { ether_type: 0, ip, port: 0 }
+    Numbers { ether_type: 0, ip, port: 0, ppp: 0 }
 }
 
 const fn port(port: u16) -> Numbers {
-    Numbers { ether_type: 0, ip: 0, port }
+    Numbers { ether_type: 0, ip: 0, port, ppp: 0 }
 }
 
 impl Protocol {
     /// The protocol of that identity.
     pub(crate) fn of(id: Id) -> &'static Self {
         PROTOCOLS.iter().find(|protocol| protocol.id == id).expect("each identity has a row")
+    }
+
+    /// True for headers that stand between an IP header and what its checksums cover.
+    pub(crate) fn is_extension(&self) -> bool {
+        use Id::{Ah, Destination, Fragment, HopByHop, Raw, Routing};
+        matches!(self.id, Ah | Destination | Fragment | HopByHop | Raw | Routing)
     }
 
     /// The protocol of that name, in lower case.
@@ -347,7 +374,7 @@ pub static PROTOCOLS: &[Protocol] = &[
             bits(&["ttl"], 0, 4, 0xff),
         ],
         next: Next::BottomOfStack(2),
-        number: Numbers { ether_type: 0x8847, ip: 137, port: 0 },
+        number: Numbers { ether_type: 0x8847, ip: 137, port: 0, ppp: 0x0281 },
         ..PLAIN
     },
     Protocol {
@@ -396,7 +423,7 @@ pub static PROTOCOLS: &[Protocol] = &[
             ip4(&["da", "daddr"], 16),
         ],
         next: Next::IpProtocol(12),
-        number: Numbers { ether_type: 0x0800, ip: 4, port: 0 },
+        number: Numbers { ether_type: 0x0800, ip: 4, port: 0, ppp: 0x0021 },
         sum: Sum::Header(13),
         ..PLAIN
     },
@@ -418,7 +445,7 @@ pub static PROTOCOLS: &[Protocol] = &[
             ip6(&["da", "daddr"], 24),
         ],
         next: Next::IpProtocol(4),
-        number: Numbers { ether_type: 0x86dd, ip: 41, port: 0 },
+        number: Numbers { ether_type: 0x86dd, ip: 41, port: 0, ppp: 0x0057 },
         ..PLAIN
     },
     Protocol {
@@ -636,6 +663,92 @@ pub static PROTOCOLS: &[Protocol] = &[
             number(&["seq"], 0, 2).in_group(0),
         ],
         number: port(2152),
+        is_ours: true,
+        ..PLAIN
+    },
+    Protocol {
+        id: Id::Pppoe,
+        names: &["pppoe"],
+        len: 8,
+        fields: &[
+            bits(&["ver", "version"], 0, 1, 0xf0).default(1),
+            bits(&["type"], 0, 1, 0x0f).default(1),
+            number(&["code"], 1, 1),
+            number(&["session"], 2, 2),
+            number(&["len", "length"], 4, 2).length_less(6),
+            number(&["proto", "prot"], 6, 2).computed(),
+        ],
+        next: Next::Ppp(5),
+        number: ether_type(0x8864),
+        is_ours: true,
+        ..PLAIN
+    },
+    Protocol {
+        id: Id::HopByHop,
+        names: &["hopopts", "hbh"],
+        len: 2,
+        fields: &[number(&["nh", "nexthdr"], 0, 1).computed(), number(&["len", "length"], 1, 1).computed()],
+        ..EXTENSION
+    },
+    Protocol {
+        id: Id::Destination,
+        names: &["dstopts"],
+        len: 2,
+        fields: &[number(&["nh", "nexthdr"], 0, 1).computed(), number(&["len", "length"], 1, 1).computed()],
+        number: ip_protocol(60),
+        ..EXTENSION
+    },
+    Protocol {
+        id: Id::Routing,
+        names: &["srh", "routing"],
+        len: 8,
+        fields: &[
+            number(&["nh", "nexthdr"], 0, 1).computed(),
+            number(&["len", "length"], 1, 1).computed(),
+            number(&["type"], 2, 1).default(4),
+            number(&["left"], 3, 1).computed(),
+            number(&["last"], 4, 1).computed(),
+            number(&["flags"], 5, 1),
+            number(&["tag"], 6, 2),
+        ],
+        number: ip_protocol(43),
+        ..EXTENSION
+    },
+    Protocol {
+        id: Id::Fragment,
+        names: &["fragment"],
+        len: 8,
+        fields: &[
+            number(&["nh", "nexthdr"], 0, 1).computed(),
+            bits(&["off", "offset"], 2, 2, 0xfff8),
+            flag(&["mf"], 2, 2, 0x0001),
+            number(&["id"], 4, 4),
+        ],
+        number: ip_protocol(44),
+        ..EXTENSION
+    },
+    Protocol {
+        id: Id::Ah,
+        names: &["ah"],
+        lower: Some(Id::Ipv4),
+        len: 24,
+        fields: &[
+            number(&["nh", "nexthdr"], 0, 1).computed(),
+            number(&["len", "length"], 1, 1).default(4),
+            number(&["spi"], 4, 4),
+            number(&["seq"], 8, 4),
+        ],
+        number: ip_protocol(51),
+        ..EXTENSION
+    },
+    Protocol {
+        id: Id::Esp,
+        names: &["esp"],
+        layer: 4,
+        lower: Some(Id::Ipv4),
+        len: 8,
+        fields: &[number(&["spi"], 0, 4), number(&["seq"], 4, 4)],
+        number: ip_protocol(50),
         is_ours: true,
         ..PLAIN
     },

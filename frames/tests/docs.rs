@@ -1,6 +1,8 @@
 //! The tables of docs/frames.md are those of the crate. `UPDATE=1` rewrites them.
 
-use frames::{Default, FIELD_FUNCTIONS, FUNCTIONS, PROTOCOLS, Protocol, ProtocolField, ValueKind};
+use frames::{
+    Default, FIELD_FUNCTIONS, FUNCTIONS, PARTS, PROTOCOLS, PartKind, Protocol, ProtocolField, ValueKind,
+};
 use std::path::Path;
 
 fn code(names: &[&str]) -> String {
@@ -61,6 +63,17 @@ fn protocols(is_ours: bool) -> String {
     text
 }
 
+fn parts() -> String {
+    let mut text = String::from("| in | part | words |\n|---|---|---|\n");
+    text.extend(PARTS.iter().map(|kind: &PartKind| {
+        let header = PROTOCOLS.iter().find(|protocol| protocol.id == kind.of).expect("it has a row");
+        let words: Vec<&str> =
+            kind.numbers.iter().flat_map(|number| number.words).map(|(name, _)| *name).collect();
+        format!("| {} | `{}({})` | {} |\n", code(header.names), kind.name, kind.usage(), code(&words))
+    }));
+    text
+}
+
 #[test]
 fn tables_of_the_page_are_those_of_the_crate() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/frames.md");
@@ -71,6 +84,7 @@ fn tables_of_the_page_are_those_of_the_crate() {
         ("field functions", field_functions()),
         ("protocols", protocols(false)),
         ("our protocols", protocols(true)),
+        ("parts", parts()),
     ] {
         let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->\n"));
         let start = updated.find(&begin).expect("the table has its mark") + begin.len();

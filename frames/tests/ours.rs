@@ -74,3 +74,60 @@ fn tunnels_fill_in_both_sets_of_headers() {
     assert_eq!(vxlan.len() / 2, 14 + 20 + 8 + 8 + 14 + 20 + 8);
     assert_eq!((&vxlan[72..76], &vxlan[84..100], &vxlan[124..128]), ("12b5", "0800000000002a00", "0800"));
 }
+
+/// The length of a frame in bytes, and a part of its digits.
+fn shape(config: &str, digits: std::ops::Range<usize>) -> (usize, String) {
+    let frame = frames(config, 1).remove(0);
+    (frame.len() / 2, frame[digits].to_owned())
+}
+
+#[test]
+fn headers_follow_raw_bytes_with_lengths_and_checksums() {
+    // PPPoE by hand, and by its name.
+    let by_hand = "{ eth(type=0x8864) hex(\"1100 0001 0024 0021\") ipv4(sa=10.0.0.1, da=10.0.0.2) udp(sp=1) 1 2 3 4 5 6 }";
+    let by_name = "{ pppoe(session=1) ipv4(sa=10.0.0.1, da=10.0.0.2) udp(sp=1) 1 2 3 4 5 6 }";
+    assert_eq!(frames(by_hand, 1), frames(by_name, 1));
+    let raw = "{ eth(type=0x8864) raw(0x11, 0, c16(1), fill(0, 1), 0x24, \"\\x00\\x21\") ipv4(sa=10.0.0.1, da=10.0.0.2) udp(sp=1) 1 2 3 4 5 6 }";
+    assert_eq!(frames(raw, 1), frames(by_name, 1));
+    // Nothing is added between raw bytes and a header.
+    assert_eq!(
+        frames("{ hex(\"01020304\") udp(sp=9) 7 }", 1),
+        ["0102030400090000000900000007".replace("0000000900000007", "00000009000007")]
+    );
+    // Bytes at the end stay payload.
+    assert_eq!(frames("{ udp(sp=9) hex(\"0102\") }", 1), frames("{ udp(sp=9) 1 2 }", 1));
+    for (bad, why) in [
+        ("{ eth() fill(1, 9) ipv4() }", "put them into raw(...)"),
+        ("{ raw(1, ipv4()) }", "ipv4() is a header: it stands behind raw(...)"),
+        ("{ raw(1, 2 }", "a byte"),
+    ] {
+        let error = parse(bad.as_bytes(), &ParseSettings::default(), &mut NoCaptures).unwrap_err();
+        assert!(error.to_string().contains(why), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn options_segments_and_chunks_have_their_lengths() {
+    // Router alert: version 4, 6 words.
+    assert_eq!(shape("{ ipv4(option(alert, data=hex(\"0000\"))) udp() }", 28..32), (46, "4600".to_owned()));
+    let mss =
+        "{ ipv4() tcp(syn, option(mss, data=hex(\"05b4\")), option(nop), option(wscale, data=hex(\"07\"))) }";
+    assert_eq!(shape(mss, 108..124), (62, "020405b401030307".to_owned()));
+    assert_eq!(shape(mss, 92..96).1, "7002");
+    let geneve = "{ geneve(vni=3, option(class=0x0102, type=0x80, data=hex(\"dead\"))) eth() }";
+    assert_eq!(shape(geneve, 84..108), (14 + 20 + 8 + 16 + 14, "020065580000030001028001".to_owned()));
+    let sctp = "{ sctp(sp=1, dp=2, vtag=3, chunk(data, flags=3, data=\"abcde\"), chunk(cookieack)) }";
+    assert_eq!(shape(sctp, 92..124), (62, "000300096162636465000000".to_owned() + "0b000004"[..8].as_ref()));
+    let hop =
+        "{ eth() ipv6(sa=fd00::1, da=fd00::2) hopopts(option(alert, data=hex(\"0000\"))) icmp6(type=131) }";
+    assert_eq!(shape(hop, 108..124), (66, "3a00050200000100".to_owned()));
+    for (bad, why) in [
+        ("{ srh(segment(1.2.3.4)) }", "IPv6"),
+        ("{ ipv4(option(kind=3)) }", "expected option(type=, data=)"),
+        ("{ ipv4(option(type=300)) }", "300 is too large: type has at most 255"),
+        ("{ ipv4(option(type=7, data=\"12345678901234567890123456789012345678901\")) }", "at most 38"),
+    ] {
+        let error = parse(bad.as_bytes(), &ParseSettings::default(), &mut NoCaptures).unwrap_err();
+        assert!(error.to_string().contains(why), "{bad}: {error}");
+    }
+}

@@ -84,9 +84,13 @@ fn checksum(rng: &mut Rng, len: usize) -> Option<ChecksumField> {
     let start = below(rng, len);
     let end = start + 1 + below(rng, len - start);
     let protocol = rng.next_u32() as u8;
-    let pseudo_header = match rng.below(3) {
+    let pseudo_header = match rng.below(4) {
         0 if len >= 20 => PseudoHeader::Ipv4 { header: below(rng, len - 19), protocol },
         1 if len >= 40 => PseudoHeader::Ipv6 { header: below(rng, len - 39), protocol },
+        2 if len >= 16 => {
+            let [src, dst] = [(); 2].map(|()| below(rng, len - 15));
+            PseudoHeader::Routed { src, dst, protocol }
+        }
         _ => PseudoHeader::None,
     };
     let kind = if rng.below(2) == 0 { SumKind::Internet } else { SumKind::Udp };

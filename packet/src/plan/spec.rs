@@ -387,6 +387,37 @@ pub enum PseudoHeader {
         /// Number of the upper-layer protocol.
         protocol: u8,
     },
+    /// IPv6 addresses at two places: a routing header has the final destination.
+    Routed {
+        /// First byte of the source address.
+        src: usize,
+        /// First byte of the final destination address.
+        dst: usize,
+        /// Number of the upper-layer protocol.
+        protocol: u8,
+    },
+}
+
+impl PseudoHeader {
+    /// The places of source and destination address; empty without a pseudo header.
+    pub fn addresses(&self) -> [Range<usize>; 2] {
+        match *self {
+            Self::None => [0..0, 0..0],
+            Self::Ipv4 { header, .. } => [header + 12..header + 16, header + 16..header + 20],
+            Self::Ipv6 { header, .. } => [header + 8..header + 24, header + 24..header + 40],
+            Self::Routed { src, dst, .. } => [src..src + 16, dst..dst + 16],
+        }
+    }
+
+    /// Number of the protocol; `None` without a pseudo header.
+    fn protocol(&self) -> Option<u8> {
+        match *self {
+            Self::None => None,
+            Self::Ipv4 { protocol, .. } | Self::Ipv6 { protocol, .. } | Self::Routed { protocol, .. } => {
+                Some(protocol)
+            }
+        }
+    }
 }
 
 /// How a checksum is computed.
@@ -421,7 +452,7 @@ impl ChecksumField {
             return;
         }
         let (number, addresses) = self.pseudo_sum();
-        let sum = checksum::add(number, &frame[addresses]);
+        let sum = addresses.into_iter().fold(number, |sum, address| checksum::add(sum, &frame[address]));
         let sum = match checksum::finish(checksum::add(sum, covered)) {
             0 if self.kind == SumKind::Udp => 0xffff,
             sum => sum,
@@ -430,19 +461,11 @@ impl ChecksumField {
     }
 
     /// What is added to the covered bytes: a number, and the addresses of the pseudo header.
-    pub(super) fn pseudo_sum(&self) -> (u64, Range<usize>) {
+    pub(super) fn pseudo_sum(&self) -> (u64, [Range<usize>; 2]) {
         let length = (self.end - self.start) as u64;
-        let (number, addresses) = match self.pseudo_header {
-            PseudoHeader::None => (0, 0..0),
-            PseudoHeader::Ipv4 { header, protocol } => {
-                (length + u64::from(protocol), header + 12..header + 20)
-            }
-            PseudoHeader::Ipv6 { header, protocol } => {
-                (length + u64::from(protocol), header + 8..header + 40)
-            }
-        };
+        let number = self.pseudo_header.protocol().map_or(0, |protocol| length + u64::from(protocol));
         // Sums that differ by 1 are never equal: only 0xffff adds nothing (RFC 1071).
-        (number + u64::from(self.is_wrong), addresses)
+        (number + u64::from(self.is_wrong), self.pseudo_header.addresses())
     }
 
     /// Its own bytes.

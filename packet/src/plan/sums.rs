@@ -131,10 +131,9 @@ impl<'a> Summands<'a> {
     fn prepare(&self, checksum: ChecksumField) -> SumPlan {
         let covered = checksum.start..checksum.end;
         let (number, addresses) = checksum.pseudo_sum();
-        let sum = checksum::add(number, &self.constant[addresses.clone()]);
-        let sum = checksum::add(sum, &self.constant[covered.clone()]);
-        let mut sources = self.sources(addresses);
-        sources.extend(self.sources(covered));
+        let ranges = || addresses.iter().chain([&covered]).cloned();
+        let sum = ranges().fold(number, |sum, range| checksum::add(sum, &self.constant[range]));
+        let sources = ranges().flat_map(|range| self.sources(range)).collect();
         SumPlan { checksum, base: !checksum::finish(sum), sources }
     }
 

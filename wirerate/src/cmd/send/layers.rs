@@ -6,8 +6,8 @@
 use super::decode::{Checksum, MarkFields, SignatureFields};
 use packet::MacAddr;
 use packet::headers::{
-    FirstHeader, Header, Protocol, SumFinder, SumPlace, SumProtocol, Walk, ah, arp, esp, ethernet, geneve,
-    gre, gtpu, icmp, ipv4, ipv6, mpls, pppoe, sctp, tcp, udp, vlan, vxlan,
+    FirstHeader, Header, Protocol, PseudoPlaces, SumFinder, SumPlace, SumProtocol, Walk, ah, arp, esp,
+    ethernet, geneve, gre, gtpu, icmp, ipv4, ipv6, mpls, pppoe, sctp, tcp, udp, vlan, vxlan,
 };
 use packet::plan::{ChecksumField, PseudoHeader, SumKind};
 use serde::Serialize;
@@ -207,7 +207,6 @@ impl FoundLayers {
     fn of(frame: &[u8]) -> Self {
         let mut found = Self { layers: Vec::new(), payload_at: 0, end: frame.len(), sums: Vec::new() };
         let (mut walk, mut finder) = (Walk::new(frame, FirstHeader::Ethernet), SumFinder::default());
-        let mut ip_at = 0;
         while found.layers.len() < LAYERS_MAX
             && let Some(header) = walk.next()
             && !header.is_quoted
@@ -216,11 +215,11 @@ impl FoundLayers {
             let Some(layer) = layer(frame, &header, sum.map(|sum| verdict(&sum, frame))) else { break };
             found.payload_at = (header.at + header.len).min(header.visible_end);
             match header.protocol {
-                protocol if protocol.is_ip() => (ip_at, found.end) = (header.at, header.visible_end),
+                protocol if protocol.is_ip() => found.end = header.visible_end,
                 Protocol::Arp => found.end = found.payload_at,
                 _ => {}
             }
-            found.sums.extend(sum.and_then(|sum| rewritable(&sum, ip_at, frame)));
+            found.sums.extend(sum.and_then(|sum| rewritable(&sum, frame)));
             found.layers.push(layer);
             if let Some(signature) = signature(frame, &header) {
                 found.layers.push(FrameLayer::Pktgen { signature });
@@ -270,8 +269,8 @@ pub(super) fn verdict(sum: &SumPlace, frame: &[u8]) -> Checksum {
 }
 
 /// A right checksum of a payload as a plan computes it; nothing if the plan's is another one, as
-/// that of a packet with a source route.
-fn rewritable(sum: &SumPlace, ip_at: usize, frame: &[u8]) -> Option<ChecksumField> {
+/// that of an IPv4 packet with a source route.
+fn rewritable(sum: &SumPlace, frame: &[u8]) -> Option<ChecksumField> {
     let kind = match sum.protocol {
         SumProtocol::Ipv4 | SumProtocol::Other => return None,
         SumProtocol::Udp => SumKind::Udp,
@@ -279,10 +278,12 @@ fn rewritable(sum: &SumPlace, ip_at: usize, frame: &[u8]) -> Option<ChecksumFiel
         _ => SumKind::Internet,
     };
     let pseudo_header = match sum.pseudo {
-        Some(pseudo) if pseudo.address_len == 4 => {
-            PseudoHeader::Ipv4 { header: ip_at, protocol: pseudo.protocol }
+        Some(PseudoPlaces { address_len: 4, src_at, protocol, .. }) => {
+            PseudoHeader::Ipv4 { header: src_at - ipv4::SRC_AT, protocol }
         }
-        Some(pseudo) => PseudoHeader::Ipv6 { header: ip_at, protocol: pseudo.protocol },
+        Some(PseudoPlaces { src_at: src, dst_at: dst, protocol, .. }) => {
+            PseudoHeader::Routed { src, dst, protocol }
+        }
         None => PseudoHeader::None,
     };
     let (offset, start, end) = (sum.at, sum.from, sum.to);

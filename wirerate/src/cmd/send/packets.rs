@@ -5,7 +5,7 @@ use super::layers::{FrameTail, tail};
 use super::packet_sizes::PacketSizes;
 use crate::outcome::Failure;
 use frames::{DeviceAddresses, FrameSpec, PacketOrder, ParseSettings};
-use packet::plan::{ChecksumField, Field, FrameMark, MARK_LEN, MarkCount, PseudoHeader};
+use packet::plan::{ChecksumField, Field, FrameMark, MARK_LEN, MarkCount};
 use packet::{Config, Cursor, DeviceFacts, Plan, Rng, XmitMode};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -361,14 +361,10 @@ fn kept_fields(spec: &FrameSpec) -> impl Iterator<Item = &Field> {
 
 /// True if fields of the packet change what a checksum covers.
 fn is_moved_by(spec: &FrameSpec, sum: &ChecksumField) -> bool {
-    let addresses = match sum.pseudo_header {
-        PseudoHeader::None => 0..0,
-        PseudoHeader::Ipv4 { header, .. } => header + 12..header + 20,
-        PseudoHeader::Ipv6 { header, .. } => header + 8..header + 40,
-    };
+    let [src, dst] = sum.pseudo_header.addresses();
     kept_fields(spec).any(|field| {
         let end = field.offset + field.width;
-        [sum.start..sum.end, addresses.clone()]
+        [sum.start..sum.end, src.clone(), dst.clone()]
             .into_iter()
             .any(|range| field.offset < range.end && range.start < end)
     })
