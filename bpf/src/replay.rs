@@ -127,12 +127,22 @@ impl ReplaySender {
         self.state.set_half_word(0, offset_of!(abi::ReplayState, loop_len), frames);
     }
 
+    /// Passes over the next `frames` frames, which count as handled. The program does not run
+    /// meanwhile.
+    pub fn skip(&self, frames: u64) {
+        let state = self.state();
+        let place = if state.place < state.loop_len { state.place } else { 0 };
+        let place = (u64::from(place) + frames) % u64::from(state.loop_len);
+        self.state.set_half_word(0, offset_of!(abi::ReplayState, place), place as u32);
+        self.state.set_word(0, offset_of!(abi::ReplayState, next), state.next + frames);
+    }
+
     /// Bytes of all frames that the program has handled.
     pub fn frame_bytes(&self) -> u64 {
         self.state.counter(0, offset_of!(abi::ReplayState, frame_bytes))
     }
 
-    /// Frames that the program has handled.
+    /// Frames that the program has handled, with those that were passed over.
     pub fn handled(&self) -> u64 {
         self.state.counter(0, offset_of!(abi::ReplayState, next))
     }

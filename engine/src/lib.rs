@@ -22,6 +22,7 @@ mod event;
 mod inter_packet_gaps;
 #[cfg(test)]
 mod interleaving;
+mod link_state;
 mod mem;
 mod pacer;
 mod page_pools;
@@ -50,6 +51,7 @@ pub use engine_kind::EngineKind;
 pub use error::EngineError;
 pub use event::Event;
 pub use inter_packet_gaps::InterPacketGaps;
+pub use link_state::Interruptions;
 pub use mem::{FrameSink, MemEngine};
 pub use pacer::{CatchUp, Lateness, Pace, Pacer, WIRE_OVERHEAD_BYTES};
 pub use page_pools::PagePools;
@@ -62,7 +64,7 @@ pub use replay::{
     replay_xdp_len_max,
 };
 pub use requirements::TxOptions;
-pub use run::{End, Interruptions, Limits, Run, RunReport, Step};
+pub use run::{End, Limits, Run, RunReport, Step};
 pub use start_barrier::{StartBarrier, StartGate};
 pub use worker::{Request, RunHandle, Snapshot, Worker, Workers};
 pub use xdp::{BATCH_DEFAULT, BATCH_MAX};

@@ -7,6 +7,7 @@ use crate::backoff::RingBackoff;
 use crate::clock::Clock;
 use crate::engine::{Burst, Engine, Errors};
 use crate::inter_packet_gaps::InterPacketGaps;
+use crate::link_state::{Interruptions, LINK_LOOK_NS, LinkState};
 use crate::pacer::{CatchUp, Lateness, Pace, Pacer};
 use crate::progress::Progress;
 use crate::timed_calls::{CALL_NS_MAX, LEAD_FIRST_NS, LEAD_NS, WAIT_NS_MAX};
@@ -191,26 +192,9 @@ pub struct Run {
     stuck_ns: Option<u64>,
     /// Something that the report should mention beside what the engine says.
     note: Option<&'static str>,
-    /// The link is down, with [`Limits::keep_going`].
-    is_interrupted: bool,
-    interruptions: Interruptions,
-    /// No frame was sent since the last interruption.
-    resumes: bool,
-    /// When the last frame was sent.
-    last_sent_ns: u64,
+    /// For [`Limits::keep_going`].
+    link: LinkState,
 }
-
-/// Times in which the link was down, of a run that kept going.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Interruptions {
-    /// How many.
-    pub times: u64,
-    /// From the last frame before the longest to the first behind it.
-    pub longest_ns: u64,
-}
-
-/// How often a run that keeps going looks whether the link is back.
-const LINK_LOOK_NS: u64 = 1_000_000;
 
 impl Run {
     /// Starts now, or after the delay of its limits.
@@ -239,10 +223,7 @@ impl Run {
             backoff: RingBackoff::default(),
             stuck_ns: None,
             note: None,
-            is_interrupted: false,
-            interruptions: Interruptions::default(),
-            resumes: false,
-            last_sent_ns: start_ns,
+            link: LinkState::new(start_ns),
         }
     }
 
@@ -348,8 +329,12 @@ impl Run {
         if self.limits.starts_with_first_frame && self.total.sent == 0 && now_ns > self.started_ns {
             self.start_at(now_ns);
         }
-        if self.is_interrupted && !self.is_link_back(now_ns, progress) {
-            return Step::WaitUntil((now_ns + LINK_LOOK_NS).min(self.end_ns()));
+        if self.link.is_down() {
+            match self.is_link_back(now_ns, progress) {
+                Ok(true) => {}
+                Ok(false) => return Step::WaitUntil((now_ns + LINK_LOOK_NS).min(self.end_ns())),
+                Err(error) => return Step::Ended(End::Failed(error)),
+            }
         }
         if self.is_alone {
             self.pacer.end_catching_up(now_ns);
@@ -371,7 +356,7 @@ impl Run {
             Ok(Ok(burst)) => {
                 let end_ns = clock.now_ns();
                 if burst.sent > 0 {
-                    self.note_sent(end_ns);
+                    self.link.note_sent(end_ns);
                 }
                 let is_first = self.total.sent == 0 && burst.sent > 0;
                 let gap_ns = self.limits.pace.uniform_gap_ns();
@@ -402,16 +387,18 @@ impl Run {
         if !self.limits.keep_going || !error.is_link_down() {
             return Step::Ended(End::Failed(error));
         }
-        self.is_interrupted = true;
+        self.link.went_down();
         self.stuck_ns = None;
-        self.interruptions.times += u64::from(!std::mem::replace(&mut self.resumes, true));
         self.gaps.iter_mut().for_each(InterPacketGaps::skip_next);
         Step::WaitUntil(now_ns)
     }
 
     /// True if the link is back. Frames that were due before count as errors.
-    fn is_link_back(&mut self, now_ns: u64, progress: &Progress) -> bool {
-        let trouble = self.engine.link_trouble();
+    ///
+    /// # Errors
+    /// The device is gone.
+    fn is_link_back(&mut self, now_ns: u64, progress: &Progress) -> Result<bool, EngineError> {
+        let is_down = self.link.look(now_ns, || self.engine.link_trouble())?;
         if self.limits.pace != Pace::Unpaced {
             let left = match self.limits.count {
                 0 => u64::MAX,
@@ -424,17 +411,7 @@ impl Run {
             self.total.frame_bytes += due * mean_len;
             progress.set(&self.total);
         }
-        self.is_interrupted = trouble.is_some();
-        !self.is_interrupted
-    }
-
-    /// Frames were sent; the first ones behind an interruption end it.
-    fn note_sent(&mut self, now_ns: u64) {
-        if std::mem::take(&mut self.resumes) {
-            let longest_ns = now_ns.saturating_sub(self.last_sent_ns);
-            self.interruptions.longest_ns = self.interruptions.longest_ns.max(longest_ns);
-        }
-        self.last_sent_ns = now_ns;
+        Ok(!is_down)
     }
 
     /// Moves the start of a run.
@@ -455,7 +432,7 @@ impl Run {
             next_ns: Some(self.next_ns()).filter(|next_ns| *next_ns != u64::MAX),
             engine: Some(self.engine.kind()),
             total: self.total,
-            interruptions: self.interruptions,
+            interruptions: self.link.interruptions(),
             cpu: CpuUse::default(),
             started_ns: self.started_ns,
             stopped_ns: now_ns,

@@ -53,6 +53,30 @@ impl RingState {
     }
 }
 
+/// What the sender knows of the frame of a record.
+#[derive(Debug, Default)]
+pub(super) struct FrameNote {
+    due_ns: AtomicU64,
+    is_second: AtomicBool,
+}
+
+impl FrameNote {
+    /// When the frame is due.
+    pub(super) fn due_ns(&self) -> u64 {
+        self.due_ns.load(Ordering::Relaxed)
+    }
+
+    /// The place of its device: 1 for the other one.
+    pub(super) fn port(&self) -> usize {
+        usize::from(self.is_second.load(Ordering::Relaxed))
+    }
+
+    fn set(&self, frame: ReplayFrame) {
+        self.due_ns.store(frame.due_ns, Ordering::Relaxed);
+        self.is_second.store(frame.is_second, Ordering::Relaxed);
+    }
+}
+
 /// The thread that fills, as the senders see it.
 #[derive(Debug, Default)]
 pub(super) struct FillerState {
@@ -130,16 +154,16 @@ impl Places {
 pub(super) struct FilledRing<'a> {
     ring: ReplayRing,
     state: &'a RingState,
-    /// The due time of each frame, for the sender.
-    due: &'a [AtomicU64],
+    /// Of each record, for the sender.
+    notes: &'a [FrameNote],
     places: Places,
     /// Frames that the source gave.
     given: u64,
 }
 
 impl<'a> FilledRing<'a> {
-    pub(super) fn new(ring: ReplayRing, state: &'a RingState, due: &'a [AtomicU64]) -> Self {
-        Self { ring, state, due, places: Places::new(), given: 0 }
+    pub(super) fn new(ring: ReplayRing, state: &'a RingState, notes: &'a [FrameNote]) -> Self {
+        Self { ring, state, notes, places: Places::new(), given: 0 }
     }
 
     /// Adds a frame, once there is space for it; false if the run ended before.
@@ -167,7 +191,7 @@ impl<'a> FilledRing<'a> {
         };
         let record = ReplayRecord { offset, frame_len: frame_len as u16, port: u16::from(is_second), due_ns };
         self.ring.write(number, &record, bytes);
-        self.due[(number % REPLAY_RECORDS) as usize].store(due_ns, Ordering::Relaxed);
+        self.notes[(number % REPLAY_RECORDS) as usize].set(frame);
         self.state.head.store(number + 1, Ordering::Release);
         true
     }

@@ -16,6 +16,7 @@ use crate::af_packet::{self, PacketRing};
 use crate::clock::{Clock, HybridClock};
 use crate::device::OutputDevice;
 use crate::engine::Burst;
+use crate::link_state::Interruptions;
 use crate::progress::Progress;
 use crate::skb::{self, PrebuiltRing};
 use crate::{EngineError, EngineKind};
@@ -92,6 +93,10 @@ pub struct ReplayRequest {
     pub is_timed: bool,
     /// Time after which it ends, 0 for no limit.
     pub duration_ns: u64,
+    /// While a device is down or without carrier, its frames that are due count as errors, and
+    /// sending goes on when the link is back. Without due times they wait for it. Otherwise such a
+    /// device ends the run.
+    pub keep_going: bool,
     /// The CPUs to send from, with a thread each; only the xdp engine takes several.
     pub cpus: Vec<u32>,
     /// When the first frame is due; `None` for as soon as it is ready.
@@ -143,6 +148,11 @@ impl ReplayProgress {
 }
 
 impl ReplayRequest {
+    /// True if the run waits until the link is back.
+    fn survives(&self, error: &EngineError) -> bool {
+        self.keep_going && error.is_link_down()
+    }
+
     /// All devices, the first one first.
     ///
     /// # Errors
@@ -213,6 +223,8 @@ pub struct ReplayResult {
     pub offered: Vec<u64>,
     /// Offered frames for the other device.
     pub second: u64,
+    /// Those of them that were due while its link was down.
+    pub second_no_carrier: u64,
     /// Frames that the source gave and that were not offered.
     pub after_end: u64,
     /// From the first frame to the last, without pauses.
@@ -227,6 +239,9 @@ pub struct ReplayResult {
     pub changes: Vec<ReplayChange>,
     /// Times that the sender waited for the source.
     pub starved: u64,
+    /// How often and how long the link of a device was down, of all devices; with several threads,
+    /// of the one with the longest interruption.
+    pub interruptions: Interruptions,
     /// Timed frames by their lateness: bucket N has those below 2^N ns.
     pub late: [u64; LATE_OCTAVES],
     /// The engine.
@@ -245,6 +260,7 @@ impl ReplayResult {
             burst: Burst::default(),
             offered: Vec::new(),
             second: 0,
+            second_no_carrier: 0,
             after_end: 0,
             duration_ns: 0,
             first_late_ns: None,
@@ -252,6 +268,7 @@ impl ReplayResult {
             paused_ns: 0,
             changes: Vec::new(),
             starved: 0,
+            interruptions: Interruptions::default(),
             late: [0; LATE_OCTAVES],
             engine,
             note: None,

@@ -6,6 +6,7 @@ use super::{ReplayFrame, ReplayRequest, ReplayResult, ReplaySource, ReplayStep, 
 use crate::EngineError;
 use crate::clock::{Clock, HybridClock};
 use crate::device::OutputDevice;
+use crate::link_state::{LINK_LOOK_NS, LinkState};
 use crate::userspace::{Accepted, TxRing};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,6 +18,8 @@ pub(super) const BATCH: usize = 64;
 const CHECK_NS: u64 = 10_000_000;
 /// Pause while the device is full: the kernel has no event that is not a system call per frame.
 const PAUSE: Duration = Duration::from_micros(20);
+/// Pause while a link is down, and frames without due times wait for it.
+const LINK_PAUSE: Duration = Duration::from_nanos(LINK_LOOK_NS);
 
 /// The rings of all devices, opened by `open` in the namespace of each.
 ///
@@ -29,7 +32,8 @@ pub(super) fn open<R: TxRing>(
     let devices = request.ready_devices()?.into_iter().enumerate();
     let port = |(place, device): (usize, OutputDevice)| {
         let ring = request.in_netns_of(place, || open(&device))?;
-        Ok(RingPort { device, ring, first: 0, pending: 0, sent: 0, checked_ns: 0 })
+        let link = LinkState::new(0);
+        Ok(RingPort { device, ring, first: 0, pending: 0, sent: 0, no_carrier: 0, link, checked_ns: 0 })
     };
     devices.map(port).collect()
 }
@@ -49,6 +53,7 @@ pub(super) fn run<R: TxRing>(
     let mut next = next_frame(source);
     let start_ns = request.start_ns(&clock, stop)?.unwrap_or_else(|| clock.now_ns());
     shared.start(start_ns);
+    ports.iter_mut().for_each(|port| port.link = LinkState::new(start_ns));
     let mut timeline = OwnTimeline::new(&shared);
     let mut first_ns = None;
     while let Some(ReplayFrame { due_ns, is_second, .. }) = next {
@@ -65,45 +70,92 @@ pub(super) fn run<R: TxRing>(
             break;
         }
         first_ns.get_or_insert(now_ns);
+        match port.waits_for_link(now_ns) {
+            Ok(false) => {}
+            Ok(true) if request.is_timed => {
+                port.leave_out(source.bytes().len(), &mut result);
+                request.progress.set(0, &result.burst);
+                next = next_frame(source);
+                continue;
+            }
+            Ok(true) => {
+                std::thread::sleep(LINK_PAUSE);
+                continue;
+            }
+            Err(error) => {
+                result.error = Some(error);
+                result.after_end = 1;
+                break;
+            }
+        }
         if request.is_timed {
             result.late[octave(now_ns.saturating_sub(own.clock_ns(due_ns)))] += 1;
         }
-        let added = port.add(source.bytes(), stop, &mut result, &clock).and_then(|is_added| {
+        let put = port.put(source.bytes(), stop, &mut result, &clock);
+        let is_put = matches!(put, Ok(true));
+        let offered = put.and_then(|is_put| {
             // The first frame goes alone, so that its time is known.
             let is_full = !request.is_timed && port.pending < BATCH && result.first_late_ns.is_some();
-            if is_full || !is_added { Ok(is_added) } else { port.flush(stop, &mut result, &clock) }
+            if is_full || !is_put { Ok(is_put) } else { port.flush(stop, &mut result, &clock) }
         });
-        request.progress.set(0, &result.burst);
-        match added {
+        match offered {
             Ok(true) => {
                 result.first_late_ns.get_or_insert_with(|| clock.now_ns().saturating_sub(start_ns));
                 next = next_frame(source);
             }
-            Ok(false) => {
-                result.is_stopped = true;
-                break;
+            Err(error) if request.survives(&error) => {
+                port.link.went_down();
+                if request.is_timed {
+                    port.leave_out_pending(&mut result);
+                }
+                if is_put {
+                    next = next_frame(source);
+                }
             }
-            Err(error) => {
-                result.error = Some(error);
-                break;
+            ended => {
+                result.after_end += u64::from(!is_put);
+                result.is_stopped = ended.is_ok();
+                result.error = ended.err();
             }
+        }
+        request.progress.set(0, &result.burst);
+        if result.is_stopped || result.error.is_some() {
+            break;
         }
     }
     for port in &mut ports {
-        if result.error.is_none()
-            && !result.is_stopped
-            && let Err(error) = port.flush(stop, &mut result, &clock)
-        {
-            result.error = Some(error);
+        let is_over = || {
+            let now_ns = clock.now_ns();
+            let all_ns = request.duration_ns + shared.at_end(now_ns).pause_sum_ns;
+            request.duration_ns > 0 && now_ns >= start_ns.saturating_add(all_ns)
+        };
+        while result.error.is_none() && !result.is_stopped && port.pending > 0 {
+            match port.flush(stop, &mut result, &clock) {
+                Ok(is_whole) => result.is_stopped = !is_whole,
+                Err(error) if request.survives(&error) => {
+                    port.link.went_down();
+                    match port.wait_for_link(&clock, stop, is_over) {
+                        Ok(true) => {}
+                        Ok(false) => {
+                            result.is_stopped = is_stopped(stop);
+                            break;
+                        }
+                        Err(error) => result.error = Some(error),
+                    }
+                }
+                Err(error) => result.error = Some(error),
+            }
         }
         result.after_end += port.pending as u64;
+        result.interruptions.add(port.link.interruptions());
     }
     let now_ns = clock.now_ns();
     let timeline = shared.at_end(now_ns);
     (result.pauses, result.paused_ns) = (timeline.pauses, timeline.pause_sum_ns);
     result.changes = shared.changes();
-    result.second = ports.get(1).map_or(0, |other| other.sent);
-    result.offered = vec![ports[0].sent];
+    result.second = ports.get(1).map_or(0, RingPort::offered);
+    result.second_no_carrier = ports.get(1).map_or(0, |other| other.no_carrier);
+    result.offered = vec![ports[0].offered()];
     result.duration_ns = (now_ns - first_ns.unwrap_or(now_ns)).saturating_sub(result.paused_ns);
     Ok(result)
 }
@@ -148,13 +200,65 @@ pub(super) struct RingPort<R> {
     pending: usize,
     /// Frames that left the ring.
     sent: u64,
+    /// Frames that were due while the link was down.
+    no_carrier: u64,
+    /// For runs that keep going.
+    link: LinkState,
     /// When the state of the device was queried last.
     checked_ns: u64,
 }
 
 impl<R: TxRing> RingPort<R> {
+    /// Frames offered to the driver, and those left out because the link was down.
+    fn offered(&self) -> u64 {
+        self.sent + self.no_carrier
+    }
+
+    /// True while the link is down that the run waits for.
+    ///
+    /// # Errors
+    /// The device is gone.
+    fn waits_for_link(&mut self, now_ns: u64) -> Result<bool, EngineError> {
+        let device = &self.device;
+        self.link.look(now_ns, || device.trouble(true).unwrap_or_else(Some))
+    }
+
+    /// Waits until the link is back; false if a stop or the end of the run came before.
+    ///
+    /// # Errors
+    /// The device is gone.
+    fn wait_for_link(
+        &mut self,
+        clock: &HybridClock,
+        stop: &AtomicBool,
+        is_over: impl Fn() -> bool,
+    ) -> Result<bool, EngineError> {
+        while self.waits_for_link(clock.now_ns())? {
+            if is_stopped(stop) || is_over() {
+                return Ok(false);
+            }
+            std::thread::sleep(LINK_PAUSE);
+        }
+        Ok(true)
+    }
+
+    /// Counts a frame of this length that is due while the link is down.
+    fn leave_out(&mut self, frame_len: usize, result: &mut ReplayResult) {
+        self.no_carrier += 1;
+        result.burst.errors.no_carrier += 1;
+        result.burst.frame_bytes += frame_len as u64;
+    }
+
+    /// Takes the frames back that were due and are still in the ring.
+    fn leave_out_pending(&mut self, result: &mut ReplayResult) {
+        for place in 0..std::mem::take(&mut self.pending) {
+            let frame_len = self.ring.frame((self.first + place) % self.ring.slots()).len();
+            self.leave_out(frame_len, result);
+        }
+    }
+
     /// Puts a frame into the ring; false if a stop came before.
-    fn add(
+    fn put(
         &mut self,
         frame: &[u8],
         stop: &AtomicBool,
@@ -168,7 +272,6 @@ impl<R: TxRing> RingPort<R> {
                 break;
             }
             if !self.pause(stop, result, clock)? {
-                result.after_end += 1;
                 return Ok(false);
             }
         }
@@ -198,6 +301,9 @@ impl<R: TxRing> RingPort<R> {
                     self.sent += count as u64;
                     self.first = (self.first + count) % slots;
                     self.pending -= count;
+                    if count > congested {
+                        self.link.note_sent(clock.now_ns());
+                    }
                     if congested > 0 {
                         // A device that is down has a queueing discipline that drops all frames.
                         self.check(clock)?;
@@ -205,7 +311,7 @@ impl<R: TxRing> RingPort<R> {
                 }
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}
-                    Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM) => {
+                    Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM | libc::ENETDOWN) => {
                         if !self.pause(stop, result, clock)? {
                             return Ok(false);
                         }

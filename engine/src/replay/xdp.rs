@@ -1,6 +1,6 @@
 //! Replay by live frames: the rings, the thread that fills them, and the threads that send.
 
-use super::frame_ring::{FilledRing, FillerState, RingState, fill};
+use super::frame_ring::{FilledRing, FillerState, FrameNote, RingState, fill};
 use super::timeline::{OwnTimeline, SharedTimeline};
 use super::{
     LATE_OCTAVES, REPLAY_CPUS_MAX, ReplayRequest, ReplayResult, ReplaySource, is_stopped, trouble_of,
@@ -9,15 +9,18 @@ use super::{
 use crate::clock::{Clock, HybridClock};
 use crate::device::OutputDevice;
 use crate::engine::Burst;
+use crate::link_state::{Interruptions, LINK_LOOK_NS, LinkState};
 use crate::select::ThreadShared;
 use crate::timed_calls::{CALL_NS_MAX, LEAD_FIRST_NS, LEAD_NS, OVERDUE_BATCH_MIN, WAIT_NS_MAX};
 use crate::xdp::{BATCH_DEFAULT, DispatcherSlot, FRAME_LEN_MAX, MemIdThrottle, sorted};
 use crate::{EngineError, EngineKind, SystemClock};
 use bpf::{REPLAY_RECORDS, ReplayRing, ReplaySender, ReplayTimes};
+use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 /// Frames of one call at top speed: more gain nothing, and a stop waits for a call.
@@ -64,8 +67,10 @@ struct QueueResult {
     burst: Burst,
     offered: u64,
     second: u64,
+    second_no_carrier: u64,
     late: Vec<u64>,
     starved: u64,
+    interruptions: Interruptions,
     /// When the first call began and the last one ended.
     span_ns: Option<(u64, u64)>,
     first_late_ns: Option<u64>,
@@ -82,7 +87,11 @@ struct QueueRun<'a> {
     devices: Vec<OutputDevice>,
     sender: &'a ReplaySender,
     state: &'a RingState,
-    due: &'a [AtomicU64],
+    notes: &'a [FrameNote],
+    /// The link of each device, for runs that keep going.
+    links: Vec<LinkState>,
+    /// Frames that were due while the link of their device was down, by device.
+    no_carrier: &'a [Cell<u64>; 2],
     timeline: OwnTimeline<'a>,
     mem_ids: MemIdThrottle,
     starved: u64,
@@ -96,6 +105,9 @@ struct QueueRun<'a> {
     /// When the device is checked, and frames accepted at the last check.
     check_ns: u64,
     accepted: u64,
+    /// After the last call: frames sent, and frames refused by drivers or lost before them.
+    sent: u64,
+    refused: u64,
 }
 
 impl XdpReplay {
@@ -148,10 +160,10 @@ impl XdpReplay {
         }
         let devices = self.devices;
         let states: Vec<RingState> = senders.iter().map(|_| RingState::default()).collect();
-        let due_times = || (0..REPLAY_RECORDS).map(|_| AtomicU64::new(0)).collect();
-        let due: Vec<Vec<AtomicU64>> = senders.iter().map(|_| due_times()).collect();
-        let rings = rings.into_iter().zip(states.iter().zip(&due));
-        let rings: Vec<_> = rings.map(|(ring, (state, due))| FilledRing::new(ring, state, due)).collect();
+        let notes_of_ring = || (0..REPLAY_RECORDS).map(|_| FrameNote::default()).collect();
+        let notes: Vec<Vec<FrameNote>> = senders.iter().map(|_| notes_of_ring()).collect();
+        let rings = rings.into_iter().zip(states.iter().zip(&notes));
+        let rings: Vec<_> = rings.map(|(ring, (state, notes))| FilledRing::new(ring, state, notes)).collect();
         let shared = SharedRun {
             request,
             is_prompt: devices[0].is_kind("veth")?,
@@ -163,7 +175,7 @@ impl XdpReplay {
         };
         let ifname = devices[0].name();
         let failed = |source| EngineError::Syscall { call: "clone", ifname: ifname.clone(), source };
-        let queue = |number: usize| shared.queue(number, &senders[number], &states, &due[number]);
+        let queue = |number: usize| shared.queue(number, &senders[number], &states, &notes[number]);
         let queue = &queue;
         let (made, ended) = std::thread::scope(|scope| {
             let (run, filled) = (&shared, &mut *source);
@@ -192,13 +204,14 @@ impl XdpReplay {
             source.repeated(queue.offered.saturating_sub(loop_len));
         }
         let timeline = shared.timeline.at_end(SystemClock.now_ns());
-        let result = joined(&devices, &made, ended, (timeline.pauses, timeline.pause_sum_ns))?;
+        let result = joined(request, &devices, &made, ended, (timeline.pauses, timeline.pause_sum_ns))?;
         Ok(ReplayResult { changes: shared.timeline.changes(), ..result })
     }
 }
 
 /// The result of all threads; the source gave `made` frames for each.
 fn joined(
+    request: &ReplayRequest,
     devices: &[OutputDevice],
     made: &[u64],
     ended: Vec<QueueResult>,
@@ -213,6 +226,9 @@ fn joined(
         result.burst.add(&queue.burst);
         result.offered.push(queue.offered - queue.second);
         result.second += queue.second;
+        result.second_no_carrier += queue.second_no_carrier;
+        let longest = [result.interruptions, queue.interruptions];
+        result.interruptions = longest.into_iter().max_by_key(|one| one.longest_ns).unwrap_or_default();
         result.after_end += made.saturating_sub(queue.offered);
         result.starved += queue.starved;
         result.late.iter_mut().zip(&queue.late).for_each(|(count, found)| *count += found);
@@ -223,6 +239,7 @@ fn joined(
     if result.error.is_none() && result.burst.errors.is_serious() {
         result.error = match trouble_of(devices)? {
             None => devices[0].xdp_trouble()?,
+            Some(trouble) if request.survives(&trouble) => None,
             trouble => trouble,
         };
     }
@@ -260,9 +277,9 @@ impl SharedRun<'_> {
         number: usize,
         sender: &ReplaySender,
         states: &[RingState],
-        due: &[AtomicU64],
+        notes: &[FrameNote],
     ) -> QueueResult {
-        self.try_queue(number, sender, states, due).unwrap_or_else(|error| {
+        self.try_queue(number, sender, states, notes).unwrap_or_else(|error| {
             self.fail();
             QueueResult { error: Some(error), offered: sender.handled(), ..QueueResult::default() }
         })
@@ -273,7 +290,7 @@ impl SharedRun<'_> {
         number: usize,
         sender: &ReplaySender,
         states: &[RingState],
-        due: &[AtomicU64],
+        notes: &[FrameNote],
     ) -> Result<QueueResult, EngineError> {
         host::pin_thread(self.request.cpus[number])?;
         let tx_slot = ThreadShared::default().claim()?;
@@ -286,18 +303,28 @@ impl SharedRun<'_> {
             std::thread::sleep(PAUSE);
         }
         let before = tx_slot.counts();
+        let no_carrier = [const { Cell::new(0) }; 2];
         let total = || {
-            let answers = sorted(sender.handled(), &tx_slot.counts().since(&before));
-            Burst { frame_bytes: sender.frame_bytes(), ..answers }
+            let left_out = no_carrier.iter().map(Cell::get).sum();
+            let handled = sender.handled() - left_out;
+            let mut burst = sorted(handled, &tx_slot.counts().since(&before));
+            burst.errors.no_carrier = left_out;
+            // The ring has the lengths of the others; they are assumed to have the mean.
+            let frame_bytes = sender.frame_bytes();
+            let mean_len = frame_bytes.checked_div(handled).unwrap_or(0);
+            Burst { frame_bytes: frame_bytes + left_out * mean_len, ..burst }
         };
-        let timeline = OwnTimeline::new(&self.timeline);
+        let mut timeline = OwnTimeline::new(&self.timeline);
+        let start_ns = timeline.now(SystemClock.now_ns()).clock_ns(0);
         let mut run = QueueRun {
             shared: self,
             number,
             devices,
             sender,
             state: &states[number],
-            due,
+            notes,
+            links: vec![LinkState::new(start_ns); 2],
+            no_carrier: &no_carrier,
             timeline,
             mem_ids: MemIdThrottle::new(self.is_prompt),
             starved: 0,
@@ -307,15 +334,19 @@ impl SharedRun<'_> {
             is_repeating: false,
             check_ns: 0,
             accepted: 0,
+            sent: 0,
+            refused: 0,
         };
         let ended = run.send_all(&total);
         let counters = sender.state();
         let mut result = QueueResult {
             burst: total(),
             offered: counters.next,
-            second: counters.second_port,
+            second: counters.second_port + no_carrier[1].get(),
+            second_no_carrier: no_carrier[1].get(),
             late: counters.late.to_vec(),
             starved: run.starved,
+            interruptions: run.interruptions(),
             span_ns: run.span_ns,
             first_late_ns: run.first_late_ns,
             ..QueueResult::default()
@@ -368,6 +399,13 @@ impl QueueRun<'_> {
                 continue;
             }
             self.begin_repeating();
+            let head = match self.before_links_that_are_down(sent, head, now_ns, &clock)? {
+                Some(head) => head,
+                None => {
+                    request.progress.set(self.number, &total());
+                    continue;
+                }
+            };
             let (frames, batch) = match request.is_timed {
                 true => match self.timed_call(sent, head, now_ns, &clock) {
                     Some(call) => call,
@@ -388,7 +426,9 @@ impl QueueRun<'_> {
             if handled > 0 {
                 self.first_late_ns.get_or_insert(ended_ns.saturating_sub(start_ns));
             }
-            request.progress.set(self.number, &total());
+            let burst = total();
+            request.progress.set(self.number, &burst);
+            self.note_links(sent..handled, &burst, ended_ns)?;
             match ran {
                 Ok(()) => self.mem_ids.succeeded(),
                 // The next call reports what keeps these frames from being sent.
@@ -442,14 +482,105 @@ impl QueueRun<'_> {
         }
         self.check_ns = now_ns + CHECK_NS;
         let accepted = total().sent;
-        let has_stalled = std::mem::replace(&mut self.accepted, accepted) == accepted;
-        let trouble = if has_stalled { trouble_of(&self.devices)? } else { None };
-        trouble.map_or(Ok(()), Err)
+        match std::mem::replace(&mut self.accepted, accepted) == accepted {
+            true => self.look_at_links(),
+            false => Ok(()),
+        }
+    }
+
+    /// Finds links that are down.
+    ///
+    /// # Errors
+    /// Why a device cannot send, unless the run keeps going.
+    fn look_at_links(&mut self) -> Result<(), EngineError> {
+        for (device, link) in self.devices.iter().zip(&mut self.links) {
+            match device.trouble(true)? {
+                None => {}
+                Some(trouble) if self.shared.request.survives(&trouble) => link.went_down(),
+                Some(trouble) => return Err(trouble),
+            }
+        }
+        Ok(())
+    }
+
+    /// After a call that handled `numbers`: frames that were refused may show that a link is down.
+    fn note_links(&mut self, numbers: Range<u64>, burst: &Burst, now_ns: u64) -> Result<(), EngineError> {
+        if !self.shared.request.keep_going {
+            return Ok(());
+        }
+        let refused = burst.errors.refused + burst.errors.not_handed_over;
+        if std::mem::replace(&mut self.refused, refused) != refused {
+            self.look_at_links()?;
+        }
+        if std::mem::replace(&mut self.sent, burst.sent) == burst.sent {
+            return Ok(());
+        }
+        for (place, link) in self.links.iter_mut().enumerate().filter(|(_, link)| !link.is_down()) {
+            if numbers.clone().any(|number| note_of(self.notes, self.state, number).port() == place) {
+                link.note_sent(now_ns);
+            }
+        }
+        Ok(())
+    }
+
+    /// All interruptions, of both devices.
+    fn interruptions(&self) -> Interruptions {
+        let mut all = Interruptions::default();
+        self.links.iter().for_each(|link| all.add(link.interruptions()));
+        all
+    }
+
+    /// The end of the frames from `sent` on that leave by devices with a link. `None` if there is
+    /// none: then the frames that are due were counted and passed over, or this has waited.
+    ///
+    /// # Errors
+    /// A device is gone.
+    fn before_links_that_are_down(
+        &mut self,
+        sent: u64,
+        head: u64,
+        now_ns: u64,
+        clock: &HybridClock,
+    ) -> Result<Option<u64>, EngineError> {
+        let mut is_down = [false; 2];
+        for ((device, link), is_down) in self.devices.iter().zip(&mut self.links).zip(&mut is_down) {
+            *is_down = link.look(now_ns, || device.trouble(true).unwrap_or_else(Some))?;
+        }
+        if is_down == [false; 2] {
+            return Ok(Some(head));
+        }
+        let note = |number: u64| note_of(self.notes, self.state, number);
+        let numbers = sent..head.min(sent + CALL_FRAMES_MAX);
+        let is_left = |number: &u64| is_down[note(*number).port()];
+        match numbers.clone().find(is_left) {
+            None => return Ok(Some(numbers.end)),
+            Some(number) if number > sent => return Ok(Some(number)),
+            Some(_) => {}
+        }
+        let timeline = self.timeline.now(now_ns);
+        let due_ns = |number: u64| timeline.clock_ns(note(number).due_ns());
+        let first_ns = if self.shared.request.is_timed { due_ns(sent) } else { u64::MAX };
+        if first_ns > now_ns {
+            clock.wait_until(first_ns.min(now_ns + LINK_LOOK_NS));
+            return Ok(None);
+        }
+        let overdue = numbers.take_while(|number| is_left(number) && due_ns(*number) <= now_ns);
+        let mut count = 0;
+        for number in overdue {
+            let left_out = &self.no_carrier[note(number).port()];
+            left_out.set(left_out.get() + 1);
+            count += 1;
+        }
+        self.sender.skip(count);
+        self.state.free(self.sender.handled());
+        let (first_ns, _) = *self.span_ns.get_or_insert((now_ns, now_ns));
+        self.span_ns = Some((first_ns, now_ns));
+        Ok(None)
     }
 
     /// Frames and batch of the next call; `None` after a wait, which may have ended early.
     fn timed_call(&mut self, sent: u64, head: u64, now_ns: u64, clock: &HybridClock) -> Option<(u64, u32)> {
-        let due = |number: u64| self.due[(number % REPLAY_RECORDS) as usize].load(Relaxed);
+        let due = |number: u64| note_of(self.notes, self.state, number).due_ns();
         let timeline = self.timeline.now(now_ns);
         let due_ns = |number: u64| timeline.clock_ns(due(number));
         let first_ns = due_ns(sent);
@@ -484,6 +615,11 @@ impl QueueRun<'_> {
         let near = frames.take_while(is_near).count() as u64;
         Some((near.max(1), 1))
     }
+}
+
+/// The note of a frame. A ring that keeps its frames begins again behind them.
+fn note_of<'a>(notes: &'a [FrameNote], state: &RingState, number: u64) -> &'a FrameNote {
+    &notes[(number % state.loop_len().unwrap_or(REPLAY_RECORDS)) as usize]
 }
 
 const _: () = assert!(LATE_OCTAVES == bpf::REPLAY_OCTAVES, "the program has the same buckets");

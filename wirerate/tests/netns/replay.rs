@@ -39,6 +39,9 @@ pub(crate) const CASES: &[Case] = &[
         .with_lock("measures when the first frame arrives"),
     case("replay::a_device_that_is_removed_is_named", &[], device_is_removed),
     case("replay::a_tun_device_gets_the_packets_without_headers", &["python3"], tun_device),
+    case("replay::goes_on_when_the_link_is_back", &[], goes_on_when_the_link_is_back),
+    case("replay::waits_for_the_link_at_top_speed", &[], waits_for_the_link_at_top_speed),
+    case("replay::one_link_that_is_down_does_not_stop_the_other", &[], one_link_of_two_is_down),
 ];
 
 /// UDP over IPv4 with lengths from 60 to 1514, from two clients and two servers.
@@ -274,15 +277,20 @@ fn longest_live_frame() -> TestResult {
     Ok(())
 }
 
-fn two_devices() -> TestResult {
-    let lab = Lab::new(Peer::Sink);
-    let path = file(&lab, 100, 1000);
+/// A second pair in the sender's namespace: `tx1`, and `rx1` with GRO.
+fn add_second_pair(lab: &Lab) {
     let link = ["link", "add", "tx1", "type", "veth", "peer", "name", "rx1"];
     run(&[&["ip", "-n", &lab.tx_netns][..], &link].concat());
     for name in ["tx1", "rx1"] {
         run(&["ip", "-n", &lab.tx_netns, "link", "set", "dev", name, "up"]);
     }
     run(&["ip", "netns", "exec", &lab.tx_netns, "ethtool", "-K", "rx1", "gro", "on"]);
+}
+
+fn two_devices() -> TestResult {
+    let lab = Lab::new(Peer::Sink);
+    let path = file(&lab, 100, 1000);
+    add_second_pair(&lab);
     for engine in ["xdp", "af_packet"] {
         let before = lab.received();
         let words = format!("--other tx1 --split sources=10.0.0.0/24 --engine {engine}");
@@ -771,5 +779,92 @@ fn tun_device() -> TestResult {
     let expected = all + &ip;
     until("all packets arrive", || script.printed().len() >= expected.len());
     assert_eq!(script.printed(), expected);
+    Ok(())
+}
+
+/// Sets the receiver's end up or down, which takes the carrier of the sender away.
+fn set_far_link(lab: &Lab, state: &str) {
+    run(&["ip", "-n", &lab.rx_netns, "link", "set", RX_DEV, state]);
+}
+
+/// Frames of one cause of errors.
+fn cause(report: &Value, name: &str) -> u64 {
+    let causes = report["error_causes"].as_array().expect("a list");
+    causes.iter().find(|cause| cause["cause"] == name).map_or(0, |cause| number(cause, "count"))
+}
+
+fn goes_on_when_the_link_is_back() -> TestResult {
+    for engine in ["skb", "af_packet", "xdp"] {
+        let lab = Lab::new(Peer::Gro);
+        let path = file(&lab, 3000, 1_000_000);
+        let words = format!("--engine {engine}");
+        let running = wirerate_start(&command(&lab, &path, &format!("{words} --keep-going")));
+        until("it sends", || lab.received() > 100);
+        set_far_link(&lab, "down");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        set_far_link(&lab, "up");
+        let report = self::report(&running.wait(TIME_LIMIT).expect_code(1));
+        let (sent, no_carrier) = (number(&report, "sent"), cause(&report, "no_carrier"));
+        assert_eq!((number(&report, "read"), &report["end"]), (3000, &"done".into()), "{report}");
+        assert_eq!(sent + number(&report, "errors"), 3000, "{report}");
+        assert!((400..2_700).contains(&no_carrier) && sent > 200, "{report}");
+        // The due times are kept: the file is over when it is over.
+        let duration_ns = number(&report, "duration_ns");
+        assert!((2_990_000_000..4_000_000_000).contains(&duration_ns), "{report}");
+        let longest_ns = number(&report["interruptions"], "longest_ns");
+        assert!((400_000_000..2_800_000_000).contains(&longest_ns), "{report}");
+        assert_eq!(number(&report["interruptions"], "times"), 1, "{report}");
+        // Without the option such a device ends the run.
+        let running = wirerate_start(&command(&lab, &path, &words));
+        let received = lab.received();
+        until("it sends", || lab.received() > received + 100);
+        set_far_link(&lab, "down");
+        let report = self::report(&running.wait(TIME_LIMIT).expect_code(1));
+        assert_eq!((&report["end"], cause(&report, "no_carrier")), (&"failed".into(), 0), "{report}");
+    }
+    Ok(())
+}
+
+/// Without due times no frame is due while the link is down, so none is left out.
+fn waits_for_the_link_at_top_speed() -> TestResult {
+    for engine in ["skb", "af_packet", "xdp"] {
+        let lab = Lab::new(Peer::Gro);
+        let path = file(&lab, 100, 1000);
+        let words = format!("--speed top --loop 0 --duration 3s --keep-going --engine {engine}");
+        let running = wirerate_start(&command(&lab, &path, &words));
+        until("it sends", || lab.received() > 100);
+        set_far_link(&lab, "down");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let received = lab.received();
+        set_far_link(&lab, "up");
+        until("it sends again", || lab.received() > received + 100);
+        let report = self::report(&running.wait(TIME_LIMIT));
+        assert_eq!((&report["end"], cause(&report, "no_carrier")), (&"done".into(), 0), "{report}");
+        assert_eq!(number(&report["interruptions"], "times"), 1, "{report}");
+        assert!(number(&report["interruptions"], "longest_ns") > 400_000_000, "{report}");
+    }
+    Ok(())
+}
+
+fn one_link_of_two_is_down() -> TestResult {
+    for engine in ["xdp", "af_packet"] {
+        let lab = Lab::new(Peer::Gro);
+        let path = file(&lab, 2000, 1_000_000);
+        add_second_pair(&lab);
+        let split = "--other tx1 --split sources=10.0.0.0/24";
+        let words = format!("{split} --keep-going --engine {engine}");
+        let running = wirerate_start(&command(&lab, &path, &words));
+        until("it sends", || lab.received() > 100);
+        run(&["ip", "-n", &lab.tx_netns, "link", "set", "rx1", "down"]);
+        let report = self::report(&running.wait(TIME_LIMIT).expect_code(1));
+        // The first device sends all of its 1000 frames, the other one up to that time.
+        let (sent, sent_other) = (number(&report, "sent"), number(&report, "sent_other"));
+        assert_eq!(sent + number(&report, "errors"), 2000, "{report}");
+        assert!((1_050..1_950).contains(&sent) && sent_other < 950, "{report}");
+        assert!(cause(&report, "no_carrier") > 50, "{report}");
+        assert_eq!(lab.received_at_last(1000), 1000, "{report}");
+        let interruptions = &report["interruptions"];
+        assert_eq!((number(interruptions, "times"), number(interruptions, "longest_ns")), (1, 0), "{report}");
+    }
     Ok(())
 }

@@ -173,6 +173,10 @@ pub struct Args {
     /// Method to send frames: xdp, skb or af_packet [default: the first that works]
     #[arg(long, value_enum, value_name = "ENGINE", hide_possible_values = true, help_heading = "Run")]
     pub engine: Option<EngineName>,
+    /// Go on when a device is down or without carrier: its frames that are due meanwhile count as
+    /// `no_carrier`, and the report has the longest interruption
+    #[arg(long, conflicts_with = "dry_run", help_heading = "Run")]
+    pub keep_going: bool,
     /// Send even if the device carries the default route of this host
     #[arg(long, help_heading = "Run")]
     pub allow_default_route: bool,

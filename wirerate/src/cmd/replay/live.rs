@@ -11,6 +11,7 @@ use super::verify::{SharedComparison, Verifier, VerifyReport, ignored_fields};
 use super::watch::watched;
 use crate::cmd::send::args::EngineName;
 use crate::cmd::send::device::TxDevice;
+use crate::cmd::send::report::LinkInterruptions;
 use crate::cmd::send::run::nearest_cpus;
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
@@ -124,6 +125,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         is_ethernet: kind == TargetKind::Ethernet,
         is_timed: args.is_timed(),
         duration_ns: args.duration.map_or(0, |duration| duration.0),
+        keep_going: args.keep_going,
         cpus,
         start_at: args.start_at,
         control: Arc::clone(&control),
@@ -215,6 +217,7 @@ fn sum_up(
         ("refused", errors.refused),
         ("not_handed_over", errors.not_handed_over),
         ("qdisc_dropped", errors.qdisc_dropped),
+        ("no_carrier", errors.no_carrier),
     ];
     let end = match (&result.error, result.is_stopped) {
         (Some(_), _) => ReplayEnd::Failed,
@@ -243,14 +246,15 @@ fn sum_up(
             .filter(|(_, count)| *count > 0)
             .map(|(cause, count)| ReplayCause { cause, count })
             .collect(),
-        sent_other: result.second,
-        frame_bytes: result.burst.frame_bytes,
+        sent_other: result.second - result.second_no_carrier,
+        frame_bytes: result.burst.sent_bytes(),
         duration_ns: result.duration_ns,
         start: args.start_at.map(|start_at| StartReport::new(start_at, result.first_late_ns)),
         pauses: result.pauses,
         paused_ns: result.paused_ns,
         changes: result.changes.into_iter().map(Into::into).collect(),
         starved: result.starved,
+        interruptions: LinkInterruptions::of(result.interruptions),
         gap_error: if request.is_timed { GapErrors::of(&result.late) } else { None },
         engine: Some(result.engine.name()),
         verify,

@@ -5,6 +5,7 @@ use super::player::FileReport;
 use super::verify::VerifyReport;
 use crate::capture_files::damage::Damages;
 use crate::capture_files::flows::flows_remark;
+use crate::cmd::send::report::LinkInterruptions;
 use crate::edit_args::report::EditReport;
 use crate::out;
 use crate::start_at::StartReport;
@@ -152,6 +153,8 @@ pub struct ReplayReport {
     pub changes: Vec<SpeedChange>,
     /// Times that the sender waited for the file.
     pub starved: u64,
+    /// With `--keep-going`: how often the link was down, and for how long.
+    pub interruptions: Option<LinkInterruptions>,
     /// How late frames were; absent at top speed.
     pub gap_error: Option<GapErrors>,
     /// What arrived, with `--verify`.
@@ -284,6 +287,9 @@ impl fmt::Display for ReplayReport {
         if self.pauses > 0 {
             let time = format!("for {}", human_duration(self.paused_ns));
             table.count("pauses", self.pauses, &time);
+        }
+        if let Some(interruptions) = &self.interruptions {
+            table.text("link", &interruptions.to_string());
         }
         self.changes.iter().for_each(|change| table.text("change", &change.to_string()));
         if self.duration_ns > 0 {

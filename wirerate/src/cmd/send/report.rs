@@ -89,6 +89,13 @@ pub struct LinkInterruptions {
     pub longest_ns: u64,
 }
 
+impl LinkInterruptions {
+    /// Of a run; `None` if its link was always up.
+    pub fn of(Interruptions { times, longest_ns }: Interruptions) -> Option<Self> {
+        (times > 0).then_some(Self { times, longest_ns })
+    }
+}
+
 impl fmt::Display for LinkInterruptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.longest_ns {
@@ -543,9 +550,7 @@ fn engine_notes(done: &[WorkerResult]) -> BTreeSet<String> {
 /// The interruptions of the thread with the longest.
 fn interruptions(done: &[WorkerResult]) -> Option<LinkInterruptions> {
     let all = done.iter().map(|done| done.run.interruptions);
-    let longest = all.max_by_key(|one| (one.longest_ns, one.times))?;
-    let Interruptions { times, longest_ns } = longest;
-    (times > 0).then_some(LinkInterruptions { times, longest_ns })
+    all.max_by_key(|one| (one.longest_ns, one.times)).and_then(LinkInterruptions::of)
 }
 
 /// How late the threads were, where one was.
