@@ -30,6 +30,7 @@ mod phc;
 #[expect(unsafe_code, reason = "a system call that the C library has no safe function for")]
 mod priority;
 mod process;
+mod received_ip;
 mod resolution_socket;
 mod ring_params;
 mod route;
@@ -68,6 +69,7 @@ pub use packet_socket::{PacketSocket, RingMemory};
 pub use phc::{Phc, PhcRead, PhcReading, tai_offset_s};
 pub use priority::raise_priority;
 pub use process::thread_has_right;
+pub use received_ip::{AddressCheck, ReceivedIp};
 pub use resolution_socket::ResolutionSocket;
 pub use ring_params::{FlowControl, RingSize, Rings};
 pub use route::NextHop;

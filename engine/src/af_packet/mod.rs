@@ -145,18 +145,20 @@ pub(crate) fn open(
     Ok(Box::new(UserspaceEngine::new(ring, health, FrameSource::new(plan, cursor), batch)))
 }
 
-/// A ring for frames of any kind, which bypasses the queueing discipline.
+/// A ring for frames of any kind.
 ///
 /// # Errors
-/// When the kernel rejects the socket.
+/// When it does not support the mode, or the kernel rejects the socket.
 pub(crate) fn replay_ring(
     device: &OutputDevice,
+    mode: XmitMode,
     batch: usize,
     frame_len_max: usize,
 ) -> Result<PacketRing, EngineError> {
+    check_ability(mode, QueueMap::Any)?;
     let options = RingOptions {
         ifindex: device.ifindex(),
-        bypass_qdisc: true,
+        bypass_qdisc: mode == XmitMode::StartXmit,
         priority: 0,
         send_buffer_bytes: SEND_BUFFER_BYTES,
         slots: SLOTS_EACH * batch,

@@ -21,6 +21,7 @@ use crate::progress::Progress;
 use crate::skb::{self, PrebuiltRing};
 use crate::{EngineError, EngineKind};
 use host::{Netns, Stack, StartTime};
+use packet::XmitMode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -83,6 +84,8 @@ pub struct ReplayRequest {
     pub ifname: String,
     /// The other device, which may be in another namespace.
     pub other: Option<OtherDevice>,
+    /// Where frames enter the kernel.
+    pub mode: XmitMode,
     /// The requested engine.
     pub engine: Option<EngineKind>,
     /// Length of the longest frame.
@@ -148,6 +151,11 @@ impl ReplayProgress {
 }
 
 impl ReplayRequest {
+    /// True if frames leave by the devices; false if these receive them.
+    fn transmits(&self) -> bool {
+        self.mode != XmitMode::NetifReceive
+    }
+
     /// True if the run waits until the link is back.
     fn survives(&self, error: &EngineError) -> bool {
         self.keep_going && error.is_link_down()
@@ -169,8 +177,10 @@ impl ReplayRequest {
     /// When one does not exist, or why one cannot send.
     fn ready_devices(&self) -> Result<Vec<OutputDevice>, EngineError> {
         let devices = self.devices()?;
-        devices.iter().try_for_each(OutputDevice::wait_for_carrier)?;
-        trouble_of(&devices)?.map_or(Ok(devices), Err)
+        if self.transmits() {
+            devices.iter().try_for_each(OutputDevice::wait_for_carrier)?;
+        }
+        trouble_of(&devices, self.transmits())?.map_or(Ok(devices), Err)
     }
 
     /// Acts in the namespace of a device, on a thread that is in that of the first one.
@@ -304,7 +314,9 @@ pub fn replay(
 }
 
 /// Engines, as `send` prefers them.
-const PREFERENCE: [EngineKind; 3] = [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket];
+const PREFERENCE: &[EngineKind] = &[EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket];
+/// Those that give frames to the receive path.
+const RECEIVING: &[EngineKind] = &[EngineKind::Skb];
 
 /// An engine that can send to the devices of a request.
 enum ReplayEngine {
@@ -328,11 +340,11 @@ impl ReplayEngine {
                 if request.other.as_ref().is_some_and(|other| other.netns != own) {
                     return unable("devices in two namespaces");
                 }
-                let open = |device: &_| skb::replay_ring(device, BATCH, frame_len_max);
+                let open = |device: &_| skb::replay_ring(device, request.mode, BATCH, frame_len_max);
                 tx_ring::open(request, open).map(Self::Skb)
             }
             EngineKind::AfPacket => {
-                let open = |device: &_| af_packet::replay_ring(device, BATCH, frame_len_max);
+                let open = |device: &_| af_packet::replay_ring(device, request.mode, BATCH, frame_len_max);
                 tx_ring::open(request, open).map(Self::AfPacket)
             }
             EngineKind::AfXdp | EngineKind::Mem => unable("replay: xdp, skb and af_packet do"),
@@ -361,16 +373,20 @@ fn send(
     if let Some(kind) = request.engine {
         return ReplayEngine::new(kind, request)?.run(request, source, stop);
     }
+    let kinds = if request.transmits() { PREFERENCE } else { RECEIVING };
+    let last = kinds.last().copied();
     let mut refusals = Vec::new();
-    for kind in PREFERENCE {
+    for kind in kinds.iter().copied() {
         match ReplayEngine::new(kind, request) {
             Ok(engine) => {
                 let note = (!refusals.is_empty()).then(|| refusals.join("; "));
                 return Ok(ReplayResult { note, ..engine.run(request, source, stop)? });
             }
             // A packet socket sends whatever the device sends.
-            Err(why @ EngineError::NotEthernet { .. }) => refusals.push(refusal(kind, &why)),
-            Err(why) if why.concerns_all_engines() || kind == EngineKind::AfPacket => return Err(why),
+            Err(why @ EngineError::NotEthernet { .. }) if request.transmits() => {
+                refusals.push(refusal(kind, &why));
+            }
+            Err(why) if why.concerns_all_engines() || Some(kind) == last => return Err(why),
             Err(why) => refusals.push(refusal(kind, &why)),
         }
     }
@@ -381,10 +397,11 @@ fn refusal(kind: EngineKind, why: &EngineError) -> String {
     format!("not {kind}: {}", why.in_one_line())
 }
 
-/// Why one of the devices cannot send; `None` if nothing prevents it.
-fn trouble_of(devices: &[OutputDevice]) -> Result<Option<EngineError>, EngineError> {
+/// Why one of the devices cannot send, or receive if `transmits` is false; `None` if nothing
+/// prevents it.
+fn trouble_of(devices: &[OutputDevice], transmits: bool) -> Result<Option<EngineError>, EngineError> {
     for device in devices {
-        if let Some(trouble) = device.trouble(true)? {
+        if let Some(trouble) = device.trouble(transmits)? {
             return Ok(Some(trouble));
         }
     }

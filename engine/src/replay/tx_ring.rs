@@ -7,7 +7,7 @@ use crate::EngineError;
 use crate::clock::{Clock, HybridClock};
 use crate::device::OutputDevice;
 use crate::link_state::{LINK_LOOK_NS, LinkState};
-use crate::userspace::{Accepted, TxRing};
+use crate::userspace::{Accepted, LinkHealth, TxLink, TxRing};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -33,7 +33,8 @@ pub(super) fn open<R: TxRing>(
     let port = |(place, device): (usize, OutputDevice)| {
         let ring = request.in_netns_of(place, || open(&device))?;
         let link = LinkState::new(0);
-        Ok(RingPort { device, ring, first: 0, pending: 0, sent: 0, no_carrier: 0, link, checked_ns: 0 })
+        let health = TxLink { device, transmits: request.transmits() };
+        Ok(RingPort { health, ring, first: 0, pending: 0, sent: 0, no_carrier: 0, link, checked_ns: 0 })
     };
     devices.map(port).collect()
 }
@@ -194,7 +195,7 @@ fn wait_until_due(
 
 /// A device and its ring.
 pub(super) struct RingPort<R> {
-    device: OutputDevice,
+    health: TxLink,
     ring: R,
     first: usize,
     pending: usize,
@@ -219,8 +220,8 @@ impl<R: TxRing> RingPort<R> {
     /// # Errors
     /// The device is gone.
     fn waits_for_link(&mut self, now_ns: u64) -> Result<bool, EngineError> {
-        let device = &self.device;
-        self.link.look(now_ns, || device.trouble(true).unwrap_or_else(Some))
+        let health = &self.health;
+        self.link.look(now_ns, || health.trouble().unwrap_or_else(Some))
     }
 
     /// Waits until the link is back; false if a stop or the end of the run came before.
@@ -317,9 +318,9 @@ impl<R: TxRing> RingPort<R> {
                         }
                     }
                     _ => {
-                        let ifname = self.device.name();
+                        let ifname = self.health.name();
                         let failed = EngineError::Syscall { call: R::CALL, ifname, source: error };
-                        return Err(self.device.trouble(true)?.unwrap_or(failed));
+                        return Err(self.health.trouble()?.unwrap_or(failed));
                     }
                 },
             }
@@ -353,6 +354,6 @@ impl<R: TxRing> RingPort<R> {
             return Ok(());
         }
         self.checked_ns = now_ns;
-        self.device.trouble(true)?.map_or(Ok(()), Err)
+        self.health.trouble()?.map_or(Ok(()), Err)
     }
 }

@@ -15,6 +15,7 @@ use crate::timed_calls::{CALL_NS_MAX, LEAD_FIRST_NS, LEAD_NS, OVERDUE_BATCH_MIN,
 use crate::xdp::{BATCH_DEFAULT, DispatcherSlot, FRAME_LEN_MAX, MemIdThrottle, sorted};
 use crate::{EngineError, EngineKind, SystemClock};
 use bpf::{REPLAY_RECORDS, ReplayRing, ReplaySender, ReplayTimes};
+use packet::XmitMode;
 use std::cell::Cell;
 use std::io;
 use std::ops::Range;
@@ -114,6 +115,19 @@ impl XdpReplay {
     pub(super) fn new(request: &ReplayRequest) -> Result<Self, EngineError> {
         if !request.is_ethernet {
             return Err(EngineError::NotEthernet { ifname: request.ifname.clone() });
+        }
+        match request.mode {
+            XmitMode::StartXmit => {}
+            XmitMode::QueueXmit => {
+                return Err(EngineError::unable(
+                    EngineKind::Xdp,
+                    "xmit_mode queue_xmit: it bypasses the qdisc",
+                ));
+            }
+            XmitMode::NetifReceive => {
+                let what = "xmit_mode netif_receive in a replay: the skb engine does";
+                return Err(EngineError::unable(EngineKind::Xdp, what));
+            }
         }
         if request.cpus.len() > REPLAY_CPUS_MAX {
             let what = format!("more than {REPLAY_CPUS_MAX} CPUs in a replay");
@@ -237,7 +251,7 @@ fn joined(
         result.error = result.error.or(queue.error);
     }
     if result.error.is_none() && result.burst.errors.is_serious() {
-        result.error = match trouble_of(devices)? {
+        result.error = match trouble_of(devices, true)? {
             None => devices[0].xdp_trouble()?,
             Some(trouble) if request.survives(&trouble) => None,
             trouble => trouble,

@@ -60,12 +60,14 @@ pub(crate) fn open(
     Ok(UserspaceEngine::new(ring, TxLink { device, transmits }, source, batch))
 }
 
-/// Slots for frames of any kind with an Ethernet header, which leave by one queue in order.
+/// Slots for frames of any kind with an Ethernet header, which leave by one queue in order, or
+/// enter the receive path.
 ///
 /// # Errors
 /// When the frames are too long, or the kernel rejects the program.
 pub(crate) fn replay_ring(
     device: &OutputDevice,
+    mode: XmitMode,
     batch: usize,
     frame_len_max: usize,
 ) -> Result<PrebuiltRing, EngineError> {
@@ -74,11 +76,12 @@ pub(crate) fn replay_ring(
     }
     let batch = batch as u32;
     let frame_len_max = frame_len_max.min(REPLAY_LEN_MAX as usize);
+    let transmits = mode != XmitMode::NetifReceive;
     Ok(PrebuiltRing {
-        sender: PrebuiltSender::load(device.ifindex(), false, SLOTS_EACH * batch)?,
+        sender: PrebuiltSender::load(device.ifindex(), !transmits, SLOTS_EACH * batch)?,
         start: vec![0; frame_len_max],
         params: SkbParams { batch, priority: 0, queue: None },
-        is_mapped: true,
+        is_mapped: transmits,
     })
 }
 

@@ -42,6 +42,8 @@ pub(crate) const CASES: &[Case] = &[
     case("replay::goes_on_when_the_link_is_back", &[], goes_on_when_the_link_is_back),
     case("replay::waits_for_the_link_at_top_speed", &[], waits_for_the_link_at_top_speed),
     case("replay::one_link_that_is_down_does_not_stop_the_other", &[], one_link_of_two_is_down),
+    case("replay::the_stack_of_this_host_receives_the_file", &[], host_receives),
+    case("replay::sysctls_are_named_if_the_stack_drops_all", &[], host_drops_all),
 ];
 
 /// UDP over IPv4 with lengths from 60 to 1514, from two clients and two servers.
@@ -866,5 +868,71 @@ fn one_link_of_two_is_down() -> TestResult {
         let interruptions = &report["interruptions"];
         assert_eq!((number(interruptions, "times"), number(interruptions, "longest_ns")), (1, 0), "{report}");
     }
+    Ok(())
+}
+
+/// UDP packets that the stack of the sender's namespace has delivered, to a port without a socket.
+fn delivered(lab: &Lab) -> u64 {
+    let text = run(&["ip", "netns", "exec", &lab.tx_netns, "cat", "/proc/net/snmp"]);
+    let mut udp = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let place = udp.next().and_then(|names| names.split(' ').position(|name| name == "NoPorts"));
+    let numbers: Vec<&str> = udp.next().expect("numbers of UDP").split(' ').collect();
+    numbers[place.expect("a count of closed ports")].parse().unwrap()
+}
+
+/// UDP packets for `tx0` of the lab, or another address.
+fn udp_file(lab: &Lab, count: u64, src: [u8; 4], dst: [u8; 4], dst_mac: [u8; 6]) -> PathBuf {
+    file_of(lab, count, 1000, |number| {
+        let mut out = Vec::new();
+        let builder = etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 9], dst_mac);
+        builder.ipv4(src, dst, 64).udp(number as u16, 9).write(&mut out, &[0; 18]).unwrap();
+        out
+    })
+}
+
+fn host_receives() -> TestResult {
+    let lab = Lab::new(Peer::Deaf);
+    run(&["ip", "-n", &lab.tx_netns, "route", "replace", "198.18.0.0/24", "dev", TX_DEV]);
+    let path = udp_file(&lab, 200, [198, 18, 0, 9], [198, 18, 0, 1], [2, 0, 0, 0, 0, 1]);
+    let receive = "--xmit-mode netif_receive";
+    for words in ["", "--speed top --loop 3", "--engine skb --pps 10k"] {
+        let before = delivered(&lab);
+        let report = replay(&lab, &path, &format!("{receive} {words}"));
+        assert_eq!((&report["engine"], &report["notes"]), (&"skb".into(), &Value::Array(vec![])), "{report}");
+        let sent = number(&report, "sent");
+        until("the stack has all", || delivered(&lab) - before == sent);
+    }
+    // The stack looks for the neighbour that gets its ICMP errors; the frames do not leave.
+    assert!(lab.received() < 20, "{}", lab.received());
+    for (words, reason) in [
+        ("--engine xdp", "netif_receive in a replay: the skb engine does"),
+        ("--engine af_packet", "netif_receive: a socket only sends"),
+        ("--threads 2", "by skb: it has one thread"),
+    ] {
+        let outcome = wirerate_run(&command(&lab, &path, &format!("{receive} {words}")));
+        outcome.says(&[reason]);
+        assert!(outcome.code >= Some(2), "{words}: {:?}", outcome.code);
+    }
+    Ok(())
+}
+
+fn host_drops_all() -> TestResult {
+    let lab = Lab::new(Peer::Deaf);
+    let local = udp_file(&lab, 10, [127, 0, 0, 1], [127, 0, 0, 1], [2, 0, 0, 0, 0, 1]);
+    let receive = "--xmit-mode netif_receive";
+    let text = replay(&lab, &local, receive)["notes"].to_string();
+    // The commands of the note are those that help.
+    let commands: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    assert!(text.contains("accept_local=1") && text.contains("route_localnet=1"), "{text}");
+    for command in commands {
+        run(&command.split(' ').collect::<Vec<_>>());
+    }
+    let before = delivered(&lab);
+    assert_eq!(replay(&lab, &local, receive)["notes"], Value::Array(vec![]));
+    until("the stack has all", || delivered(&lab) - before == 10);
+    // The frames of another device.
+    let foreign = udp_file(&lab, 10, [198, 18, 0, 9], [198, 18, 0, 1], [2, 0, 0, 0, 0, 7]);
+    let text = replay(&lab, &foreign, receive)["notes"].to_string();
+    assert!(text.contains("--dst-mac MAC of tx0"), "{text}");
     Ok(())
 }

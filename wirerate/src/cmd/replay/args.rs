@@ -2,7 +2,7 @@
 
 use super::fields::{LoopStep, SplitChoice};
 use super::verify::IgnoredField;
-use crate::cmd::send::args::EngineName;
+use crate::cmd::send::args::{EngineName, Entry};
 use crate::edit_args::EditArgs;
 use crate::edit_args::policies::{Cut, Long};
 use crate::units::{Count, CpuSequence, FrameRate, Nanos, WireRate};
@@ -170,6 +170,17 @@ pub struct Args {
     /// Network namespace of devices that are named without one
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub netns: Option<String>,
+    /// Where frames enter the kernel: start_xmit (the driver), queue_xmit (the qdisc) or
+    /// netif_receive (the receive path of the device, as if received from the wire)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODE",
+        default_value = "start_xmit",
+        hide_possible_values = true,
+        help_heading = "Run"
+    )]
+    pub xmit_mode: Entry,
     /// Method to send frames: xdp, skb or af_packet [default: the first that works]
     #[arg(long, value_enum, value_name = "ENGINE", hide_possible_values = true, help_heading = "Run")]
     pub engine: Option<EngineName>,
@@ -221,6 +232,11 @@ impl Args {
     /// Frames to send at most.
     pub fn frames_max(&self) -> Option<u64> {
         self.count.map(|count| count.0).filter(|count| *count > 0)
+    }
+
+    /// True if the host receives the frames, instead of sending them.
+    pub fn receives(&self) -> bool {
+        self.xmit_mode == Entry::NetifReceive
     }
 
     /// True if packets of several files are merged by their times.

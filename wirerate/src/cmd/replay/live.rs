@@ -5,11 +5,12 @@ use super::control::KeyControl;
 use super::orders::ReplayOrders;
 use super::pause;
 use super::player::{NextFrame, Player, PlayerStep};
+use super::receive_path::{ReceivePath, is_ip};
 use super::report::{GapErrors, ReplayCause, ReplayEnd, ReplayReport};
 use super::target;
 use super::verify::{SharedComparison, Verifier, VerifyReport, ignored_fields};
 use super::watch::watched;
-use crate::cmd::send::args::EngineName;
+use crate::cmd::send::args::{EngineName, Entry};
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::report::LinkInterruptions;
 use crate::cmd::send::run::nearest_cpus;
@@ -38,6 +39,8 @@ struct PlayerSource {
     queues: u16,
     /// Compares the frames of the first device with those that arrive.
     comparison: Option<SharedComparison>,
+    /// IP packets for the receive path of this host; `None` if frames are sent.
+    ip_packets: Option<u64>,
     failure: Option<Failure>,
 }
 
@@ -52,6 +55,9 @@ impl ReplaySource for PlayerSource {
                 let (frame, is_second) = (self.player.frame(), port == OutputPort::Second);
                 if let (Some(comparison), false) = (&self.comparison, is_second) {
                     comparison.expect(frame);
+                }
+                if let Some(ip_packets) = &mut self.ip_packets {
+                    *ip_packets += u64::from(is_ip(frame));
                 }
                 ReplayStep::Frame(ReplayFrame { due_ns, is_second, queue: queue_of(frame, self.queues) })
             }
@@ -96,6 +102,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let len_max = match engine {
         _ if kind != TargetKind::Ethernet => FRAME_LEN_MAX,
         Some(EngineKind::AfPacket) => FRAME_LEN_MAX,
+        _ if args.receives() => engine::REPLAY_SKB_LEN_MAX,
         Some(EngineKind::Skb) => engine::REPLAY_SKB_LEN_MAX,
         _ => engine::replay_xdp_len_max(device.link.mtu + HEADER_LEN),
     };
@@ -120,6 +127,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let request = ReplayRequest {
         ifname: args.device.clone(),
         other: other.map(|other| OtherDevice { ifname: other.link.name, netns: other.netns }),
+        mode: args.xmit_mode.into(),
         engine,
         frame_len_max: (facts.mtu + HEADER_LEN).clamp(packet::FRAME_LEN_MIN, len_max),
         is_ethernet: kind == TargetKind::Ethernet,
@@ -139,7 +147,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         verifier.map(|verify| Verifier::start(place(verify), queues, ignored, stop)).transpose()?;
     let comparison = verifier.as_ref().map(Verifier::comparison);
     let rule = player.timing_rule();
-    let mut source = PlayerSource { player, queues, comparison, failure: None };
+    let receive_path = args.receives().then(|| ReceivePath::new(&device.netns, &args.device));
+    let receive_path = receive_path.transpose().map_err(|why| Failure::host(act(), why))?;
+    let ip_packets = args.receives().then_some(0);
+    let mut source = PlayerSource { player, queues, comparison, ip_packets, failure: None };
     let run = || engine::replay(&device.netns, &request, &mut source, &stop.flag());
     let orders = ReplayOrders::open(args, &device.netns, &control, request.is_timed);
     announce(args.start_at);
@@ -152,9 +163,12 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         let offered: u64 = result.offered.iter().sum();
         verifier.finish(&result.offered, offered.saturating_sub(result.burst.errors.total()))
     });
+    let dropped = receive_path.map(|path| path.note(source.ip_packets.unwrap_or(0)));
+    let dropped = dropped.transpose().map_err(|why| Failure::host(act(), why))?.flatten();
     let is_long = result.engine != EngineKind::AfPacket && facts.mtu + HEADER_LEN > len_max;
     let name = result.engine.name();
     let mut report = sum_up(args, &request, result, verify, act).with_files(source.player.finish());
+    report.notes.extend(dropped);
     counts.end(&report.fates, report.loops, report.starved);
     if let Some(failure) = source.failure {
         eprint!("{failure}");
@@ -171,7 +185,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
 /// Refuses several CPUs where one thread sends.
 fn refuse_many(args: &Args, cpus: &[u32], kind: TargetKind) -> Result<(), Failure> {
     let slower = args.engine.filter(|engine| *engine != EngineName::Xdp);
-    let is_one_by_one = slower.is_some() || kind != TargetKind::Ethernet;
+    let takes_one_thread = args.xmit_mode != Entry::StartXmit;
+    let is_one_by_one = slower.is_some() || takes_one_thread || kind != TargetKind::Ethernet;
     let cpu = match cpus {
         [] | [_] => return Ok(()),
         [cpu, ..] if cpus.len() <= engine::REPLAY_CPUS_MAX => cpu,
@@ -187,7 +202,8 @@ fn refuse_many(args: &Args, cpus: &[u32], kind: TargetKind) -> Result<(), Failur
     }
     match is_one_by_one {
         true => {
-            let engine = slower.map_or(EngineKind::AfPacket, EngineKind::from);
+            let default = if takes_one_thread { EngineKind::Skb } else { EngineKind::AfPacket };
+            let engine = slower.map_or(default, EngineKind::from);
             let act = format!("send from {} CPUs by {engine}", cpus.len());
             Err(Failure::usage(act, "it has one thread").try_this(format!("--cpus {cpu}")))
         }

@@ -10,6 +10,7 @@ pub mod loop_cache;
 pub mod orders;
 pub mod pause;
 pub mod player;
+pub mod receive_path;
 pub mod report;
 pub mod target;
 pub mod tcpreplay;

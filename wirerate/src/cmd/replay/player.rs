@@ -193,8 +193,9 @@ fn settings(args: &Args, facts: &TargetFacts, roles: Option<&HostRoles>) -> Resu
     };
     Ok(FrameSettings {
         target: facts.kind,
-        // MAC addresses have no meaning on a loopback device, whose own is zero.
-        dst_mac: args.edit.new_dst_mac().or(facts.mac.is_zero().then_some(facts.mac)),
+        // MAC addresses have no meaning on a loopback device, whose own is zero. A device that
+        // receives packets takes those for its own address.
+        dst_mac: args.edit.new_dst_mac().or((facts.mac.is_zero() || args.receives()).then_some(facts.mac)),
         src_mac: args.edit.new_src_mac().unwrap_or(facts.mac),
         mtu: facts.mtu,
         frame_len_max: facts.frame_len_max,

@@ -8,7 +8,7 @@ use crate::units::{
 use clap::ValueEnum;
 use engine::{CatchUp, Ramp};
 use host::StartTime;
-use packet::{Arrivals, MacAddr};
+use packet::{Arrivals, MacAddr, XmitMode};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -96,6 +96,16 @@ pub enum Entry {
     /// Into the receive path of the device, as if received from the wire
     #[value(name = "netif_receive")]
     NetifReceive,
+}
+
+impl From<Entry> for XmitMode {
+    fn from(entry: Entry) -> Self {
+        match entry {
+            Entry::StartXmit => Self::StartXmit,
+            Entry::QueueXmit => Self::QueueXmit,
+            Entry::NetifReceive => Self::NetifReceive,
+        }
+    }
 }
 
 /// A way to send frames.

@@ -62,11 +62,7 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
 
 /// Where frames enter the kernel.
 pub fn xmit_mode(args: &Args) -> XmitMode {
-    match args.xmit_mode {
-        Entry::StartXmit => XmitMode::StartXmit,
-        Entry::QueueXmit => XmitMode::QueueXmit,
-        Entry::NetifReceive => XmitMode::NetifReceive,
-    }
+    args.xmit_mode.into()
 }
 
 /// 0 seconds, perhaps computed by a script, must not mean a run without end.
