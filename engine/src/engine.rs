@@ -32,6 +32,22 @@ impl Burst {
         product.checked_div(self.offered().into()).unwrap_or(0) as u64
     }
 
+    /// Frames that a full ring dropped. The run offers the next frame in the place of each.
+    pub fn replaced(&self) -> u64 {
+        self.errors.ring_full
+    }
+
+    /// The counts of a run of a plan as users read them: a replaced frame is a retry, and was
+    /// not offered. A replay has no frame to take its place, so these counts are not for replays.
+    pub fn with_retries(mut self) -> Self {
+        let (offered, replaced) = (u128::from(self.offered()), self.replaced());
+        self.errors.ring_full = 0;
+        self.retries += replaced;
+        let product = u128::from(self.frame_bytes) * u128::from(self.offered());
+        self.frame_bytes = product.checked_div(offered).unwrap_or(0) as u64;
+        self
+    }
+
     /// Adds the result of another burst.
     pub fn add(&mut self, other: &Self) {
         self.sent += other.sent;
@@ -44,7 +60,7 @@ impl Burst {
 /// Frames offered and not sent, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Errors {
-    /// The ring of the driver was full.
+    /// The ring of the driver was full, and the frame was not kept.
     pub ring_full: u64,
     /// The driver rejected a whole bulk with an error.
     pub refused: u64,
@@ -176,6 +192,22 @@ pub trait TimedEngine {
     /// # Errors
     /// As [`Engine::send_burst`].
     fn send_at(&mut self, due_ns: &[u64], sent_ns: &mut Vec<u64>) -> Result<Burst, EngineError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Burst, Errors};
+
+    #[test]
+    fn a_frame_that_was_replaced_is_a_retry_and_was_not_offered() {
+        let errors = Errors { ring_full: 20, refused: 5, ..Errors::default() };
+        let burst = Burst { sent: 75, errors, frame_bytes: 6000, retries: 3 };
+        let counts = burst.with_retries();
+        assert_eq!((counts.offered(), counts.sent, counts.errors.total(), counts.retries), (80, 75, 5, 23));
+        assert_eq!((counts.frame_bytes, counts.sent_bytes()), (4800, burst.sent_bytes()));
+        assert_eq!(counts.with_retries(), counts);
+        assert_eq!(Burst::default().with_retries(), Burst::default());
+    }
 }
 
 #[cfg(test)]

@@ -420,7 +420,7 @@ pub struct Stat {
     pub end: Option<RunEnd>,
     /// Why it failed.
     pub why: Option<String>,
-    /// The reports of its senders (`wirerate.send/1`) and receivers (`wirerate.measure/1`); in the
+    /// The reports of its senders (`wirerate.send/2`) and receivers (`wirerate.measure/1`); in the
     /// last message.
     pub reports: Vec<serde_json::Value>,
 }

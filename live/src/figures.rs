@@ -211,12 +211,12 @@ mod tests {
             set.count(&SEND_OFFERED, &labels, sent + 1);
             set.count(&SEND_BYTES, &labels, sent * 60);
         }
-        set.count(&SEND_ERRORS, &["eth1", "", "ring_full"], 2);
+        set.count(&SEND_ERRORS, &["eth1", "", "qdisc_dropped"], 2);
         set.count(&SEND_ERRORS, &["eth1", "", "refused"], 0);
         set.add_gauge(&SEND_TARGET, &["eth1", ""], 500.0);
         let figures = LiveFigures::of(&set);
         assert_eq!((figures.sent, figures.sent_bits), (Some(12), Some(12 * 84 * 8)));
-        assert_eq!(figures.lost, BTreeMap::from([("ring_full".to_owned(), 2)]));
+        assert_eq!(figures.lost, BTreeMap::from([("qdisc_dropped".to_owned(), 2)]));
         assert_eq!((figures.received, figures.target_pps), (None, Some(500.0)));
         let [threads] = figures.tables.as_slice() else { panic!("{:?}", figures.tables) };
         assert_eq!(threads.rows[0].keys, ["eth1", "2", "3", "xdp"]);

@@ -113,7 +113,7 @@ fn counted(
     title
 }
 
-/// `lost 3  1.000 pps  ring_full 2, refused 1`.
+/// `lost 3  1.000 pps  qdisc_dropped 2, refused 1`.
 fn lost(history: &History) -> String {
     let lost = history.lost();
     let total: u64 = lost.iter().map(|(_, count)| count).sum();

@@ -30,7 +30,7 @@ fn sending(second: u64) -> MetricSet {
         set.count(&SEND_BYTES, &labels, sent * 60);
         set.add_gauge(&SEND_TARGET, &["eth1", "lab"], 500_000.0);
     }
-    set.count(&SEND_ERRORS, &["eth1", "lab", "ring_full"], second * 4);
+    set.count(&SEND_ERRORS, &["eth1", "lab", "qdisc_dropped"], second * 4);
     set.count(&SEND_ERRORS, &["eth1", "lab", "refused"], second * 2);
     let mut buckets = vec![0; SEND_GAP_ERROR.bounds().len() + 1];
     (buckets[0], buckets[1], buckets[5]) = (sent, sent / 3, second + second % 7);
@@ -196,7 +196,7 @@ fn clearing_counts_from_zero() {
 fn without_a_terminal_the_numbers_are_one_line() {
     assert_eq!(
         screen("send", true, sending).line(),
-        "00:01:30 running: sent 84,000,000  1.000 Mpps  672.0 Mbit/s; lost 540  6.000 pps  refused 180, \
-         ring_full 360; gap error  p50 <= 64 ns  p99 <= 128 ns  p99.9 <= 128 ns  max <= 2.048 µs"
+        "00:01:30 running: sent 84,000,000  1.000 Mpps  672.0 Mbit/s; lost 540  6.000 pps  qdisc_dropped 360, \
+         refused 180; gap error  p50 <= 64 ns  p99 <= 128 ns  p99.9 <= 128 ns  max <= 2.048 µs"
     );
 }

@@ -94,7 +94,7 @@ families! {
         "Bytes of these frames without FCS";
     /// Retries.
     SEND_RETRIES = "wirerate_send_retries_total", Counter, THREAD,
-        "Times that a frame was kept because the device was full; it is offered again";
+        "Times that a frame found a full queue or ring: it waits, or the next frame takes its place";
     /// Errors.
     SEND_ERRORS = "wirerate_send_errors_total", Counter, &["device", "netns", "cause"],
         "Frames that were offered and not sent, by cause";
@@ -114,6 +114,9 @@ families! {
     /// Waits for the file.
     REPLAY_STARVED = "wirerate_replay_starved_total", Counter, DEVICE,
         "Times that the sender waited for the file";
+    /// Retries of a replay.
+    REPLAY_RETRIES = "wirerate_replay_retries_total", Counter, DEVICE,
+        "Times that a frame found a full queue and waited";
     /// Packets of capture files.
     READ_PACKETS = "wirerate_read_packets_total", Counter, &[],
         "Packets that were read from capture files";

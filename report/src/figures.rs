@@ -210,7 +210,7 @@ mod tests {
     use serde_json::json;
 
     fn send(rate_pps: f64) -> Vec<Figure> {
-        figures_of(&json!({"schema": "wirerate.send/1", "rate_pps": rate_pps, "errors": 0}))
+        figures_of(&json!({"schema": "wirerate.send/2", "rate_pps": rate_pps, "errors": 0}))
     }
 
     #[test]

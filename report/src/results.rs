@@ -86,13 +86,13 @@ mod tests {
 
     #[test]
     fn a_broken_line_is_named() {
-        let error = read("{\"schema\":\"wirerate.send/1\"}\n{").expect_err("line 2 is not JSON");
+        let error = read("{\"schema\":\"wirerate.send/2\"}\n{").expect_err("line 2 is not JSON");
         assert!(error.to_string().starts_with("a.jsonl, line 2: not a result line"), "{error}");
     }
 
     #[test]
     fn a_file_without_results_is_refused() {
-        let error = read("{\"schema\":\"wirerate.send/1\"}\n").expect_err("nothing to report");
+        let error = read("{\"schema\":\"wirerate.send/2\"}\n").expect_err("nothing to report");
         assert!(matches!(error, ReportError::Empty { .. }));
     }
 }

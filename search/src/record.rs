@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn lines_of_other_schemas_are_passed_over() {
-        let text = r#"{"schema":"wirerate.send/1","sent":1}"#;
+        let text = r#"{"schema":"wirerate.send/2","sent":1}"#;
         assert_eq!(serde_json::from_str::<ResultLine>(text).expect("it is a line"), ResultLine::Other);
     }
 }

@@ -1,6 +1,6 @@
 //! Data to stdout: text for people, and one JSON object a line for programs.
 //!
-//! Every JSON object begins with `schema`, its name and version (`"wirerate.send/1"`). A version
+//! Every JSON object begins with `schema`, its name and version (`"wirerate.send/2"`). A version
 //! grows when a field changes its meaning or goes away, not when one is added. The fields are
 //! described in `docs/json.md`.
 

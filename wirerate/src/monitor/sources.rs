@@ -9,8 +9,8 @@ use metrics::families::{
     ACCEPT_CONNECTIONS, CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME,
     CONNECT_BYTES, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES, CONNECT_TRIED, FLOW_FRAMES, FLOW_LATENCY,
     FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING,
-    REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES,
-    SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
+    REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION, REPLAY_RETRIES, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS,
+    SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{FamilyKind, MetricFamily};
 use replay::{Fate, Fates};
@@ -74,13 +74,14 @@ impl SendSource {
         }
         // Before that nothing was sent.
         let Some(engine) = snapshot.engine else { return };
-        let total = self.handle.progress().total();
+        let progress = self.handle.progress().total();
+        let total = progress.with_retries();
         let [device, netns] = labels.pair();
         let (thread, cpu) = (self.thread.to_string(), self.cpu.to_string());
         let of_thread = [device, netns, &thread, &cpu, engine.name()];
         set.count(&SEND_OFFERED, &of_thread, total.offered());
         set.count(&SEND_FRAMES, &of_thread, total.sent);
-        set.count(&SEND_BYTES, &of_thread, total.sent_bytes());
+        set.count(&SEND_BYTES, &of_thread, progress.sent_bytes());
         set.count(&SEND_RETRIES, &of_thread, total.retries);
         for (cause, count) in causes(&total.errors) {
             set.count(&SEND_ERRORS, &[device, netns, cause], count);
@@ -92,10 +93,9 @@ impl SendSource {
     }
 }
 
-/// All causes of errors with their names.
-fn causes(errors: &Errors) -> [(&'static str, u64); 6] {
+/// The causes of errors of a run of a plan. A full ring costs retries.
+fn causes(errors: &Errors) -> [(&'static str, u64); 5] {
     [
-        ("ring_full", errors.ring_full),
         ("refused", errors.refused),
         ("not_handed_over", errors.not_handed_over),
         ("qdisc_dropped", errors.qdisc_dropped),
@@ -275,6 +275,7 @@ pub fn replay(counts: Arc<ReplayCounts>, labels: DeviceLabels) -> impl Fn(&mut M
         }
         set.count(&REPLAY_LOOPS, &labels.pair(), loops);
         set.count(&REPLAY_STARVED, &labels.pair(), starved);
+        set.count(&REPLAY_RETRIES, &labels.pair(), counts.sending.total().retries);
         if let Some(position) = position {
             set.gauge(&REPLAY_POSITION, &labels.pair(), position);
         }

@@ -30,7 +30,7 @@ fn left_behind(outcome: &Outcome) -> Vec<String> {
 #[track_caller]
 fn report(outcome: &Outcome) -> impl Fn(&str) -> u64 {
     let report: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("one line of JSON");
-    assert_eq!(report["schema"], "wirerate.demo/1");
+    assert_eq!(report["schema"], "wirerate.demo/2");
     move |field| report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {report}"))
 }
 

@@ -130,7 +130,7 @@ fn a_sender_is_scraped() -> TestResult {
     });
     assert!(scrapes >= 10 && last > 0, "{scrapes} scrapes, {last} frames");
     let outcome = running.wait(TIME_LIMIT).expect_paced();
-    let report = report(&outcome.stdout, "wirerate.send/1");
+    let report = report(&outcome.stdout, "wirerate.send/2");
     for (name, field) in [
         ("wirerate_send_offered_frames_total", "offered"),
         ("wirerate_send_frames_total", "sent"),
@@ -295,7 +295,7 @@ fn a_replay_is_scraped() -> TestResult {
             inside += positions.iter().filter(|position| (0.0..1.0).contains(*position)).count();
         });
         assert!(seen > 3 && inside > 3, "{engine}: {seen}, {inside}");
-        let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout, "wirerate.replay/1");
+        let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout, "wirerate.replay/2");
         for name in ["sent", "not_wanted", "cut", "too_long", "link_type", "damaged", "after_end"] {
             assert_eq!(fate(&read, name), report[name].as_u64(), "{name}: {report}");
         }

@@ -47,7 +47,7 @@ fn runs_are_summed_up() -> TestResult {
     let lines: Vec<Value> =
         json.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
     let count = |schema: &str| lines.iter().filter(|line| line["schema"] == schema).count();
-    assert_eq!((count("wirerate.send/1"), count("wirerate.measure/1"), count("wirerate.runs/1")), (3, 3, 1));
+    assert_eq!((count("wirerate.send/2"), count("wirerate.measure/1"), count("wirerate.runs/1")), (3, 3, 1));
     let summary = lines.last().expect("a summary");
     assert_eq!((&summary["runs"], &summary["command"]), (&3.into(), &"measure".into()));
     let lost = summary["figures"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "lost"));
@@ -113,8 +113,9 @@ fn send(lab: &Lab, count: u32, more: &str) -> u64 {
 #[track_caller]
 fn errors(text: &str) -> u64 {
     let report: Value = serde_json::from_str(text.lines().next().expect("a line")).expect("JSON");
-    assert_eq!(report["schema"], "wirerate.send/1", "{text}");
-    counts(&report, ["errors"])[0]
+    assert_eq!(report["schema"], "wirerate.send/2", "{text}");
+    let [errors, replaced] = counts(&report, ["errors", "replaced"]);
+    errors + replaced
 }
 
 /// Repeats a run in which the driver rejected frames, because their numbers are missing or lack a
@@ -264,7 +265,7 @@ fn measure_joins_sender_and_receiver() -> TestResult {
     let options = "--flows 16 --expect lost=0 --deadline 1ns --expect late>90k --json";
     let outcome = measured_without_errors(&measure(options, "--count 100k"));
     let sent: Value = serde_json::from_str(outcome.stdout.lines().next().expect("a line")).expect("JSON");
-    assert_eq!((&sent["schema"], &sent["sent"]), (&"wirerate.send/1".into(), &100_000.into()));
+    assert_eq!((&sent["schema"], &sent["sent"]), (&"wirerate.send/2".into(), &100_000.into()));
     let report = report(&outcome.stdout);
     assert_eq!(counts(&report, ["unique", "flows", "missing"]), [100_000, 16, 0]);
     // HdrHistogram's compressed format begins so in base64.
@@ -416,9 +417,9 @@ fn both_directions_at_once() -> TestResult {
     assert_eq!(
         named,
         [
-            ["wirerate.send/1", TX_DEV],
+            ["wirerate.send/2", TX_DEV],
             ["wirerate.measure/1", RX_DEV],
-            ["wirerate.send/1", RX_DEV],
+            ["wirerate.send/2", RX_DEV],
             ["wirerate.measure/1", TX_DEV],
             ["wirerate.measure-total/1", "2 directions together"],
         ]

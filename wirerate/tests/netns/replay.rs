@@ -570,7 +570,7 @@ fn rows_per_second() -> TestResult {
     let rows: Vec<Value> =
         outcome.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let (report, rows) = rows.split_last().expect("lines");
-    assert_eq!(report["schema"], "wirerate.replay/1");
+    assert_eq!(report["schema"], "wirerate.replay/2");
     assert!(rows.len() >= 2, "{rows:?}");
     let sent: Vec<u64> = rows.iter().map(|row| number(row, "sent")).collect();
     assert!(sent.is_sorted() && sent.last() == report["sent"].as_u64().as_ref(), "{sent:?}, {report}");

@@ -62,6 +62,7 @@ pub(crate) const CASES: &[Case] = &[
     case("send::rows_report_and_csv_have_the_same_numbers", &[], rows),
     case("send::quiet_prints_the_report_and_nothing_else", &[], quiet),
     case("send::a_full_queue_costs_retries_and_no_frame", &["tc"], full_queue),
+    case("send::a_full_ring_costs_retries_and_no_error", &[], full_ring),
     case("send::goes_on_when_the_link_is_back", &[], goes_on_when_the_link_is_back),
 ];
 
@@ -613,7 +614,7 @@ fn rows() -> TestResult {
     let outcome = wirerate_run(&words).expect_paced();
     let lines: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (report, rows) = lines.split_last().expect("there is a report");
-    assert!(rows.len() >= 2 && rows.iter().all(|row| row["schema"] == "wirerate.send-second/1"), "{rows:?}");
+    assert!(rows.len() >= 2 && rows.iter().all(|row| row["schema"] == "wirerate.send-second/2"), "{rows:?}");
     let last = rows.last().expect("there are rows");
     assert_eq!((number(last, "sent"), number(last, "errors")), (number(report, "sent"), 0));
     assert!(rows.windows(2).all(|pair| number(&pair[0], "sent") < number(&pair[1], "sent")), "{rows:?}");
@@ -653,6 +654,25 @@ fn full_queue() -> TestResult {
         assert!(number(&report, "retries") > 0, "{report}");
         assert_arrived(&lab, before, 700);
     }
+    Ok(())
+}
+
+/// The peer empties its ring in a kernel thread, which is slower than the sender. All frames that
+/// were asked for are sent, with exit code 0.
+fn full_ring() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let threaded = format!("echo 1 > /sys/class/net/{RX_DEV}/threaded");
+    run(&["ip", "netns", "exec", &lab.rx_netns, "sh", "-c", &threaded]);
+    let before = lab.received();
+    let report = send(&lab, "--engine xdp --count 100k");
+    assert_eq!((number(&report, "sent"), number(&report, "errors")), (100_000, 0), "{report}");
+    assert_eq!(number(&report, "offered"), 100_000, "{report}");
+    assert_arrived(&lab, before, 100_000);
+    let [retries, replaced] = ["retries", "replaced"].map(|name| number(&report, name));
+    assert!(replaced > 0 && retries >= replaced, "{report}");
+    let words = sending(&lab, "--engine xdp --count 100k").replace(" --json", "");
+    let text = wirerate_run(&words).expect_code(0).stdout;
+    assert!(text.contains("times the ring was full and the next frame took the place"), "{text}");
     Ok(())
 }
 

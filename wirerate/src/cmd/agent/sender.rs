@@ -53,7 +53,7 @@ pub(super) struct PortSender {
 pub(super) struct SenderEnd {
     /// Its last counts.
     pub(super) counts: Vec<CountedFlow>,
-    /// Its report, as `wirerate.send/1`.
+    /// Its report, as `wirerate.send/2`.
     pub(super) report: Option<Value>,
     /// From the requested time until its first frame had been sent.
     pub(super) released_late_ns: Option<u64>,

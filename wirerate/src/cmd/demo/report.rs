@@ -1,5 +1,5 @@
 //! What became of the frames of a demo: for people as a small table, for programs as
-//! `wirerate.demo/1`.
+//! `wirerate.demo/2`.
 
 use crate::out;
 use crate::units::{Table, human_count, human_duration, human_pps, per_second};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::fmt;
 
 /// Name and version of the report as JSON.
-pub const SCHEMA: &str = "wirerate.demo/1";
+pub const SCHEMA: &str = "wirerate.demo/2";
 
 /// Every place that a frame can reach, and every place where it can be lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -16,10 +16,10 @@ pub struct Report {
     pub offered: u64,
     /// Frames that the driver accepted.
     pub sent: u64,
-    /// Frames that it did not: its ring was full.
-    pub errors_ring_full: u64,
-    /// Frames that it did not, for other reasons.
-    pub errors_other: u64,
+    /// Frames that it did not.
+    pub errors: u64,
+    /// Times that a frame found a full queue or ring: it waited, or the next frame took its place.
+    pub retries: u64,
     /// Frames that the other end says it dropped before the capture program saw them.
     pub lost_at_device: u64,
     /// Frames that reached the capture program.
@@ -56,9 +56,8 @@ impl Report {
 
     /// Frames that are missing, or too many, at any place without a counter that says why.
     pub fn unexplained(&self) -> u64 {
-        let errors = self.errors_ring_full + self.errors_other;
         [
-            (self.offered, self.sent + errors),
+            (self.offered, self.sent + self.errors),
             (self.sent, self.received + self.lost_at_device),
             (self.received, self.captured + self.lost_ring),
             (self.captured, self.written + self.after_limit + self.lost_disk),
@@ -96,13 +95,8 @@ impl fmt::Display for Report {
                 table.count(name, count, remark);
             }
         };
-        or_none(
-            &mut table,
-            "errors",
-            self.errors_ring_full,
-            "the ring of the driver was full: offered again",
-        );
-        or_none(&mut table, "errors", self.errors_other, "the driver refused them");
+        or_none(&mut table, "errors", self.errors, "the driver refused them");
+        or_none(&mut table, "retries", self.retries, "times the ring of the driver was full");
         table.count("received", self.received, &format!("at the other end ({})", self.source));
         table.count("captured", self.captured, "taken from the rings");
         let written = format!("the first ones: {}, {} bytes", self.file, human_count(self.file_bytes));
@@ -145,9 +139,9 @@ mod tests {
 
     fn lossy_report() -> Report {
         Report {
-            offered: 10_000_100,
-            errors_ring_full: 90,
-            errors_other: 10,
+            offered: 10_000_010,
+            errors: 10,
+            retries: 90,
             lost_at_device: 7,
             received: 9_999_993,
             lost_ring: 93,
@@ -169,7 +163,7 @@ mod tests {
     fn a_frame_missing_anywhere_is_unexplained() {
         assert_eq!((report().unexplained(), lossy_report().unexplained()), (0, 0));
         for spoil in [
-            |report: &mut Report| report.errors_other += 1,
+            |report: &mut Report| report.errors += 1,
             |report: &mut Report| report.lost_at_device += 1,
             |report: &mut Report| report.lost_ring += 1,
             |report: &mut Report| report.written -= 1,

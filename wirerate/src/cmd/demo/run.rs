@@ -95,7 +95,7 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
 
 /// Frames that the receiving device has dropped. A veth also counts frames that its peer rejected
 /// from XDP because of a full ring (`rx_drops + peer_tq_xdp_xmit_err` in the kernel); these are
-/// errors of the sender.
+/// retries of the sender.
 fn dropped(lab: &Lab) -> Result<u64, Failure> {
     let link = lab.rx.link().map_err(|why| Failure::host("read the counters of rx0", why))?;
     let rows = lab.tx.stack.driver_counters(lab.tx.ifname);
@@ -139,14 +139,11 @@ fn config(lab: &Lab, count: u64) -> Config {
 
 fn report(args: &Args, sent: &send::Report, captured: &capture::SessionReport, dropped: u64) -> Report {
     let total = captured.stats.total();
-    let ring_full =
-        sent.error_causes.iter().filter(|cause| cause.cause == "ring_full").map(|cause| cause.count);
-    let errors_ring_full = ring_full.sum();
     Report {
         offered: sent.offered,
         sent: sent.sent,
-        errors_ring_full,
-        errors_other: sent.errors - errors_ring_full,
+        errors: sent.errors,
+        retries: sent.retries,
         lost_at_device: dropped,
         received: total.received,
         lost_ring: total.lost_ring,
@@ -193,7 +190,7 @@ mod tests {
         let shell = std::process::Command::new("timeout").args(["50", "sh", "-c", &script]).spawn();
         let (sent, error) = job.run(&Stop::default(), View::default()).expect("it begins");
         assert!(shell.expect("there is a shell").wait().expect("it ends").success());
-        assert!(error.is_some() && sent.sent > 0 && sent.errors > 0, "{sent:?}");
+        assert!(error.is_some() && sent.sent > 0 && sent.replaced > 0, "{sent:?}");
         let counted = lab.rx.link().expect("there is a link").counters.rx_dropped;
         assert!(counted > 0, "the other end counts them as dropped");
         assert_eq!(dropped(&lab).expect("there are counters"), 0);

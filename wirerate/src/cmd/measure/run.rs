@@ -232,8 +232,8 @@ fn conclude(
         let streams = report.streams.iter();
         let sender = SenderCounts {
             numbers: report.sent.div_ceil(copies),
-            offered: report.offered,
-            rejected: report.errors,
+            offered: report.offered + report.replaced,
+            rejected: report.errors + report.replaced,
         };
         let receipt = Receipt {
             device: &direction.to.device,

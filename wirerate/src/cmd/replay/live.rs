@@ -262,6 +262,7 @@ fn sum_up(
             .filter(|(_, count)| *count > 0)
             .map(|(cause, count)| ReplayCause { cause, count })
             .collect(),
+        retries: result.burst.retries,
         sent_other: result.second - result.second_no_carrier,
         frame_bytes: result.burst.sent_bytes(),
         duration_ns: result.duration_ns,

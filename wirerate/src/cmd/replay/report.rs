@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::fmt;
 
 /// Name and version of the report as JSON.
-pub const REPLAY_SCHEMA: &str = "wirerate.replay/1";
+pub const REPLAY_SCHEMA: &str = "wirerate.replay/2";
 
 /// Why a replay ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -119,6 +119,8 @@ pub struct ReplayReport {
     pub fates: Fates,
     /// The frames of `fates.errors` by cause.
     pub error_causes: Vec<ReplayCause>,
+    /// Times that a frame found a full queue and waited; no frame is lost.
+    pub retries: u64,
     /// Cut packets that were padded with zeros.
     pub padded_cut: u64,
     /// Short frames that were padded to 60 bytes.
@@ -273,6 +275,7 @@ impl fmt::Display for ReplayReport {
             table.count(&format!("  {}", cause.cause), cause.count, "");
         }
         for (name, count, meaning) in [
+            ("retries", self.retries, "times a queue was full and the frame waited"),
             ("padded", self.padded_cut, "packets that the file cuts short, with zeros"),
             ("padded", self.padded_short, "frames shorter than 60 bytes, with zeros"),
             ("segments", self.segments, "frames beyond one of each packet"),

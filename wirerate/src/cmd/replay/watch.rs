@@ -52,7 +52,7 @@ pub fn watched<R>(
             let _blocked = BlockedSignals::begin();
             let mut watch = Watch::new(view, args.count.map_or(0, |count| count.0));
             while !is_over.load(Relaxed) {
-                if !watch.see(SentTotals::of_burst(&progress.total()), Instant::now()) {
+                if !watch.see(SentTotals::of_replay(&progress.total()), Instant::now()) {
                     stop.set();
                 }
                 orders.serve(interval, &woken);
@@ -73,7 +73,7 @@ impl RunWatch {
     /// # Errors
     /// When a row could not be printed.
     pub fn finish(self, progress: &ReplayProgress, duration_ns: u64) -> Result<(), OutError> {
-        let totals = SentTotals::of_burst(&progress.total());
+        let totals = SentTotals::of_replay(&progress.total());
         self.0.finish(totals, Duration::from_nanos(duration_ns))
     }
 }

@@ -271,7 +271,7 @@ impl Tester {
         let ramp = request.then.map(|then| two_loads(request, then));
         Ok(TrialResult {
             sent,
-            refused: reports.iter().map(|report| report.errors).sum(),
+            refused: reports.iter().map(|report| report.errors + report.replaced).sum(),
             unique: figures.unique,
             duplicate: figures.duplicate,
             too_old: figures.too_old,

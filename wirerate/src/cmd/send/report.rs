@@ -17,7 +17,7 @@ use std::fmt;
 use std::io;
 
 /// Name and version of the report as JSON.
-pub const SCHEMA: &str = "wirerate.send/1";
+pub const SCHEMA: &str = "wirerate.send/2";
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -205,8 +205,11 @@ pub struct Report {
     pub errors: u64,
     /// These frames by cause.
     pub error_causes: Vec<Cause>,
-    /// Times that a frame found a full queue or ring and was offered again; no frame is lost.
+    /// Times that a frame found a full queue or ring: it waited, or the next frame took its place.
     pub retries: u64,
+    /// Of these, frames that a full ring dropped, so that the next frame took their place. Their
+    /// numbers are not sent.
+    pub replaced: u64,
     /// Time from the first frame to the last, in nanoseconds.
     pub duration_ns: u64,
     /// Frames sent per second.
@@ -328,8 +331,14 @@ impl fmt::Display for Report {
         for cause in &self.error_causes {
             table.count(&format!("  {}", cause.cause), cause.count, &cause.meaning);
         }
+        let waited = self.retries - self.replaced;
+        let meaning = match (waited, self.replaced) {
+            (_, 0) => "times a queue was full and the frame waited",
+            (0, _) => "times the ring was full and the next frame took the place",
+            _ => "times a queue was full: the frame waited or was replaced",
+        };
         if self.retries > 0 {
-            table.count("retries", self.retries, "times a queue was full and the frame waited");
+            table.count("retries", self.retries, meaning);
         }
         table.text("wire", &format!("{} (with FCS, preamble and gap)", human_bps(self.wire_bps)));
         const FCS_LEN: f64 = 4.0;
@@ -478,6 +487,8 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
     }
     let mut total = Burst::default();
     done.iter().for_each(|done| total.add(&done.run.total));
+    let replaced = total.replaced();
+    let total = total.with_retries();
     let started_ns = done.iter().map(|done| done.run.started_ns).min().unwrap_or(0);
     let stopped_ns = done.iter().map(|done| done.run.stopped_ns).max().unwrap_or(0);
     let duration_ns = stopped_ns.saturating_sub(started_ns);
@@ -505,6 +516,7 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
         errors: total.errors.total(),
         error_causes: causes(&total.errors),
         retries: total.retries,
+        replaced,
         duration_ns,
         rate_pps: per_second(total.sent, duration_ns),
         frame_bps: rate(frame_bytes),
@@ -608,13 +620,11 @@ fn causes(errors: &engine::Errors) -> Vec<Cause> {
         0 => "the driver refused them".to_owned(),
         errno => format!("the driver refused them: {}", io::Error::from_raw_os_error(errno)),
     };
-    let full = "the ring of the driver was full".to_owned();
     let dropped = "the kernel dropped them before the driver saw them".to_owned();
     let invalid = "the kernel found their descriptors invalid".to_owned();
     let no_carrier = "they were due while the device was down or without carrier".to_owned();
     let queue = "the qdisc dropped them, or others in their place".to_owned();
     [
-        ("ring_full", full, errors.ring_full),
         ("refused", refused, errors.refused),
         ("not_handed_over", dropped, errors.not_handed_over),
         ("qdisc_dropped", queue, errors.qdisc_dropped),
@@ -655,8 +665,9 @@ fn gaps(done: &[WorkerResult], interval_ps: u64) -> Option<Gaps> {
 fn threads(done: &[WorkerResult]) -> Vec<ThreadReport> {
     let mut threads: Vec<ThreadReport> = Vec::new();
     for done in done {
-        let Burst { sent, .. } = done.run.total;
-        let (cpu, offered, duration_ns) = (done.cpu, done.run.total.offered(), done.run.elapsed_ns());
+        let total = done.run.total.with_retries();
+        let (cpu, sent, duration_ns) = (done.cpu, total.sent, done.run.elapsed_ns());
+        let offered = total.offered();
         match threads.iter_mut().find(|thread| thread.cpu == cpu) {
             None => threads.push(ThreadReport { cpu, offered, sent, duration_ns }),
             Some(thread) => {
@@ -670,7 +681,7 @@ fn threads(done: &[WorkerResult]) -> Vec<ThreadReport> {
 }
 
 fn stream((info, done): (&StreamInfo, &WorkerResult)) -> StreamCounts {
-    let (total, duration_ns) = (&done.run.total, done.run.elapsed_ns());
+    let (total, duration_ns) = (done.run.total.with_retries(), done.run.elapsed_ns());
     StreamCounts {
         name: info.name.clone(),
         cpu: done.cpu,
@@ -716,6 +727,7 @@ mod tests {
             errors: 0,
             error_causes: Vec::new(),
             retries: 0,
+            replaced: 0,
             duration_ns: 512_000_000,
             rate_pps: 19_531_250.0,
             frame_bps: 9.375e9,
@@ -759,10 +771,11 @@ mod tests {
             sent: 999_000,
             errors: 1_000,
             error_causes: vec![
-                cause("ring_full", "the driver's ring was full", 900),
+                cause("invalid", "the kernel found their descriptors invalid", 900),
                 cause("refused", "the driver refused them: ENETDOWN", 100),
             ],
             retries: 12_345,
+            replaced: 345,
             duration_ns: 1_000_000_000,
             rate_pps: 999_000.0,
             asked_pps: Some(1e6),
@@ -859,9 +872,10 @@ mod tests {
             done(1, run(engine::End::Count, 900, errors, 2_000_000_000)),
         ];
         let report = add_up(&done);
-        assert_eq!((report.offered, report.sent, report.errors, report.retries), (1916, 1900, 16, 19));
-        assert_eq!(report.error_causes.iter().map(|cause| cause.count).collect::<Vec<_>>(), [10, 5, 1]);
-        assert!(report.error_causes[1].meaning.contains("Network is down"));
+        assert_eq!((report.offered, report.sent, report.errors), (1906, 1900, 6));
+        assert_eq!((report.retries, report.replaced), (29, 10), "10 frames met a full ring");
+        assert_eq!(report.error_causes.iter().map(|cause| cause.count).collect::<Vec<_>>(), [5, 1]);
+        assert!(report.error_causes[0].meaning.contains("Network is down"));
         assert_eq!((report.duration_ns, report.rate_pps), (1_000_000_000, 1900.0));
         assert_eq!((report.frame_bytes, report.frame_bps), (190_000, 1_520_000.0));
         assert_eq!(report.wire_bps, 124.0 * 8.0 * 1900.0);

@@ -224,12 +224,12 @@ pub fn print(args: &Args, report: &Report) -> Result<(), Failure> {
     Ok(print_report(RowFormat::of(args.json, args.csv && !args.json), &report.json_line(), &text)?)
 }
 
-/// A full ring is normal for a fast sender with a slow driver. All other errors are failures, and
-/// so are a rate that was not reached and a run that was stopped before its count or time.
+/// A full ring is normal for a fast sender with a slow driver, and costs retries. Errors are
+/// failures, and so are a rate that was not reached and a run that was stopped before its count or
+/// time.
 fn is_good(report: &Report) -> bool {
-    let trouble = report.error_causes.iter().any(|cause| cause.cause != "ring_full");
     let is_short = report.rate_missed || report.is_unfinished();
-    !trouble && !is_short && !matches!(report.end, EndReason::Failed | EndReason::DeviceGone)
+    report.errors == 0 && !is_short && !matches!(report.end, EndReason::Failed | EndReason::DeviceGone)
 }
 
 /// The CPUs to send from: those of `--cpus`, or as many as `--threads` near the device.

@@ -61,7 +61,7 @@ pub struct SendSecond {
 
 impl Row for SendSecond {
     fn schema(&self) -> &'static str {
-        "wirerate.send-second/1"
+        "wirerate.send-second/2"
     }
 
     fn time(&self) -> RowTime {
@@ -200,7 +200,10 @@ mod tests {
 
     fn sample(ms: u64, sent: u64, errors: u64) -> SendSample {
         let frame_bytes = (sent + errors) * 60;
-        SendSample { elapsed: Duration::from_millis(ms), totals: SentTotals { sent, errors, frame_bytes } }
+        SendSample {
+            elapsed: Duration::from_millis(ms),
+            totals: SentTotals { sent, errors, frame_bytes, replaced: 0 },
+        }
     }
 
     #[test]

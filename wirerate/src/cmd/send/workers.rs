@@ -53,7 +53,9 @@ pub struct SentTotals {
     pub sent: u64,
     /// Frames not accepted.
     pub errors: u64,
-    /// Bytes of both, without FCS.
+    /// Frames that met a full ring, so that the next frame took their place.
+    pub replaced: u64,
+    /// Bytes of all of them, without FCS.
     pub frame_bytes: u64,
 }
 
@@ -63,15 +65,16 @@ impl SentTotals {
         done.iter().fold(Self::default(), |sum, done| sum.plus(&done.run.total))
     }
 
-    /// Of one burst.
-    pub fn of_burst(total: &Burst) -> Self {
-        Self::default().plus(total)
+    /// Of a replay, where no frame takes the place of one that met a full ring.
+    pub fn of_replay(total: &Burst) -> Self {
+        let Burst { sent, frame_bytes, .. } = *total;
+        Self { sent, errors: total.errors.total(), replaced: 0, frame_bytes }
     }
 
     /// Numbers that were taken and not sent, where `copies` frames have the same number: copies
     /// have none of their own, and frames that the driver rejected leave theirs out.
     pub fn unsent(&self, copies: u64) -> u64 {
-        self.sent + self.errors - self.sent.div_ceil(copies)
+        self.sent + self.errors + self.replaced - self.sent.div_ceil(copies)
     }
 
     /// Of runs so far.
@@ -82,14 +85,15 @@ impl SentTotals {
     fn plus(self, total: &Burst) -> Self {
         Self {
             sent: self.sent + total.sent,
-            errors: self.errors + total.errors.total(),
+            errors: self.errors + total.errors.total() - total.replaced(),
+            replaced: self.replaced + total.replaced(),
             frame_bytes: self.frame_bytes + total.frame_bytes,
         }
     }
 
     /// Bytes of the frames that were accepted, without FCS.
     pub fn sent_bytes(&self) -> u64 {
-        let offered = u128::from(self.sent) + u128::from(self.errors);
+        let offered = u128::from(self.sent + self.errors + self.replaced);
         (u128::from(self.frame_bytes) * u128::from(self.sent)).checked_div(offered).unwrap_or(0) as u64
     }
 }
@@ -246,6 +250,11 @@ mod tests {
         let totals = |sent, errors| SentTotals { sent, errors, ..SentTotals::default() };
         assert_eq!([totals(10, 3).unsent(1), totals(10, 0).unsent(1), totals(0, 0).unsent(1)], [3, 0, 0]);
         assert_eq!(totals(9, 1).unsent(2), 5, "5 numbers of 10 were sent");
+        let errors = engine::Errors { ring_full: 4, refused: 3, ..engine::Errors::default() };
+        let total = Burst { sent: 10, errors, frame_bytes: 1700, retries: 2 };
+        let totals = SentTotals::default().plus(&total);
+        assert_eq!((totals.errors, totals.replaced, totals.unsent(1), totals.sent_bytes()), (3, 4, 7, 1000));
+        assert_eq!(SentTotals::of_replay(&total).errors, 7);
     }
 
     #[test]
