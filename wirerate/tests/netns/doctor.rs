@@ -180,6 +180,7 @@ fn overview() -> TestResult {
     assert!(text.contains(" checks (--all lists them)\n"), "{text}");
     let too_long = |line: &&str| line.chars().count() > 80 && !line.contains("try: ");
     assert_eq!(text.lines().find(too_long), None, "{text}");
-    assert!(of("--all").contains("  tx0  veth, up: send uses xdp: "));
+    let all = of("--all");
+    assert!(all.contains("  tx0  veth, up: send uses xdp, and skb below 100,000 "), "{all}");
     Ok(())
 }

@@ -72,6 +72,10 @@ pub struct DefaultChoice {
     pub is_known: bool,
     /// Why this one, then why not each one of higher preference.
     pub why: Vec<String>,
+    /// The engine that `send` takes below 100,000 frames per second and thread, where it is another
+    /// one: each call of xdp makes a page pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow_name: Option<&'static str>,
 }
 
 /// The engines in order of preference, with further facts.
@@ -92,7 +96,12 @@ pub fn rows(statuses: &[EngineStatus], state: &DeviceState) -> Vec<EngineRow> {
 pub fn engine_choice(statuses: &[EngineStatus]) -> DefaultChoice {
     let answers: Vec<_> =
         statuses.iter().map(|status| (status.kind.name(), status.answer, status.why.as_str())).collect();
-    choice(&answers)
+    let choice = choice(&answers);
+    let is_xdp = choice.name == Some(EngineKind::Xdp.name());
+    let slow = answers
+        .iter()
+        .find(|(name, answer, _)| is_xdp && *answer == Answer::Yes && *name != EngineKind::Xdp.name());
+    DefaultChoice { slow_name: slow.map(|(name, ..)| *name), ..choice }
 }
 
 /// The source that `capture` takes in mirror mode by default.
@@ -135,16 +144,17 @@ fn choice(answers: &[(&'static str, Answer, &str)]) -> DefaultChoice {
     match chosen.map(|index| answers[index]) {
         Some((name, Answer::Yes, why)) => {
             let why = std::iter::once(why.to_owned()).chain(not).collect();
-            DefaultChoice { name: Some(name), is_known: true, why }
+            DefaultChoice { name: Some(name), is_known: true, why, slow_name: None }
         }
         Some((name, answer, why)) => {
             let unknown = match answer {
                 Answer::NotAllowed => format!("{name} cannot be tested: {why}"),
                 _ => format!("{name} may work: {why}"),
             };
-            DefaultChoice { name: None, is_known: false, why: not.chain([unknown]).collect() }
+            let why = not.chain([unknown]).collect();
+            DefaultChoice { name: None, is_known: false, why, slow_name: None }
         }
-        None => DefaultChoice { name: None, is_known: true, why: not.collect() },
+        None => DefaultChoice { name: None, is_known: true, why: not.collect(), slow_name: None },
     }
 }
 
@@ -289,6 +299,23 @@ mod tests {
         ] {
             assert_eq!(capture_choice(&rows(), &state).name, Some("xdp_native"));
         }
+    }
+
+    #[test]
+    fn xdp_is_not_for_slow_rates_where_another_engine_works() {
+        let status = |kind, answer| EngineStatus { kind, answer, why: String::new(), advice: None };
+        let chosen = |answers: [Answer; 3]| {
+            let kinds = [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket];
+            let statuses: Vec<_> =
+                kinds.into_iter().zip(answers).map(|(kind, answer)| status(kind, answer)).collect();
+            let choice = engine_choice(&statuses);
+            (choice.name, choice.slow_name)
+        };
+        use Answer::{No, Yes};
+        assert_eq!(chosen([Yes, Yes, Yes]), (Some("xdp"), Some("skb")));
+        assert_eq!(chosen([Yes, No, Yes]), (Some("xdp"), Some("af_packet")), "a device with a qdisc");
+        assert_eq!(chosen([Yes, No, No]), (Some("xdp"), None));
+        assert_eq!(chosen([No, Yes, Yes]), (Some("skb"), None));
     }
 
     #[test]

@@ -174,7 +174,7 @@ impl Report {
             let about = format!("{}, {}{route}", device.kind, device.state.replace('_', " "));
             let choice = match engine.name {
                 _ if layout.has_all => reasons_text("send", engine),
-                Some(_) => choice_text("send", engine),
+                Some(name) => format!("send uses {name}"),
                 None => no_choice_text("send", engine),
             };
             let name = format!("  {:width$}  ", device.name);
@@ -258,10 +258,15 @@ fn rows_text(rows: &[EngineRow], layout: TextLayout) -> String {
     text
 }
 
-/// `send uses skb`. The reasons are in the rows above, or in the report of the device.
+/// `send uses xdp, and skb below 100,000 frames per second and thread`. The reasons are in the rows above, or in the report of the device.
 fn choice_text(command: &str, choice: &DefaultChoice) -> String {
     match (choice.name, choice.is_known) {
-        (Some(name), _) => format!("{command} uses {name}"),
+        (Some(name), _) => match choice.slow_name {
+            Some(slow) => {
+                format!("{command} uses {name}, and {slow} below 100,000 frames per second and thread")
+            }
+            None => format!("{command} uses {name}"),
+        },
         (None, true) => format!("{command} cannot use this device"),
         (None, false) => format!("what {command} uses is not known"),
     }
@@ -385,7 +390,12 @@ mod tests {
 
     #[test]
     fn an_overview_has_a_line_for_each_device() {
-        let choice = |name, why: &str| DefaultChoice { name, is_known: true, why: vec![why.to_owned()] };
+        let choice = |name, why: &str| DefaultChoice {
+            name,
+            is_known: true,
+            why: vec![why.to_owned()],
+            slow_name: (name == Some("xdp")).then_some("skb"),
+        };
         let listed = |state: &DeviceState, is_default_route, engine: DefaultChoice| DeviceRow {
             device: DeviceSummary::from(&state.link),
             is_default_route,
@@ -393,7 +403,7 @@ mod tests {
             engine,
         };
         let why = ["xdp", "skb", "af_packet"].map(|name| format!("not {name}: eth10 is down")).to_vec();
-        let nothing = DefaultChoice { name: None, is_known: true, why };
+        let nothing = DefaultChoice { name: None, is_known: true, why, slow_name: None };
         let mut down = card();
         down.link.name = "eth10".to_owned();
         let mut report = report(&[], &card(), &good());
