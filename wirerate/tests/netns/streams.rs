@@ -1,8 +1,9 @@
 //! `send --streams`: several streams on one device, counted one by one.
 
-use crate::lab::{Lab, Peer, TX_DEV};
+use crate::lab::{Lab, Peer, RX_MAC, TX_DEV};
 use crate::program::{Running, TIME_LIMIT, until, wirerate};
 use crate::readers::on_the_wire;
+use crate::send::{number, report};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use std::path::Path;
@@ -17,6 +18,8 @@ pub(crate) const CASES: &[Case] = &[
     case("streams::sixty_four_streams_are_counted_one_by_one", &[], sixty_four_streams)
         .with_lock("uses all slots of the XDP dispatcher"),
     case("streams::af_xdp_has_a_stream_per_queue", &[], af_xdp_has_a_stream_per_queue),
+    case("streams::twenty_slow_senders_share_two_cpus", &[], twenty_slow_senders_share_two_cpus)
+        .with_lock("measures rates"),
 ];
 
 /// Frames of 100, 200 and 300 bytes; the last two begin later and come in bursts.
@@ -103,6 +106,28 @@ fn attached_programs(id: u32) -> Result<usize, Box<dyn std::error::Error>> {
         count += usize::from(text.lines().any(|line| line == "link_type:\txdp"));
     }
     Ok(count)
+}
+
+/// A sender that spun until its next frame would keep the others from their CPU.
+fn twenty_slow_senders_share_two_cpus() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let start = |number: usize| {
+        let cpu = (number % 2).to_string();
+        let mut command = wirerate();
+        command.args(["send", TX_DEV, "--netns", &lab.tx_netns, "--json", "--dst", "198.18.0.2"]);
+        command.args(["--dst-mac", RX_MAC, "--pps", "200", "--duration", "3s", "--cpus", &cpu]);
+        Running::start(command)
+    };
+    let senders: Vec<_> = (0..20).map(start).collect();
+    let mut busy = 0.0;
+    for sender in senders {
+        let report = report(&sender.wait(TIME_LIMIT).expect_code(0));
+        assert_eq!((number(&report, "sent"), number(&report, "errors")), (600, 0), "{report}");
+        busy += report["cpus_busy"].as_f64().expect("a number");
+    }
+    assert!(busy < 20.0 * 0.2, "20 senders kept {busy:.1} CPUs busy");
+    assert_eq!(lab.received_at_last(12_000), 12_000);
+    Ok(())
 }
 
 /// A queue takes one socket.
