@@ -4,11 +4,13 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::Serialize;
 use std::fmt::Write;
+use std::io::Read;
 
 /// Counts in a histogram.
 pub const HISTOGRAM_LEN: usize = 3840;
@@ -21,6 +23,14 @@ const DIGITS: u8 = 2;
 
 /// Longest text of a histogram that is read: all counts differ.
 const V2_LEN_MAX: usize = 1 << 17;
+
+/// Most bytes of a histogram before compression. The text says how many there are.
+const V2_BYTES_MAX: u64 = 1 << 20;
+/// The first words of compressed histograms and of those inside (HdrHistogram's format V2).
+const V2_COMPRESSED: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
+const V2_PLAIN: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
+/// Cookie, length of the counts, offset, digits, bounds, and a ratio.
+const V2_HEADER_LEN: usize = 40;
 
 /// Percentiles in a report.
 pub const PERCENTILES: [f64; 8] = [25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999];
@@ -92,6 +102,35 @@ impl Latency {
     }
 }
 
+/// A compressed histogram without compression. Memory is taken for what is there and for our own
+/// bounds, whatever lengths and bounds it names.
+fn inflated(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let zipped = bytes.strip_prefix(&V2_COMPRESSED).and_then(|rest| rest.get(4..));
+    let zipped = zipped.ok_or_else(|| "no histogram of format V2, compressed".to_owned())?;
+    let mut plain = Vec::new();
+    let read = ZlibDecoder::new(zipped).take(V2_BYTES_MAX + 1).read_to_end(&mut plain);
+    read.map_err(|why| format!("no histogram: {why}"))?;
+    if plain.len() as u64 > V2_BYTES_MAX {
+        return Err(format!("a histogram of more than {V2_BYTES_MAX} bytes"));
+    }
+    let header = plain.first_chunk::<V2_HEADER_LEN>().filter(|header| header.starts_with(&V2_PLAIN));
+    let header = header.ok_or_else(|| "no histogram of format V2".to_owned())?;
+    let number = |at: usize, len: usize| {
+        header[at..at + len].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+    };
+    let (counts_len, counts) = (number(4, 4), (plain.len() - V2_HEADER_LEN) as u64);
+    let bounds = (number(16, 8), number(24, 8), number(12, 4));
+    match () {
+        () if counts_len > counts => {
+            Err(format!("a histogram that names {counts_len} bytes of counts, and has {counts}"))
+        }
+        () if bounds != (1, VALUE_MAX, u64::from(DIGITS)) => {
+            Err(format!("a histogram with other bounds: {bounds:?}"))
+        }
+        () => Ok(plain),
+    }
+}
+
 /// A histogram with HdrHistogram's functions.
 #[derive(Clone, Debug)]
 pub struct HistogramLog {
@@ -122,13 +161,9 @@ impl HistogramLog {
             return Err(format!("a histogram of {} characters: at most {V2_LEN_MAX} are read", text.len()));
         }
         let bytes = STANDARD.decode(text).map_err(|why| format!("no base64: {why}"))?;
-        let read = Deserializer::new().deserialize(&mut bytes.as_slice());
-        let histogram: Histogram<u64> = read.map_err(|why| format!("no histogram: {why}"))?;
-        let bounds = (histogram.low(), histogram.high(), histogram.sigfig());
-        match bounds == (1, VALUE_MAX, DIGITS) {
-            true => Ok(Self { histogram }),
-            false => Err(format!("a histogram with other bounds: {bounds:?}")),
-        }
+        let plain = inflated(&bytes)?;
+        let read = Deserializer::new().deserialize(&mut plain.as_slice());
+        read.map(|histogram| Self { histogram }).map_err(|why| format!("no histogram: {why}"))
     }
 
     /// Adds the frames of another one: percentiles are then those of all frames together.
@@ -293,5 +328,38 @@ mod tests {
         assert!(text.starts_with("       Value     Percentile TotalCount 1/(1-Percentile)\n\n"), "{text}");
         assert!(text.contains("Total count    =            4]\n"), "{text}");
         assert!(text.lines().any(|line| line.split_whitespace().nth(1) == Some("1.000000000000")), "{text}");
+    }
+
+    /// A header that names these bounds and this length of counts, and as many bytes of counts.
+    fn forged(counts_len: u32, high: u64, digits: u32, counts: usize) -> String {
+        use std::io::Write;
+        let mut plain = V2_PLAIN.to_vec();
+        plain.extend(counts_len.to_be_bytes());
+        plain.extend(0_u32.to_be_bytes());
+        plain.extend(digits.to_be_bytes());
+        plain.extend(1_u64.to_be_bytes());
+        plain.extend(high.to_be_bytes());
+        plain.extend(1_f64.to_be_bytes());
+        plain.resize(plain.len() + counts, 2);
+        let mut zipped = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        zipped.write_all(&plain).unwrap();
+        let zipped = zipped.finish().unwrap();
+        let mut bytes = V2_COMPRESSED.to_vec();
+        bytes.extend((zipped.len() as u32).to_be_bytes());
+        bytes.extend(zipped);
+        STANDARD.encode(bytes)
+    }
+
+    #[test]
+    fn a_histogram_takes_no_more_memory_than_it_has_bytes() {
+        let refusal = |text: &str| HistogramLog::from_v2_base64(text).err().unwrap_or_default();
+        let digits = u32::from(DIGITS);
+        assert_eq!(HistogramLog::from_v2_base64(&forged(5, VALUE_MAX, digits, 5)).unwrap().len(), 5);
+        let huge = forged(0x7fff_fff0, VALUE_MAX, digits, 1);
+        assert_eq!(refusal(&huge), "a histogram that names 2147483632 bytes of counts, and has 1");
+        assert!(refusal(&forged(1, u64::MAX >> 1, 5, 1)).starts_with("a histogram with other bounds"));
+        let bomb = forged(2 << 20, VALUE_MAX, digits, 2 << 20);
+        assert!(bomb.len() < V2_LEN_MAX);
+        assert_eq!(refusal(&bomb), "a histogram of more than 1048576 bytes");
     }
 }

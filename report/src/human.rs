@@ -1,4 +1,7 @@
-//! Numbers for people to read: few digits, a fitting unit. All reports round here.
+//! Numbers for people to read: few digits, a fitting unit. All reports round here. And text of
+//! others, without characters that a terminal obeys.
+
+use std::borrow::Cow;
 
 /// Units of one quantity, the smallest first: the factor to the one before, and the name.
 pub(crate) type Units = [(f64, &'static str)];
@@ -26,6 +29,26 @@ pub(crate) fn digits(value: f64) -> String {
         v if v >= 9.9995 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
     }
+}
+
+/// Text of another program, with control characters and those that change the direction of text
+/// escaped: an escape sequence becomes `\u{1b}[31m`, a new line `\n`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_obeyed = |letter: char| {
+        letter.is_control()
+            || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::new();
+    for letter in text.chars() {
+        match is_obeyed(letter) {
+            true => escaped.extend(letter.escape_default()),
+            false => escaped.push(letter),
+        }
+    }
+    Cow::Owned(escaped)
 }
 
 /// Frames per second: `14.88 Mpps`.
@@ -86,6 +109,15 @@ pub fn per_second(count: u64, duration_ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_of_others_moves_no_cursor_and_begins_no_line() {
+        assert_eq!(
+            printable("h1: \u{1b}[2Jrun r9: whole\n\u{202e}x"),
+            "h1: \\u{1b}[2Jrun r9: whole\\n\\u{202e}x"
+        );
+        assert!(matches!(printable("10 µs, größer, 東"), Cow::Borrowed(_)));
+    }
 
     #[test]
     fn few_digits_and_a_fitting_unit() {
