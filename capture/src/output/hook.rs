@@ -97,6 +97,9 @@ impl CommandRunner {
 /// way; the whole group is ended when it is given up.
 fn run(command: &str, name: &str, abandoned: &AtomicBool) -> bool {
     let script = format!("{command} \"$1\" >&2");
+    // Commands take a word that begins with a dash for an option.
+    let own = name.starts_with('-').then(|| format!("./{name}"));
+    let name = own.as_deref().unwrap_or(name);
     let mut shell = Command::new("sh");
     shell.args(["-c", &script, "sh", name]).stdin(Stdio::null()).process_group(0);
     let Ok(mut child) = shell.spawn() else { return false };
@@ -140,6 +143,18 @@ mod tests {
         let text = std::fs::read_to_string(&told).unwrap();
         let (pid, group) = text.trim().split_once(' ').unwrap();
         assert_eq!(pid, group, "it leads its own group");
+    }
+
+    #[test]
+    fn a_name_that_begins_with_a_dash_is_no_option() {
+        let folder = testkit::Folder::new("dash");
+        let told = folder.join("told");
+        let command = format!("f() {{ printf %s \"$1\" > {}; }}; f", told.display());
+        let word = |name: &str| {
+            assert!(run(&command, name, &AtomicBool::new(false)), "{name}");
+            std::fs::read_to_string(&told).unwrap()
+        };
+        assert_eq!(["-n.pcapng", "a-n", "/tmp/-n"].map(word), ["./-n.pcapng", "a-n", "/tmp/-n"]);
     }
 
     #[test]
