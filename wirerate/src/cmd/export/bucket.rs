@@ -4,20 +4,13 @@
 //! another server, `AWS_ENDPOINT_URL`. An object is uploaded in chunks (a multipart upload), some
 //! at a time. It becomes visible when the last request completes it.
 
-use async_trait::async_trait;
+use super::transport::HyperConnector;
+use crate::stop::Stop;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector as TcpConnector;
-use hyper_util::rt::TokioExecutor;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
-use object_store::client::{
-    ClientOptions, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
-    HttpResponse, HttpResponseBody, HttpService,
-};
 use object_store::path::Path as ObjectPath;
 use object_store::{BackoffConfig, MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig};
+use report::human::printable;
 use std::error::Error;
 use std::io;
 use std::path::Path;
@@ -34,10 +27,14 @@ const SCHEME: &str = "s3://";
 const CHUNK_LEN: usize = 8 << 20;
 /// Chunks of all objects that are on their way at a time: more memory than this is not taken.
 const CHUNKS_MAX: usize = 4;
-/// A request that fails is repeated within this time.
-const RETRY_TIME: Duration = Duration::from_secs(10);
-/// One attempt of a request takes at most this time, with its answer.
-const REQUEST_TIME: Duration = Duration::from_secs(30);
+/// Bytes of a chunk that are handed over at a time: each is progress.
+const PIECE_LEN: usize = 64 << 10;
+/// A request that fails is repeated within this time, which a slow chunk takes as well.
+const RETRY_TIME: Duration = Duration::from_secs(600);
+/// After a signal, chunks that were uploaded are removed within this time.
+const ABORT_TIME: Duration = Duration::from_secs(10);
+/// A signal wakes no task, so the flag is read at this interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// What to check when a bucket does not take objects.
 pub(super) const ADVICE: &str = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION in the environment, \
                                  AWS_ENDPOINT_URL for a server other than AWS, then export again (under another \
@@ -57,6 +54,37 @@ struct Uploader {
     runtime: Arc<Runtime>,
     /// One for each chunk on its way.
     permits: Arc<Semaphore>,
+    stop: Stop,
+}
+
+impl Uploader {
+    /// Waits for an answer, or a signal.
+    fn wait<T>(&self, answer: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = stopped(&self.stop) => Err(io::Error::other("a signal ended the upload")),
+                answer = answer => answer,
+            }
+        })
+    }
+}
+
+/// Waits for a signal.
+async fn stopped(stop: &Stop) {
+    while !stop.is_set() {
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// What to write instead of a URL that is not one of S3, but looks like one. Without this it would
+/// be the name of a folder.
+pub(super) fn advice_for(path: &Path) -> Option<String> {
+    let text = path.to_str().filter(|text| !text.starts_with(SCHEME))?;
+    let (scheme, rest) = text.split_once(":/")?;
+    let is_scheme = scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || "+.-".contains(letter));
+    is_scheme.then(|| format!("-o {SCHEME}{}", rest.trim_start_matches('/')))
 }
 
 /// The URL, if the path is one of S3.
@@ -66,7 +94,7 @@ pub(super) fn url_of(path: &Path) -> Option<&str> {
 
 impl Bucket {
     /// Of a URL such as `s3://bucket/captures`. Sends nothing.
-    pub(super) fn open(url: &str) -> anyhow::Result<Self> {
+    pub(super) fn open(url: &str, stop: &Stop) -> anyhow::Result<Self> {
         let rest = url.strip_prefix(SCHEME).unwrap_or(url);
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         anyhow::ensure!(!bucket.is_empty(), "the URL names no bucket, as in s3://BUCKET/PREFIX");
@@ -75,11 +103,12 @@ impl Bucket {
         let store = AmazonS3Builder::from_env()
             .with_bucket_name(bucket)
             .with_retry(retry)
-            .with_http_connector(HyperConnector)
+            .with_http_connector(HyperConnector::default())
             .build()?;
         let runtime =
             Builder::new_multi_thread().worker_threads(1).thread_name("upload").enable_all().build()?;
-        let uploader = Uploader { runtime: Arc::new(runtime), permits: Arc::new(Semaphore::new(CHUNKS_MAX)) };
+        let permits = Arc::new(Semaphore::new(CHUNKS_MAX));
+        let uploader = Uploader { runtime: Arc::new(runtime), permits, stop: stop.clone() };
         let url = url.trim_end_matches('/').to_owned();
         Ok(Self { store: Arc::new(store), prefix: prefix.to_owned(), url, uploader })
     }
@@ -92,18 +121,16 @@ impl Bucket {
     /// Whether there is an object in a folder.
     pub(super) fn has(&self, folder: &str) -> io::Result<bool> {
         let path = self.path(folder)?;
-        let found = self
-            .uploader
-            .runtime
-            .block_on(self.store.list_with_delimiter(Some(&path)))
-            .map_err(root_cause)?;
+        let listed = async { self.store.list_with_delimiter(Some(&path)).await.map_err(root_cause) };
+        let found = self.uploader.wait(listed)?;
         Ok(!found.objects.is_empty() || !found.common_prefixes.is_empty())
     }
 
     /// Begins an object.
     pub(super) fn create(&self, name: &str) -> io::Result<ObjectUpload> {
         let path = self.path(name)?;
-        let upload = self.uploader.runtime.block_on(self.store.put_multipart(&path)).map_err(root_cause)?;
+        let begun = async { self.store.put_multipart(&path).await.map_err(root_cause) };
+        let upload = self.uploader.wait(begun)?;
         let uploader = self.uploader.clone();
         Ok(ObjectUpload { upload: Some(upload), chunk: Vec::new(), requests: JoinSet::new(), uploader })
     }
@@ -149,12 +176,16 @@ impl ObjectUpload {
         if !self.chunk.is_empty() {
             self.send()?;
         }
-        let runtime = &self.uploader.runtime;
-        while let Some(answer) = runtime.block_on(self.requests.join_next()) {
-            accepted(answer)?;
-        }
+        let (uploader, requests) = (&self.uploader, &mut self.requests);
+        let all_sent = async {
+            while let Some(answer) = requests.join_next().await {
+                accepted(answer)?;
+            }
+            Ok(())
+        };
+        uploader.wait(all_sent)?;
         let upload = self.upload.as_mut().expect("only this ends it");
-        runtime.block_on(upload.complete()).map_err(root_cause)?;
+        uploader.wait(async { upload.complete().await.map_err(root_cause) })?;
         self.upload = None;
         Ok(())
     }
@@ -163,11 +194,15 @@ impl ObjectUpload {
     /// earlier one.
     fn send(&mut self) -> io::Result<()> {
         let permits = Arc::clone(&self.uploader.permits);
-        let permit = self.uploader.runtime.block_on(permits.acquire_owned()).expect("it is not closed");
+        let permit = self.uploader.wait(async { Ok(permits.acquire_owned().await) })?;
+        let permit = permit.expect("it is not closed");
         while let Some(answer) = self.requests.try_join_next() {
             accepted(answer)?;
         }
-        let chunk = PutPayload::from(std::mem::take(&mut self.chunk));
+        let chunk = Bytes::from(std::mem::take(&mut self.chunk));
+        let pieces = (0..chunk.len()).step_by(PIECE_LEN);
+        let pieces = pieces.map(|at| chunk.slice(at..chunk.len().min(at + PIECE_LEN)));
+        let chunk: PutPayload = pieces.collect();
         let request = self.upload.as_mut().expect("it is not finished yet").put_part(chunk);
         let answered = async move {
             let _permit = permit;
@@ -186,9 +221,11 @@ fn accepted(answer: Result<io::Result<()>, JoinError>) -> io::Result<()> {
 impl Drop for ObjectUpload {
     fn drop(&mut self) {
         if let Some(mut upload) = self.upload.take() {
-            self.uploader.runtime.block_on(self.requests.shutdown());
-            // Should this fail, the chunks stay invisible until a rule of the bucket removes them.
-            let _ = self.uploader.runtime.block_on(upload.abort());
+            self.uploader.runtime.block_on(async {
+                self.requests.shutdown().await;
+                // Should this fail, the chunks stay invisible until a rule of the bucket removes them.
+                let _ = tokio::time::timeout(ABORT_TIME, upload.abort()).await;
+            });
         }
     }
 }
@@ -199,43 +236,26 @@ fn root_cause(error: object_store::Error) -> io::Error {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    io::Error::other(cause.to_string())
+    io::Error::other(printable(&cause.to_string()).into_owned())
 }
 
-/// Connects by hyper, with the certificates that this machine trusts.
-#[derive(Clone, Copy, Debug)]
-struct HyperConnector;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl HttpConnector for HyperConnector {
-    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let https = HttpsConnectorBuilder::new().with_native_roots();
-        let https =
-            https.map_err(|source| object_store::Error::Generic { store: "S3", source: source.into() })?;
-        let https = https.https_or_http().enable_http1().build();
-        Ok(HttpClient::new(HyperService(Client::builder(TokioExecutor::new()).build(https))))
-    }
-}
-
-#[derive(Debug)]
-struct HyperService(Client<HttpsConnector<TcpConnector>, HttpRequestBody>);
-
-#[async_trait]
-impl HttpService for HyperService {
-    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let answer = tokio::time::timeout(REQUEST_TIME, self.answer(request)).await;
-        answer.map_err(|late| HttpError::new(HttpErrorKind::Timeout, late))?
-    }
-}
-
-impl HyperService {
-    async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let answer = self.0.request(request).await.map_err(|error| {
-            let kind = if error.is_connect() { HttpErrorKind::Connect } else { HttpErrorKind::Request };
-            HttpError::new(kind, error)
-        })?;
-        let (parts, body) = answer.into_parts();
-        let body = body.collect().await.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error))?;
-        let body = Full::<Bytes>::new(body.to_bytes()).map_err(|never| match never {});
-        Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
+    #[test]
+    fn what_looks_like_a_url_is_no_folder() {
+        let advice = |path: &str| advice_for(Path::new(path));
+        for (path, right) in [
+            ("gs://b/x", "-o s3://b/x"),
+            ("S3://bkt/x", "-o s3://bkt/x"),
+            ("s3:/bkt", "-o s3://bkt"),
+            ("https://host/b", "-o s3://host/b"),
+        ] {
+            assert_eq!(advice(path).as_deref(), Some(right), "{path}");
+        }
+        for path in ["s3://b/x", "out", "./gs://b", "/a:/b", "a b:/c", ":/x"] {
+            assert_eq!(advice(path), None, "{path}");
+        }
     }
 }

@@ -8,6 +8,7 @@ mod source;
 mod store;
 mod to_parquet;
 mod to_pcapng;
+mod transport;
 
 pub use args::Args;
 
@@ -29,6 +30,12 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if args.to == ExportFormat::Pcapng && bucket(&args.output) {
         let act = format!("write {}", args.output.display());
         return Err(Failure::usage(act, "only data sets are uploaded").try_this("-o FILE, then upload it"));
+    }
+    if let Some(right) = bucket::advice_for(&args.output) {
+        let act = format!("write {}", args.output.display());
+        let folder = format!("-o ./{}, for a folder of this name", args.output.display());
+        let failure = Failure::usage(act, "buckets of servers with the protocol of S3 begin with s3://");
+        return Err(failure.try_this(right).try_this(folder));
     }
     let report = match args.to {
         ExportFormat::Parquet => to_parquet::run(args, stop)?,

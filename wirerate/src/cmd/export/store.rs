@@ -1,6 +1,7 @@
 //! Where the files of a data set go.
 
 use super::bucket::{self, Bucket, ObjectUpload};
+use crate::stop::Stop;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -16,9 +17,9 @@ pub(super) enum Store {
 
 impl Store {
     /// At a path, or at a URL of S3.
-    pub(super) fn open(place: &Path) -> anyhow::Result<Self> {
+    pub(super) fn open(place: &Path, stop: &Stop) -> anyhow::Result<Self> {
         match bucket::url_of(place) {
-            Some(url) => Bucket::open(url).map(Self::Bucket),
+            Some(url) => Bucket::open(url, stop).map(Self::Bucket),
             None => Ok(Self::Folder(place.to_owned())),
         }
     }

@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
     let run = args.run.clone().unwrap_or_else(|| run_name(&args.files[0]));
     let host = args.host.clone().unwrap_or_else(host::machine_name);
     let folder = columns::run_folder(&run);
-    let store = Store::open(&args.output).refused(format!("write {}", args.output.display()))?;
+    let store = Store::open(&args.output, stop).refused(format!("write {}", args.output.display()))?;
     let act = || format!("write {}", store.place(&folder));
     let advice = store.advice();
     if store.has(&folder).map_err(|why| Failure::refused(act(), why).try_this(advice))? {
