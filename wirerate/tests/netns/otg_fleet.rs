@@ -14,6 +14,7 @@ pub(crate) const CASES: &[Case] = &[
     case("otg_fleet::a_script_sees_over_hosts_what_it_sees_on_one_machine", NATS, same_script),
     case("otg_fleet::a_dead_host_has_no_rows_and_the_others_go_on", NATS, dead_host),
     case("otg_fleet::limits_of_agents_hold", NATS, limits),
+    case("otg_fleet::an_order_that_waits_ends_with_its_configuration", NATS, released_while_waiting),
 ];
 
 /// Three hosts in a chain: `h1/p` to `h2/p`, and `h2/q` to `h3/p`.
@@ -212,5 +213,47 @@ fn limits() -> TestResult {
     assert!(seen.0 == 500 && errors(&seen).contains("h1: port p is in use by run otg"), "{seen:?}");
     assert_eq!(set(&json!({})), good);
     assert_eq!(chain.post(&second, "/config", &config(&[])), good);
+    Ok(())
+}
+
+/// A controller that lets its ports go while another of its orders waits for the start.
+fn released_while_waiting() -> TestResult {
+    use fleet::{FlowStart, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult, decode, encode};
+    let chain = Chain::new("");
+    let config = json!({
+        "ports": [{"name": "a", "location": "h1/p"}, {"name": "b", "location": "h2/p"}],
+        "flows": [{
+            "name": "f", "metrics": {"enable": true},
+            "tx_rx": {"choice": "port", "port": {"tx_name": "a", "rx_name": "b"}},
+            "rate": {"choice": "pps", "pps": 1000}
+        }]
+    });
+    let part = OtgPart { config, ports: vec![0], mark: 7 };
+    let start = FlowStart { flow: 0, number: Some(3), rank: 0 };
+    let ask = async |client: &async_nats::Client, order: OtgOrder| -> OtgResult {
+        let request = OtgRequest { run: "r1".parse().expect("a name"), lease_ms: 60_000, order };
+        let payload = encode(&request).into();
+        let answer = client.request("wr.host.h1.otg", payload).await.expect("the agent answers");
+        decode::<OtgAnswer>(&answer.payload).expect("it is an answer").result
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let waited = runtime.block_on(async {
+        let client = async_nats::connect(chain.hub.url()).await.expect("the hub is there");
+        let set = ask(&client, OtgOrder::Set(part)).await;
+        assert!(matches!(set, OtgResult::Done { .. }), "{set:?}");
+        let arm = OtgOrder::Arm { flows: vec![start], flow_count: 1, clears_ports: true };
+        let armed = ask(&client, arm).await;
+        assert!(matches!(armed, OtgResult::Done { .. }), "{armed:?}");
+        let release = async {
+            tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+            ask(&client, OtgOrder::Release).await
+        };
+        let (waited, released) = tokio::join!(ask(&client, OtgOrder::AwaitStart { flows: vec![0] }), release);
+        assert!(matches!(released, OtgResult::Done { .. }), "{released:?}");
+        waited
+    });
+    let OtgResult::Refused { errors, .. } = waited else { panic!("{waited:?}") };
+    assert!(errors[0].contains("the configuration was released"), "{errors:?}");
+    assert!(!chain.agents[0].said().contains("panicked"), "{}", chain.agents[0].said());
     Ok(())
 }

@@ -322,7 +322,7 @@ impl OtgBackend {
         let deadline = Instant::now() + BUILD_MAX;
         let mut waiting: Vec<_> = {
             let state = lock(&self.state);
-            flows.iter().filter_map(|flow| state.flows[*flow].handle().cloned()).collect()
+            flows.iter().filter_map(|flow| state.flows.get(*flow)?.handle().cloned()).collect()
         };
         while let Some(handle) = waiting.last()
             && Instant::now() < deadline
@@ -335,6 +335,10 @@ impl OtgBackend {
         }
         let failures = self.failures(flows);
         let (mut state, now) = (lock(&self.state), Instant::now());
+        // An order that waits holds no lock, so the configuration may have gone meanwhile.
+        if flows.iter().any(|flow| *flow >= state.flows.len()) {
+            return Err(ApiError::internal("the configuration was released before its flows had started"));
+        }
         for &flow in flows {
             let received = state.received(flow);
             state.flows[flow].has_started(&received, now);
@@ -346,11 +350,11 @@ impl OtgBackend {
         }
     }
 
-    /// Why runs of flows failed, as far as they have ended.
+    /// Why runs of flows failed, as far as they have ended. Flows that have gone did not fail.
     fn failures(&self, flows: &[usize]) -> Vec<String> {
         let mut state = lock(&self.state);
-        let mut failures = Vec::new();
-        for &flow in flows {
+        let (mut failures, count) = (Vec::new(), state.flows.len());
+        for &flow in flows.iter().filter(|flow| **flow < count) {
             state.settle(flow);
             let name = state.config.flows[flow].name.clone();
             failures.extend(state.flows[flow].failure().map(|failure| format!("flow {name}: {failure}")));

@@ -11,7 +11,7 @@ use otg::CaptureQuery;
 use otg::metrics::{PortCounts, TrafficCounts};
 use serde_json::Value;
 use server::{ApiError, ErrorKind};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 /// Bytes of a file in one answer: with base64 they fit into a message of 1 MiB.
@@ -24,6 +24,9 @@ const GO_LEAD: Duration = Duration::from_millis(50);
 /// The part in force.
 pub(crate) struct HostPart {
     backend: OtgBackend,
+    /// Written by orders that put another configuration in force, read by those that use one: the
+    /// indexes in an order are checked once. An order that waits for a start holds none.
+    in_force: RwLock<()>,
     /// Flows that are armed.
     gate: Mutex<Option<StartGate>>,
     /// The file of the capture that is being read.
@@ -33,7 +36,8 @@ pub(crate) struct HostPart {
 impl HostPart {
     /// Nothing is in force yet. `runs` gets the runs of flows, for metrics.
     pub(crate) fn new(rules: Box<dyn PortRules>, runs: RunList) -> Self {
-        Self { backend: OtgBackend::new(rules, runs), gate: Mutex::default(), file: Mutex::default() }
+        let backend = OtgBackend::new(rules, runs);
+        Self { backend, in_force: RwLock::default(), gate: Mutex::default(), file: Mutex::default() }
     }
 
     /// Carries out an order. It may block.
@@ -50,6 +54,13 @@ impl HostPart {
 
     fn attempt(&self, order: OtgOrder) -> Result<OtgResult, ApiError> {
         let backend = &self.backend;
+        let _held = match order {
+            OtgOrder::AwaitStart { .. } => Held::No,
+            OtgOrder::Set(_) | OtgOrder::Change(_) | OtgOrder::Release => {
+                Held::Writes(self.in_force.write().unwrap_or_else(PoisonError::into_inner))
+            }
+            _ => Held::Reads(self.in_force.read().unwrap_or_else(PoisonError::into_inner)),
+        };
         match order {
             OtgOrder::Check(part) => {
                 let (config, ports) = read_part(part)?;
@@ -152,6 +163,14 @@ impl HostPart {
         }
         Ok(OtgResult::Piece { bytes: FilePiece(piece), is_last })
     }
+}
+
+/// How an order holds the configuration in force.
+#[expect(dead_code, reason = "the guards are held, not read")]
+enum Held<'a> {
+    No,
+    Reads(RwLockReadGuard<'a, ()>),
+    Writes(RwLockWriteGuard<'a, ()>),
 }
 
 /// A part as the model has it. A controller of another version may have sent something else.
