@@ -2,97 +2,31 @@
 //! verdict. It is made from the plan and the newest counts alone, so the same counts give the same
 //! account.
 
+use crate::flow_account::{CountBounds, FlowAccount, flow_account};
 use crate::last_words::LastWords;
-use crate::message::{
-    CountedFlow, HostClock, HostOrder, PlannedFlow, ReceiverFigures, RunEnd, RunPlan, Stat,
-};
+use crate::message::{HostClock, HostOrder, PlannedFlow, ReceiverFigures, RunEnd, RunPlan, Stat};
 use crate::name::{FleetName, PortPlace};
+use crate::readiness::UNSYNCHRONIZED_NS_MAX;
 use crate::seconds::SecondAccount;
 use measure::{HistogramLog, PERCENTILES};
-use report::human::{human_count, human_duration};
+use report::human::{human_count, human_pps};
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::fmt;
 
-/// Flows in the text; the others are in JSON.
-const FLOWS_SHOWN: usize = 32;
+/// Flows that notes name; the others are in JSON.
+const NAMED_MAX: usize = 8;
 
 /// How complete an account is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunVerdict {
-    /// All hosts ran to the end and delivered their last counts.
+    /// All hosts ran to the end and delivered their last counts, and the counts of each flow are
+    /// exact and agree.
     Whole,
-    /// Some did not: parts are bounds or unknown.
+    /// Some do not: parts are bounds or unknown.
     Partial,
     /// No host started.
     NotStarted,
-}
-
-/// A count: exact if both bounds are equal. Without an upper bound it is `null`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CountBounds {
-    /// At least.
-    pub min: u64,
-    /// At most.
-    pub max: Option<u64>,
-}
-
-impl CountBounds {
-    fn exact(count: u64) -> Self {
-        Self { min: count, max: Some(count) }
-    }
-
-    /// The count, if it is exact.
-    pub fn known(self) -> Option<u64> {
-        self.max.filter(|max| *max == self.min)
-    }
-
-    fn plus(self, other: Self) -> Self {
-        let max = self.max.zip(other.max).map(|(one, two)| one.saturating_add(two));
-        Self { min: self.min.saturating_add(other.min), max }
-    }
-}
-
-impl fmt::Display for CountBounds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.known(), self.max) {
-            (Some(count), _) => f.write_str(&human_count(count)),
-            (_, Some(max)) => write!(f, "{} to {}", human_count(self.min), human_count(max)),
-            (_, None) => write!(f, "at least {}", human_count(self.min)),
-        }
-    }
-}
-
-/// A flow.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FlowAccount {
-    /// Its name.
-    pub name: String,
-    /// Where it was sent.
-    pub from: PortPlace,
-    /// Where it was received.
-    pub to: PortPlace,
-    /// Frames that the driver accepted; `null` if the sender's last counts are missing.
-    pub sent: Option<u64>,
-    /// First copies that arrived; `null` if the receiver's last counts are missing.
-    pub received: Option<u64>,
-    /// Lost frames; `null` if they are not exactly known.
-    pub lost: Option<u64>,
-    /// What is known about `sent`.
-    pub sent_bounds: CountBounds,
-    /// What is known about `received`.
-    pub received_bounds: CountBounds,
-    /// What is known about `lost`.
-    pub lost_bounds: CountBounds,
-    /// Further copies, as far as known.
-    pub duplicate: Option<u64>,
-    /// First copies that arrived after a later frame, as far as known.
-    pub reordered: Option<u64>,
-    /// Frames that the sender's driver rejected, as far as known.
-    pub errors: Option<u64>,
-    /// When the first frame arrived, by the clock of the receiver.
-    pub first_ns: Option<u64>,
 }
 
 /// A host.
@@ -177,24 +111,27 @@ impl RunAccount {
     /// Of a plan and the newest counts.
     pub fn of(plan: &RunPlan, words: &LastWords) -> Self {
         let hosts: Vec<HostAccount> = plan.hosts.iter().map(|order| host(order, words)).collect();
-        let flows = (0..).zip(&plan.flows);
-        let flows: Vec<FlowAccount> = flows
-            .map(|(id, planned)| flow(id, &planned.name, (&planned.from, &planned.to), planned.count, words))
-            .collect();
+        let start = start(plan, &hosts);
+        // Both clocks may differ from that of the controller.
+        let clocks_ns = start.clocks_ns.unwrap_or(2 * UNSYNCHRONIZED_NS_MAX);
+        let flows: Vec<FlowAccount> =
+            (0..plan.flows.len()).map(|id| flow_account(plan, id as u32, words, clocks_ns)).collect();
         let verdict = match () {
             () if !hosts.iter().zip(&plan.hosts).any(|(host, order)| order.is_armed && has_started(host))
                 && !has_sent(plan, words) =>
             {
                 RunVerdict::NotStarted
             }
-            () if hosts.iter().all(|host| host.is_whole) => RunVerdict::Whole,
+            () if hosts.iter().all(|host| host.is_whole) && flows.iter().all(FlowAccount::is_exact) => {
+                RunVerdict::Whole
+            }
             () => RunVerdict::Partial,
         };
         let sum = |of: fn(&FlowAccount) -> CountBounds| {
             flows.iter().map(of).fold(CountBounds::exact(0), CountBounds::plus)
         };
-        let start = start(plan, &hosts);
-        let mut notes = Vec::new();
+        let mut notes = flow_notes(&flows);
+        notes.extend(missed_rates(plan, &flows, words));
         let latency = match start.clocks_ns {
             Some(_) => latency(plan, words, &mut notes),
             None => {
@@ -204,7 +141,7 @@ impl RunAccount {
                 None
             }
         };
-        let lost_ring: u64 = receivers(plan, words).map(|receiver| receiver.lost_ring).sum();
+        let lost_ring = receivers(plan, words).fold(0_u64, |sum, port| sum.saturating_add(port.lost_ring));
         if lost_ring > 0 {
             let count = human_count(lost_ring);
             notes.push(format!(
@@ -227,18 +164,51 @@ impl RunAccount {
         }
     }
 
-    /// True if it is whole.
-    pub fn is_whole(&self) -> bool {
-        self.verdict == RunVerdict::Whole
+    /// True if it is whole, and each flow had its rate.
+    pub fn is_good(&self) -> bool {
+        self.verdict == RunVerdict::Whole && !self.flows.iter().any(FlowAccount::has_missed_rate)
     }
+}
+
+/// Why the counts of flows are not exact although their hosts are whole, or contradict.
+fn flow_notes(flows: &[FlowAccount]) -> Vec<String> {
+    let told = |flow: &FlowAccount| flow.fault.as_ref().map(|why| format!("{}: {why}", flow.name));
+    some_of(flows.iter().filter_map(told).collect(), "flow whose counts are not exact")
+}
+
+/// The first of these texts, and how many there are more.
+fn some_of(mut texts: Vec<String>, noun: &str) -> Vec<String> {
+    let more = texts.len().saturating_sub(NAMED_MAX) as u64;
+    texts.truncate(NAMED_MAX);
+    texts.extend((more > 0).then(|| format!("and {} more {noun} (--json has all)", human_count(more))));
+    texts
+}
+
+/// The flows that missed their rate, and why.
+fn missed_rates(plan: &RunPlan, flows: &[FlowAccount], words: &LastWords) -> Vec<String> {
+    let missed = |flow: &FlowAccount| {
+        let rate = flow.rate.filter(|rate| rate.is_missed)?;
+        let (reached, asked) = (human_pps(rate.reached_pps), human_pps(rate.asked_pps));
+        Some(format!("{}: {reached} of the asked {asked}, so the exit code is 1", flow.name))
+    };
+    let mut notes = some_of(flows.iter().filter_map(missed).collect(), "flow below its rate");
+    let why = |stat: &Stat| -> Vec<String> {
+        let told = stat.senders.iter().filter_map(|port| {
+            port.why_missed.as_ref().map(|why| format!("{}/{}: {why}", stat.host, port.port))
+        });
+        told.collect()
+    };
+    notes.extend(some_of(stats(plan, words).flat_map(why).collect(), "port that missed a rate"));
+    notes
 }
 
 fn host(order: &HostOrder, words: &LastWords) -> HostAccount {
     let stat = words.of(&order.host);
     let end = stat.and_then(|stat| stat.end);
+    let double = words.double_of(&order.host);
     HostAccount {
         host: order.host.clone(),
-        is_whole: matches!(end, Some(RunEnd::Done | RunEnd::Stopped)),
+        is_whole: matches!(end, Some(RunEnd::Done | RunEnd::Stopped)) && double.is_none(),
         end,
         why: match stat {
             _ if !order.is_armed => {
@@ -246,9 +216,9 @@ fn host(order: &HostOrder, words: &LastWords) -> HostAccount {
                 Some(why.to_owned())
             }
             stat => {
-                let unreadable = words.why_unreadable(&order.host);
-                let why = unreadable.map(|why| format!("its newest counts cannot be read: {why}"));
-                why.or_else(|| stat.and_then(|stat| stat.why.clone()))
+                let unusable = words.why_unusable(&order.host);
+                let why = unusable.map(|why| format!("its newest counts cannot be used: {why}"));
+                why.or(double).or_else(|| stat.and_then(|stat| stat.why.clone()))
             }
         },
         last_number: stat.map_or(0, |stat| stat.number),
@@ -265,64 +235,6 @@ fn has_started(host: &HostAccount) -> bool {
 /// True if a host sent frames: one may, although it was told not to start.
 fn has_sent(plan: &RunPlan, words: &LastWords) -> bool {
     stats(plan, words).flat_map(|stat| &stat.flows).any(|flow| flow.sent.is_some_and(|sent| sent > 0))
-}
-
-/// The counts of a flow at one end, and whether they are the last ones.
-fn end_of(
-    id: u32,
-    host: &FleetName,
-    words: &LastWords,
-    of: impl Fn(&CountedFlow) -> bool,
-) -> (CountedFlow, bool) {
-    let stat = words.of(host);
-    let counts = stat.and_then(|stat| stat.flows.iter().find(|flow| flow.id == id && of(flow)));
-    (counts.copied().unwrap_or_default(), counts.is_some() && stat.is_some_and(|stat| stat.is_last))
-}
-
-fn flow(
-    id: u32,
-    name: &str,
-    (from, to): (&PortPlace, &PortPlace),
-    planned: Option<u64>,
-    words: &LastWords,
-) -> FlowAccount {
-    let (sender, has_sent) = end_of(id, &from.host, words, |flow| flow.sent.is_some());
-    let (receiver, has_received) = end_of(id, &to.host, words, |flow| flow.received.is_some());
-    let (sent, received) = (sender.sent.unwrap_or(0), receiver.received.unwrap_or(0));
-    // Of frames that were too late to tell a first copy from a duplicate, all or none may be first.
-    let late = receiver.too_old.unwrap_or(0);
-    let sent_bounds = match has_sent {
-        true => CountBounds::exact(sent),
-        // A frame that arrived was sent.
-        false => {
-            CountBounds { min: sent.max(received), max: planned.map(|count| count.max(sent).max(received)) }
-        }
-    };
-    let received_bounds = match has_received {
-        true => CountBounds::exact(received),
-        false => CountBounds { min: received, max: sent_bounds.max.map(|max| max.max(received)) },
-    };
-    let lost_bounds = CountBounds {
-        // While frames may still arrive, none is known to be lost.
-        min: if has_received { sent_bounds.min.saturating_sub(received + late) } else { 0 },
-        max: sent_bounds.max.map(|max| max.saturating_sub(received)),
-    };
-    let lost = lost_bounds.known().filter(|_| has_sent && has_received);
-    FlowAccount {
-        name: name.to_owned(),
-        from: from.clone(),
-        to: to.clone(),
-        sent: has_sent.then_some(sent),
-        received: has_received.then_some(received),
-        lost,
-        sent_bounds,
-        received_bounds,
-        lost_bounds,
-        duplicate: receiver.duplicate,
-        reordered: receiver.reordered,
-        errors: sender.errors,
-        first_ns: receiver.first_ns,
-    }
 }
 
 /// How far the clocks of hosts agree, in nanoseconds: 0 if all have one kernel, the sum of the two
@@ -400,127 +312,11 @@ fn latency(plan: &RunPlan, words: &LastWords, notes: &mut Vec<String>) -> Option
     })
 }
 
-impl fmt::Display for RunAccount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = self.hosts.iter().filter(|host| host.is_whole).count();
-        let verdict = match self.verdict {
-            RunVerdict::Whole => "whole",
-            RunVerdict::Partial => "PARTIAL",
-            RunVerdict::NotStarted => "NOT STARTED",
-        };
-        writeln!(f, "run {}: {verdict}, {whole} of {} hosts ran to the end", self.run, self.hosts.len())?;
-        let mut row = |name: &str, value: &dyn fmt::Display| writeln!(f, "  {name:<10} {value}");
-        if self.verdict == RunVerdict::NotStarted {
-            return self.hosts.iter().try_for_each(|host| row("host", &HostText(host, 0)));
-        }
-        row("sent", &self.sent)?;
-        row("received", &self.received)?;
-        row("lost", &self.lost)?;
-        let sum = |of: fn(&FlowAccount) -> Option<u64>| self.flows.iter().filter_map(of).sum::<u64>();
-        for (name, count) in [
-            ("rejected", sum(|flow| flow.errors)),
-            ("duplicate", sum(|flow| flow.duplicate)),
-            ("reordered", sum(|flow| flow.reordered)),
-        ] {
-            if count > 0 {
-                row(name, &human_count(count))?;
-            }
-        }
-        if let Some(latency) = &self.latency {
-            let at = |wanted: f64| latency.percentiles.iter().find(|(percentile, _)| *percentile == wanted);
-            let at = |wanted: f64| human_duration(at(wanted).map_or(0, |(_, ns)| *ns));
-            let complete = if latency.is_complete { "" } else { ", as far as known" };
-            let text = format!(
-                "p50 {}, p99 {}, p99.9 {}, max {} of {} frames{complete}",
-                at(50.0),
-                at(99.0),
-                at(99.9),
-                human_duration(latency.max_ns),
-                human_count(latency.stamped)
-            );
-            row("latency", &text)?;
-        }
-        row("start", &self.start)?;
-        if let Some(text) = per_second(&self.seconds) {
-            row("per second", &text)?;
-        }
-        for flow in self.flows.iter().take(FLOWS_SHOWN) {
-            let FlowAccount { name, from, to, sent_bounds, received_bounds, lost_bounds, .. } = flow;
-            let text = format!(
-                "{name}, {from} to {to}: sent {sent_bounds}, received {received_bounds}, lost {lost_bounds}"
-            );
-            row("flow", &text)?;
-        }
-        if let Some(rest) = self.flows.len().checked_sub(FLOWS_SHOWN).filter(|rest| *rest > 0) {
-            row("", &format!("{rest} more flows (--json has all)"))?;
-        }
-        for host in self.hosts.iter().filter(|host| !host.is_whole || host.end == Some(RunEnd::Stopped)) {
-            row("host", &HostText(host, self.start.start_at_ns))?;
-        }
-        self.notes.iter().try_for_each(|note| row("note", note))
-    }
-}
-
-/// The slowest and the fastest second. The last one is left out: it may be a part of a second.
-fn per_second(seconds: &[SecondAccount]) -> Option<String> {
-    let whole = seconds.split_last()?.1;
-    let range = |of: fn(&SecondAccount) -> Option<u64>| {
-        let known: Vec<u64> = whole.iter().filter_map(of).collect();
-        let Some((min, max)) = known.iter().min().zip(known.iter().max()) else {
-            return "unknown".to_owned();
-        };
-        let range = format!("{} to {}", human_count(*min), human_count(*max));
-        match whole.len() - known.len() {
-            0 => range,
-            unknown => format!("{range} ({unknown} of {} seconds unknown)", whole.len()),
-        }
-    };
-    (whole.len() > 1).then(|| {
-        format!("sent {}, received {}", range(|second| second.sent), range(|second| second.received))
-    })
-}
-
-impl fmt::Display for StartAccount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.spread_ns {
-            Some(spread) => write!(f, "within {} by the hosts' own clocks; ", human_duration(spread))?,
-            None => write!(f, "no sender has reported its first frame; ")?,
-        }
-        match self.clocks_ns {
-            Some(0) => write!(f, "they share a clock"),
-            Some(ns) => write!(f, "their clocks agree within {}", human_duration(ns)),
-            None => write!(f, "how far their clocks agree is unknown: they are not synchronized"),
-        }
-    }
-}
-
-/// What became of a host that is not whole.
-struct HostText<'a>(&'a HostAccount, u64);
-
-impl fmt::Display for HostText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let HostText(HostAccount { host, end, why, last_number, last_time_ns, .. }, start_at_ns) = self;
-        write!(f, "{host}: ")?;
-        let why = why.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
-        match (end, last_time_ns) {
-            (Some(end), _) => write!(f, "{}{why}; its counts are complete", end.name()),
-            (None, Some(time_ns)) => {
-                let after = human_duration(time_ns.saturating_sub(*start_at_ns));
-                write!(
-                    f,
-                    "lost{why}; last report {last_number}, {after} after the start: its counts are lower bounds"
-                )
-            }
-            (None, None) if why.is_empty() => write!(f, "it never reported"),
-            (None, None) => f.write_str(why.trim_start_matches(", ")),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{HostClock, PlannedFlow};
+    use crate::account_text::per_second;
+    use crate::message::{CountedFlow, FlowRate, HostClock, PlannedFlow, SenderFigures};
     use measure::{HISTOGRAM_LEN, histogram_index};
 
     fn name(text: &str) -> FleetName {
@@ -535,6 +331,7 @@ mod tests {
             is_armed: true,
             clock: Some(clock),
             boot_id: Some(host.to_owned()),
+            instance: Some(7),
             why: None,
         };
         let flow = PlannedFlow {
@@ -547,26 +344,26 @@ mod tests {
         RunPlan {
             run: name("r"),
             start_at_ns: 5_000_000_000,
-            duration_ns: 1,
+            duration_ns: 1_000_000_000,
+            settle_ns: 300_000_000,
             flows: vec![flow],
             hosts: vec![order("h1"), order("h2")],
         }
     }
 
+    /// A sender ends at 6 s, a receiver at 8.2 s.
     fn stat(host: &str, number: u32, counts: CountedFlow, end: Option<RunEnd>) -> Stat {
         Stat {
-            run: name("r"),
-            host: name(host),
             number,
             time_ns: 8_200_000_000,
             released_late_ns: counts.sent.map(|_| 40_000),
             has_sent_all: end.is_some(),
+            sent_until_ns: counts.sent.and(end).map(|_| 6_000_000_000),
+            received_until_ns: counts.received.and(end).map(|_| 8_200_000_000),
             flows: vec![counts],
-            receivers: Vec::new(),
             is_last: end.is_some(),
             end,
-            why: None,
-            reports: Vec::new(),
+            ..Stat::new(name("r"), name(host), 7)
         }
     }
 
@@ -584,7 +381,7 @@ mod tests {
     }
 
     fn account(stats: Vec<Stat>) -> RunAccount {
-        let mut words = LastWords::default();
+        let mut words = LastWords::of_run(&plan());
         for stat in stats {
             words.hear(stat);
         }
@@ -621,28 +418,28 @@ mod tests {
 
     #[test]
     fn a_host_whose_counts_cannot_be_read_is_partial_and_the_others_are_exact() {
-        let mut words = LastWords::default();
+        let mut words = LastWords::of_run(&plan());
         words.hear(stat("h1", 4, sent(100), DONE));
-        words.cannot_read(name("h2"), "not JSON".to_owned());
-        words.cannot_read(name("h1"), "the last one is here".to_owned());
+        words.cannot_use(name("h2"), "not JSON".to_owned());
+        words.cannot_use(name("h1"), "the last one is here".to_owned());
         let account = RunAccount::of(&plan(), &words);
         assert_eq!((account.verdict, account.flows[0].sent), (RunVerdict::Partial, Some(100)));
         assert_eq!((account.flows[0].lost, account.hosts[0].is_whole), (None, true));
-        assert_eq!(account.hosts[1].why.as_deref(), Some("its newest counts cannot be read: not JSON"));
+        assert_eq!(account.hosts[1].why.as_deref(), Some("its newest counts cannot be used: not JSON"));
         let text = account.to_string();
-        assert!(text.contains("host       h2: its newest counts cannot be read: not JSON\n"), "{text}");
+        assert!(text.contains("host       h2: its newest counts cannot be used: not JSON\n"), "{text}");
         // The stream has what the controller has not heard, or the other way round.
-        let mut heard = LastWords::default();
+        let mut heard = LastWords::of_run(&plan());
         heard.hear(stat("h2", 3, received(60), None));
         heard.merge(words);
         let text = RunAccount::of(&plan(), &heard).to_string();
-        let expected = "h2: lost, its newest counts cannot be read: not JSON; last report 3, 3.200 s after";
+        let expected = "h2: lost, its newest counts cannot be used: not JSON; last report 3, 3.200 s after";
         assert!(text.contains(expected), "{text}");
     }
 
     #[test]
     fn the_slowest_and_the_fastest_second_are_shown() {
-        let mut words = LastWords::default();
+        let mut words = LastWords::of_run(&plan());
         for (number, count) in [(1, 30), (2, 70), (3, 100)] {
             let at = |host, counts, end| {
                 let time_ns = (5 + u64::from(number)) * 1_000_000_000 - if number == 3 { 1 } else { 0 };
@@ -667,7 +464,7 @@ mod tests {
         let mut refused = plan();
         refused.hosts.iter_mut().for_each(|host| host.is_armed = false);
         let verdict = |sent_frames: u64, end: RunEnd| {
-            let mut words = LastWords::default();
+            let mut words = LastWords::of_run(&plan());
             words.hear(stat("h1", 1, sent(sent_frames), Some(end)));
             RunAccount::of(&refused, &words).verdict
         };
@@ -701,7 +498,111 @@ mod tests {
         let orphaned = Some(RunEnd::Orphaned);
         let account = account(vec![stat("h1", 4, sent(50), orphaned), stat("h2", 4, received(50), orphaned)]);
         assert_eq!((account.verdict, account.flows[0].lost), (RunVerdict::Partial, Some(0)));
-        assert!(account.to_string().contains("h1: orphaned; its counts are complete"), "{account}");
+        assert!(
+            account
+                .to_string()
+                .contains("h1: orphaned 3.200 s after the start; its counts are complete until then"),
+            "{account}"
+        );
+    }
+
+    #[test]
+    fn a_receiver_that_left_before_its_sender_had_ended_leaves_bounds() {
+        let at = |end: RunEnd, until_ns: u64, has_heard: bool| {
+            let receiver = Stat {
+                received_until_ns: Some(until_ns),
+                has_heard_all_sent: has_heard,
+                ..stat("h2", 4, received(60), Some(end))
+            };
+            account(vec![stat("h1", 4, sent(90), DONE), receiver])
+        };
+        let left = at(RunEnd::Left, 5_600_000_000, false);
+        let flow = &left.flows[0];
+        assert_eq!((left.verdict, flow.received, flow.lost), (RunVerdict::Partial, None, None));
+        assert_eq!(flow.received_bounds, CountBounds { min: 60, max: Some(90) });
+        assert_eq!(flow.lost_bounds, CountBounds { min: 0, max: Some(30) });
+        let text = left.to_string();
+        assert!(
+            text.contains("h2: left 3.200 s after the start; its counts are complete until then"),
+            "{text}"
+        );
+        assert!(text.contains("note       a: h2 received until before h1 had sent all"), "{text}");
+        // Its sender ended at 6 s, late frames are waited for 0.3 s, and clocks differ by 6 µs.
+        let verdict = |until_ns| {
+            let account = at(RunEnd::Stopped, until_ns, false);
+            (account.verdict, account.flows[0].lost)
+        };
+        assert_eq!(verdict(6_300_005_999), (RunVerdict::Partial, None));
+        assert_eq!(verdict(6_300_006_000), (RunVerdict::Whole, Some(30)));
+        assert_eq!(at(RunEnd::Stopped, 5_600_000_000, true).flows[0].lost, Some(30), "it was told");
+        assert_eq!(at(RunEnd::Orphaned, 5_600_000_000, false).flows[0].lost, None);
+    }
+
+    #[test]
+    fn counts_that_cannot_be_are_never_whole() {
+        let of = |sender: CountedFlow, receiver: CountedFlow| {
+            account(vec![stat("h1", 4, sender, DONE), stat("h2", 4, receiver, DONE)])
+        };
+        let copies = of(sent(100), CountedFlow { duplicate: Some(4), ..received(97) });
+        assert_eq!((copies.verdict, copies.flows[0].lost), (RunVerdict::Partial, None));
+        let text = copies.to_string();
+        assert!(text.contains("a: 101 frames arrived of 100 sent: something on the way copies"), "{text}");
+        let more = of(sent(101), received(101));
+        assert_eq!(more.verdict, RunVerdict::Partial);
+        assert!(more.to_string().contains("a: 101 frames were sent, and --count is 100"), "{more}");
+        let huge = of(sent(u64::MAX), received(u64::MAX));
+        assert_eq!((huge.verdict, huge.hosts[0].last_number), (RunVerdict::Partial, 0));
+        assert!(
+            huge.to_string().contains("h1: its newest counts cannot be used: 18446744073709551615"),
+            "{huge}"
+        );
+        let late = Stat { released_late_ns: Some(u64::MAX), ..stat("h1", 4, sent(100), DONE) };
+        let late = account(vec![late, stat("h2", 4, received(100), DONE)]);
+        assert_eq!((late.verdict, late.start.spread_ns), (RunVerdict::Partial, None));
+    }
+
+    #[test]
+    fn a_flow_without_counts_is_never_whole_and_flows_of_others_count_nowhere() {
+        let none = Stat { flows: Vec::new(), ..stat("h1", 4, sent(0), DONE) };
+        let account_of_none = account(vec![none, stat("h2", 4, received(0), DONE)]);
+        assert_eq!(account_of_none.verdict, RunVerdict::Partial);
+        assert!(account_of_none.to_string().contains("a: h1 has not counted it"), "{account_of_none}");
+        let foreign = CountedFlow { id: 9, ..sent(51_600_522) };
+        let twice = Stat { flows: vec![sent(100), foreign, sent(7)], ..stat("h1", 4, sent(0), DONE) };
+        let account = account(vec![twice, stat("h2", 4, received(100), DONE)]);
+        assert_eq!((account.verdict, account.sent.known()), (RunVerdict::Whole, Some(100)));
+        assert_eq!(account.seconds.iter().filter_map(|second| second.sent).sum::<u64>(), 100);
+    }
+
+    #[test]
+    fn counts_of_a_second_agent_of_a_name_are_left_out_and_named() {
+        let second = Stat { instance: 8, ..stat("h2", 9, received(3), DONE) };
+        let account =
+            account(vec![second, stat("h1", 4, sent(100), DONE), stat("h2", 4, received(100), DONE)]);
+        assert_eq!((account.verdict, account.flows[0].received), (RunVerdict::Partial, Some(100)));
+        let text = account.to_string();
+        assert!(text.contains("h2: done, counts of a second agent with this name arrived"), "{text}");
+    }
+
+    #[test]
+    fn a_missed_rate_is_told_with_its_cause() {
+        let rate = |reached_pps, is_missed| FlowRate { asked_pps: 2000.0, reached_pps, is_missed };
+        let of = |rate: FlowRate, why: Option<&str>| {
+            let sender = SenderFigures { port: name("eth1"), why_missed: why.map(str::to_owned) };
+            let counts = CountedFlow { rate: Some(rate), ..sent(100) };
+            let stat_1 = Stat { senders: vec![sender], ..stat("h1", 4, counts, DONE) };
+            account(vec![stat_1, stat("h2", 4, received(100), DONE)])
+        };
+        let missed = of(rate(991.0, true), Some("it waited for a CPU"));
+        assert_eq!((missed.verdict, missed.is_good()), (RunVerdict::Whole, false));
+        let text = missed.to_string();
+        assert!(text.contains("lost 0, 991.0 pps of 2.000 kpps\n"), "{text}");
+        assert!(
+            text.contains("note       a: 991.0 pps of the asked 2.000 kpps, so the exit code is 1\n"),
+            "{text}"
+        );
+        assert!(text.contains("note       h1/eth1: it waited for a CPU\n"), "{text}");
+        assert!(of(rate(1995.0, false), None).is_good());
     }
 
     #[test]
@@ -717,7 +618,13 @@ mod tests {
             Stat { receivers: vec![figures], ..stat(host, 9, received(0), DONE) }
         };
         // The mean of both medians would be 5,050.
-        let account = account(vec![with("h1", &[100; 9]), with("h2", &[10_000])]);
+        let (from, to) = ("h2/eth1".parse().unwrap(), "h1/eth1".parse().unwrap());
+        let back = PlannedFlow { name: "b".to_owned(), from, to, ..plan().flows[0].clone() };
+        let both = RunPlan { flows: vec![plan().flows[0].clone(), back], ..plan() };
+        let mut words = LastWords::of_run(&both);
+        words.hear(with("h1", &[100; 9]));
+        words.hear(with("h2", &[10_000]));
+        let account = RunAccount::of(&both, &words);
         let latency = account.latency.expect("both have frames");
         let all = histogram(&[100, 100, 100, 100, 100, 100, 100, 100, 100, 10_000]);
         assert_eq!(latency.percentiles[1], (50.0, all.percentile_ns(50.0)));

@@ -1,12 +1,13 @@
 //! A run as an agent has it: armed, counting down, running, draining, reported. The caller does
 //! what [`AgentRun::step`] returns, and gives it the time and what the workers do.
 
-use crate::message::{Go, Prepare, RunEnd};
+use crate::message::{FlowRole, Go, Prepare, RunEnd};
 use crate::name::FleetName;
 
 /// A start must be this far away when it is requested: the answer has to arrive before it.
 const GO_LEAD_NS: u64 = 50_000_000;
-/// Receivers wait at most this much longer than the time to settle, if frames still arrive.
+/// Receivers wait at most this much longer than the time to settle, if frames still arrive, or no
+/// controller says that all hosts have sent all.
 const DRAIN_MAX_NS: u64 = 2_000_000_000;
 
 /// What a run does.
@@ -55,6 +56,7 @@ pub struct AgentRun {
     settle_ns: u64,
     lease_ns: u64,
     stat_ns: u64,
+    receives: bool,
     state: AgentState,
     /// Monotonic time of the last sign of life of the controller.
     heard_ns: u64,
@@ -80,6 +82,7 @@ impl AgentRun {
             settle_ns: prepare.settle_ms * 1_000_000,
             lease_ns: prepare.lease_ms * 1_000_000,
             stat_ns: prepare.stat_ms * 1_000_000,
+            receives: prepare.flows.iter().any(|flow| flow.role == FlowRole::Receive),
             state: AgentState::Armed,
             heard_ns: now_ns,
             start_ns: 0,
@@ -121,9 +124,25 @@ impl AgentRun {
         self.heard_ns = self.heard_ns.max(now_ns);
     }
 
-    /// The news that all hosts have sent all: late frames are all that can come.
-    pub fn drain(&mut self) {
-        self.is_over |= self.state == AgentState::Running;
+    /// The news at the monotonic time `now_ns` that all hosts have sent all: late frames are all
+    /// that can come.
+    pub fn drain(&mut self, now_ns: u64) {
+        let is_under_way = matches!(self.state, AgentState::Running | AgentState::Draining);
+        if is_under_way && !self.is_over {
+            self.is_over = true;
+            self.quiet.1 = self.quiet.1.max(now_ns);
+        }
+    }
+
+    /// True if that news has come.
+    pub fn has_heard_all_sent(&self) -> bool {
+        self.is_over
+    }
+
+    /// The agent is ended by a signal, at the monotonic time `now_ns`.
+    pub fn leave(&mut self, now_ns: u64) {
+        let end = if self.has_started_by(now_ns) { RunEnd::Left } else { RunEnd::Aborted };
+        self.end.get_or_insert(end);
     }
 
     /// The order to end, at the monotonic time `now_ns`.
@@ -184,9 +203,12 @@ impl AgentRun {
             if self.quiet.0 != received {
                 self.quiet = (received, now_ns);
             }
-            let is_quiet = now_ns - self.quiet.1 >= self.settle_ns;
+            let is_quiet = now_ns.saturating_sub(self.quiet.1) >= self.settle_ns;
             let is_long = now_ns - self.draining_ns >= self.settle_ns + DRAIN_MAX_NS;
-            if has_sent_all && (is_quiet || is_long) {
+            // Another host may still send. An agent that is to end does not wait for it.
+            let may_wait = matches!(self.end, None | Some(RunEnd::Stopped | RunEnd::Orphaned));
+            let waits = self.receives && may_wait && !self.is_over;
+            if has_sent_all && ((is_quiet && !waits) || is_long) {
                 return self.report(self.end.unwrap_or(RunEnd::Done));
             }
         }
@@ -253,15 +275,51 @@ mod tests {
     #[test]
     fn a_run_drains_early_when_all_hosts_have_sent_all() {
         let mut run = run();
-        run.drain();
+        run.drain(0);
         run.go(&go(100), 0, 0).unwrap();
-        run.drain();
+        run.drain(0);
         assert_eq!(run.step(100 * MS, false, 0), RunStep::Wait, "it has not started");
-        run.drain();
+        run.drain(100 * MS);
         assert_eq!(run.step(101 * MS, false, 0), RunStep::Wait, "it still sends");
         assert_eq!(run.step(102 * MS, true, 0), RunStep::StopSending);
         assert_eq!(run.step(103 * MS, true, 0), RunStep::Count);
         assert_eq!(run.step(302 * MS, true, 0), RunStep::Report(RunEnd::Done));
+    }
+
+    #[test]
+    fn a_receiver_stays_until_all_hosts_have_sent_all() {
+        let receiver = || {
+            let mut run = AgentRun { receives: true, ..run() };
+            run.go(&go(100), 0, 0).unwrap();
+            run.step(100 * MS, true, 0);
+            run.lease(3000 * MS);
+            assert_eq!(run.step(3100 * MS, true, 5), RunStep::StopSending, "the planned end");
+            run.step(3101 * MS, true, 5);
+            run
+        };
+        // Without the counts of each second.
+        let step = |run: &mut AgentRun, at_ms: u64| {
+            run.lease(at_ms * MS);
+            let mut steps = std::iter::repeat_with(|| run.step(at_ms * MS, true, 5));
+            steps.find(|step| *step != RunStep::Count).expect("it repeats")
+        };
+        let mut told = receiver();
+        assert_eq!(step(&mut told, 4000), RunStep::Wait, "another host may still send");
+        told.drain(4000 * MS);
+        assert!(told.has_heard_all_sent());
+        assert_eq!(step(&mut told, 4199), RunStep::Wait, "frames may be on their way");
+        assert_eq!(step(&mut told, 4200), RunStep::Report(RunEnd::Done));
+        let mut untold = receiver();
+        assert_eq!(step(&mut untold, 5299), RunStep::Wait);
+        assert_eq!(step(&mut untold, 5300), RunStep::Report(RunEnd::Done), "it does not wait for ever");
+        let mut left = receiver();
+        left.leave(3102 * MS);
+        assert_eq!(step(&mut left, 3299), RunStep::Wait);
+        assert_eq!(step(&mut left, 3300), RunStep::Report(RunEnd::Left));
+        assert!(!left.has_heard_all_sent());
+        let mut early = run();
+        early.leave(1);
+        assert_eq!(early.step(1, true, 0), RunStep::Report(RunEnd::Aborted));
     }
 
     #[test]

@@ -1,24 +1,70 @@
 //! The newest counts of each host, and those of each second. Messages may be lost, doubled or in
 //! another order.
 
-use crate::message::Stat;
+use crate::message::{CountedFlow, RunPlan, Stat};
 use crate::name::FleetName;
 use crate::seconds::TickLog;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a host may count in a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct HostScope {
+    /// The agent that was armed.
+    instance: Option<u64>,
+    /// Flows that it sends.
+    sends: BTreeSet<u32>,
+    /// Flows that it receives.
+    receives: BTreeSet<u32>,
+    /// Its receiving ports.
+    ports: BTreeSet<FleetName>,
+}
 
 /// The newest [`Stat`] of each host of a run, and what is needed of those before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LastWords {
+    scopes: BTreeMap<FleetName, HostScope>,
+    duration_ns: u64,
     hosts: BTreeMap<FleetName, Stat>,
     /// The counts of each second.
     pub(crate) ticks: TickLog,
-    /// Why the newest message of a host cannot be read.
-    unreadable: BTreeMap<FleetName, String>,
+    /// Why the newest message of a host cannot be used.
+    unusable: BTreeMap<FleetName, String>,
+    /// Hosts of which a second agent has counted.
+    doubles: BTreeSet<FleetName>,
 }
 
 impl LastWords {
-    /// Takes a message. True if it is newer than those before it.
-    pub fn hear(&mut self, stat: Stat) -> bool {
+    /// Nothing of a run has arrived yet.
+    pub fn of_run(plan: &RunPlan) -> Self {
+        let hosts = plan.hosts.iter().map(|order| {
+            (order.host.clone(), HostScope { instance: order.instance, ..HostScope::default() })
+        });
+        let mut scopes: BTreeMap<FleetName, HostScope> = hosts.collect();
+        for (id, flow) in (0..).zip(&plan.flows) {
+            if let Some(scope) = scopes.get_mut(&flow.from.host) {
+                scope.sends.insert(id);
+            }
+            if let Some(scope) = scopes.get_mut(&flow.to.host) {
+                scope.receives.insert(id);
+                scope.ports.insert(flow.to.port.clone());
+            }
+        }
+        Self { scopes, duration_ns: plan.duration_ns, ..Self::default() }
+    }
+
+    /// Takes a message. True if it is newer than those before it. Counts of other hosts, agents,
+    /// flows and ports than those of the plan are left out.
+    pub fn hear(&mut self, mut stat: Stat) -> bool {
+        let Some(scope) = self.scopes.get(&stat.host) else { return false };
+        if scope.instance.is_some_and(|instance| instance != stat.instance) {
+            self.doubles.insert(stat.host);
+            return false;
+        }
+        if let Some(why) = stat.impossible(self.duration_ns) {
+            self.cannot_use(stat.host, why);
+            return false;
+        }
+        keep_own(&mut stat, scope);
         self.ticks.hear(&stat);
         let known = self.hosts.get(&stat.host);
         // After the last message of a host there is none, whatever its number.
@@ -29,19 +75,26 @@ impl LastWords {
         is_new
     }
 
-    /// Takes the news that the newest message of a host cannot be read, and why.
-    pub fn cannot_read(&mut self, host: FleetName, why: String) {
-        self.unreadable.insert(host, why);
+    /// Takes the news that the newest message of a host cannot be used, and why.
+    pub fn cannot_use(&mut self, host: FleetName, why: String) {
+        self.unusable.insert(host, why);
     }
 
-    /// Why the newest message of a host cannot be read, unless its last one is here.
-    pub fn why_unreadable(&self, host: &FleetName) -> Option<&str> {
-        self.unreadable.get(host).filter(|_| !self.has_last(host)).map(String::as_str)
+    /// Why the newest message of a host cannot be used, unless its last one is here.
+    pub fn why_unusable(&self, host: &FleetName) -> Option<&str> {
+        self.unusable.get(host).filter(|_| !self.has_last(host)).map(String::as_str)
     }
 
-    /// Takes all that `other` has.
+    /// Why a host is not one host: a second agent with its name has counted in the run.
+    pub(crate) fn double_of(&self, host: &FleetName) -> Option<String> {
+        let text = "counts of a second agent with this name arrived, and are left out";
+        self.doubles.contains(host).then(|| text.to_owned())
+    }
+
+    /// Takes all that `other` of the same run has.
     pub fn merge(&mut self, other: Self) {
-        self.unreadable.extend(other.unreadable);
+        self.unusable.extend(other.unusable);
+        self.doubles.extend(other.doubles);
         self.ticks.merge(other.ticks);
         for stat in other.hosts.into_values() {
             self.hear(stat);
@@ -57,4 +110,16 @@ impl LastWords {
     pub fn has_last(&self, host: &FleetName) -> bool {
         self.of(host).is_some_and(|stat| stat.is_last)
     }
+}
+
+/// Keeps the counts of the host's own flows and ports, each once.
+fn keep_own(stat: &mut Stat, scope: &HostScope) {
+    let (mut sends, mut receives, mut ports) =
+        (scope.sends.clone(), scope.receives.clone(), scope.ports.clone());
+    stat.flows.retain(|flow: &CountedFlow| match (flow.sent, flow.received) {
+        (Some(_), None) => sends.remove(&flow.id),
+        (None, Some(_)) => receives.remove(&flow.id),
+        _ => false,
+    });
+    stat.receivers.retain(|receiver| ports.remove(&receiver.port));
 }

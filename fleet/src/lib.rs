@@ -9,7 +9,9 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod account_text;
 mod agent_run;
+mod flow_account;
 mod last_words;
 mod message;
 mod name;
@@ -19,19 +21,20 @@ mod seconds;
 pub mod subject;
 mod watching;
 
-pub use account::{FlowAccount, HostAccount, RunAccount, RunVerdict, StartAccount, clock_agreement_ns};
+pub use account::{HostAccount, RunAccount, RunVerdict, StartAccount, clock_agreement_ns};
 pub use agent_run::{AgentRun, AgentState, GoRefusal, RunStep};
+pub use flow_account::{CountBounds, FlowAccount};
 pub use last_words::LastWords;
 pub use message::{
-    AbortRequest, AgentAnswer, AnswerState, CountedFlow, FlowOrder, FlowRole, Go, HostClock, HostOrder,
-    HostStatus, Message, MessageError, NUMBERS_MAX, PlannedFlow, PortStatus, Prepare, ReceiverFigures,
-    RunEnd, RunPlan, Stat, decode, encode,
+    AbortRequest, AgentAnswer, AnswerState, CountedFlow, FlowOrder, FlowRate, FlowRole, Go, HostClock,
+    HostOrder, HostStatus, Message, MessageError, NUMBERS_MAX, PlannedFlow, PortStatus, Prepare,
+    ReceiverFigures, RunEnd, RunOrder, RunPlan, SenderFigures, Stat, decode, encode,
 };
 pub use name::{BadName, FleetName, PortPlace};
 pub use otg::{
     FilePiece, FlowArrivals, FlowReading, FlowStart, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult,
     PortReading, RatedCounts, SentFrames,
 };
-pub use readiness::{Answered, Objection, Readiness, StartPolicy};
+pub use readiness::{Answered, Objection, Readiness, StartPolicy, two_agents};
 pub use seconds::{SECONDS_MAX, SecondAccount};
 pub use watching::{Notice, Watching};

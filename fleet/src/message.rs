@@ -5,8 +5,11 @@
 //! the one with the highest number is enough.
 
 use crate::name::{FleetName, PortPlace};
+use report::human::printable;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Most flows of a host in one run.
@@ -23,6 +26,12 @@ const MARKS: u16 = 1 << 12;
 const DURATION_NS_MAX: u64 = 30 * 24 * 3600 * 1_000_000_000;
 /// Longest lease: an hour.
 const LEASE_MS_MAX: u64 = 3_600_000;
+/// The version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// More frames per second are on no line: this is 1.3 Tbit/s of the shortest.
+const FRAMES_PER_SECOND_MAX: u64 = 2_000_000_000;
+/// Counts may go on for this time after the planned end.
+const OVERTIME_S: u64 = 3600;
 
 /// A message that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +47,9 @@ pub enum MessageError {
         len_max: usize,
     },
     /// It has another schema, such as that of another version.
-    #[error("expected a {expected}, got {got:?}: do both sides have the same version of wirerate?")]
+    #[error(
+        "expected a {expected}, got {got:?}: use one version of wirerate on all hosts (this is {VERSION})"
+    )]
     Schema {
         /// The expected schema.
         expected: &'static str,
@@ -69,6 +80,8 @@ pub trait Message: Serialize + DeserializeOwned {
     const SCHEMA: &'static str;
     /// Longest message that is read, in bytes.
     const LEN_MAX: usize = 1 << 20;
+    /// Its text is shown to people, so control characters in it are escaped as it is read.
+    const IS_SHOWN: bool = false;
 
     /// Checks values that have their type, but cannot be.
     ///
@@ -112,9 +125,30 @@ pub fn decode<M: Message>(bytes: &[u8]) -> Result<M, MessageError> {
         let got = head.schema.chars().take(64).collect();
         return Err(MessageError::Schema { expected: schema, got });
     }
-    let message: M = serde_json::from_slice(bytes).map_err(json)?;
+    let message: M = match M::IS_SHOWN {
+        false => serde_json::from_slice(bytes).map_err(json)?,
+        true => {
+            let mut value: Value = serde_json::from_slice(bytes).map_err(json)?;
+            escape_strings(&mut value);
+            serde_json::from_value(value).map_err(json)?
+        }
+    };
     message.check().map_err(|why| MessageError::Value { schema, why })?;
     Ok(message)
+}
+
+/// Escapes control characters in all strings of a value.
+fn escape_strings(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(escaped) = printable(text) {
+                *text = escaped;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(escape_strings),
+        Value::Object(fields) => fields.values_mut().for_each(escape_strings),
+        _ => {}
+    }
 }
 
 /// How well the clock of a host is synchronized, as its kernel says.
@@ -158,6 +192,10 @@ pub struct PortStatus {
 pub struct HostStatus {
     /// Its name.
     pub host: FleetName,
+    /// Identifies the process of the agent: two with the same name differ in it.
+    pub instance: u64,
+    /// Another instance with the same name is connected, so this one refuses all requests.
+    pub has_double: bool,
     /// Version of wirerate.
     pub version: String,
     /// Identifies the running kernel: hosts with the same one share a clock.
@@ -175,7 +213,9 @@ pub struct HostStatus {
 }
 
 impl Message for HostStatus {
-    const SCHEMA: &'static str = "wirerate.host/1";
+    const SCHEMA: &'static str = "wirerate.host/2";
+    const LEN_MAX: usize = 1 << 18;
+    const IS_SHOWN: bool = true;
 }
 
 /// What a host does for a flow.
@@ -225,7 +265,7 @@ pub struct Prepare {
 }
 
 impl Message for Prepare {
-    const SCHEMA: &'static str = "wirerate.prepare/2";
+    const SCHEMA: &'static str = "wirerate.prepare/3";
 
     fn check(&self) -> Result<(), String> {
         let within = |name: &str, value: u64, min: u64, max: u64| match (min..=max).contains(&value) {
@@ -272,7 +312,7 @@ pub struct Go {
 }
 
 impl Message for Go {
-    const SCHEMA: &'static str = "wirerate.go/1";
+    const SCHEMA: &'static str = "wirerate.go/2";
     const LEN_MAX: usize = 4096;
 }
 
@@ -284,7 +324,22 @@ pub struct AbortRequest {
 }
 
 impl Message for AbortRequest {
-    const SCHEMA: &'static str = "wirerate.abort/1";
+    const SCHEMA: &'static str = "wirerate.abort/2";
+    const LEN_MAX: usize = 4096;
+}
+
+/// An order to all agents of a run: its subject has the same words. A message that was made for
+/// something else is no order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOrder {
+    /// The run.
+    pub run: FleetName,
+    /// `lease`, `drain`, `stop` or `abort`.
+    pub order: String,
+}
+
+impl Message for RunOrder {
+    const SCHEMA: &'static str = "wirerate.order/1";
     const LEN_MAX: usize = 4096;
 }
 
@@ -305,6 +360,8 @@ pub enum AnswerState {
 pub struct AgentAnswer {
     /// The host.
     pub host: FleetName,
+    /// Identifies the process of the agent.
+    pub instance: u64,
     /// Yes or no.
     pub state: AnswerState,
     /// Why not.
@@ -322,12 +379,13 @@ pub struct AgentAnswer {
 }
 
 impl Message for AgentAnswer {
-    const SCHEMA: &'static str = "wirerate.answer/1";
+    const SCHEMA: &'static str = "wirerate.answer/2";
     const LEN_MAX: usize = 1 << 16;
+    const IS_SHOWN: bool = true;
 }
 
 /// Counts of a flow at one of its hosts, since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CountedFlow {
     /// Its number in the plan.
     pub id: u32,
@@ -345,6 +403,28 @@ pub struct CountedFlow {
     pub too_old: Option<u64>,
     /// Time of day on the receiver when the first frame arrived.
     pub first_ns: Option<u64>,
+    /// The rate of a sender; in the last message.
+    pub rate: Option<FlowRate>,
+}
+
+/// The rate of a paced flow.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowRate {
+    /// Frames per second that the test asks for.
+    pub asked_pps: f64,
+    /// Frames per second from the first frame to the last one.
+    pub reached_pps: f64,
+    /// True if the rate was missed by more than 1 % (and 10 ms), as `send` decides it.
+    pub is_missed: bool,
+}
+
+/// What is known about a sending port besides flows; in the last message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderFigures {
+    /// The port.
+    pub port: FleetName,
+    /// Why a rate was missed, and what to try.
+    pub why_missed: Option<String>,
 }
 
 /// What a receiving port counts besides flows, since the start.
@@ -370,6 +450,8 @@ pub enum RunEnd {
     Done,
     /// By the order of a controller.
     Stopped,
+    /// Its agent was ended by a signal.
+    Left,
     /// The agent heard no controller for the time of its lease.
     Orphaned,
     /// It could not go on.
@@ -386,6 +468,7 @@ impl RunEnd {
         match self {
             Self::Done => "done",
             Self::Stopped => "stopped",
+            Self::Left => "left",
             Self::Orphaned => "orphaned",
             Self::Failed => "failed",
             Self::Late => "late",
@@ -401,6 +484,8 @@ pub struct Stat {
     pub run: FleetName,
     /// The host.
     pub host: FleetName,
+    /// Identifies the process of the agent.
+    pub instance: u64,
     /// From 1 on.
     pub number: u32,
     /// Time of day on the host.
@@ -410,10 +495,21 @@ pub struct Stat {
     pub released_late_ns: Option<u64>,
     /// None of its senders sends any more; always true of hosts that only receive.
     pub has_sent_all: bool,
+    /// Time of day on the host when its last sender had ended; `None` before, and of hosts that
+    /// only receive.
+    pub sent_until_ns: Option<u64>,
+    /// Time of day on the host until which its receivers counted; in the last message.
+    pub received_until_ns: Option<u64>,
+    /// While it still received, a controller said that all hosts had sent all.
+    pub has_heard_all_sent: bool,
+    /// Why the hub has not kept the counts before these.
+    pub why_not_kept: Option<String>,
     /// Its flows.
     pub flows: Vec<CountedFlow>,
     /// Its receiving ports.
     pub receivers: Vec<ReceiverFigures>,
+    /// Its sending ports; in the last message.
+    pub senders: Vec<SenderFigures>,
     /// No more messages follow.
     pub is_last: bool,
     /// Why it ended; in the last message.
@@ -425,8 +521,53 @@ pub struct Stat {
     pub reports: Vec<serde_json::Value>,
 }
 
+impl Stat {
+    /// Without counts yet.
+    pub fn new(run: FleetName, host: FleetName, instance: u64) -> Self {
+        Self {
+            run,
+            host,
+            instance,
+            number: 0,
+            time_ns: 0,
+            released_late_ns: None,
+            has_sent_all: false,
+            sent_until_ns: None,
+            received_until_ns: None,
+            has_heard_all_sent: false,
+            why_not_kept: None,
+            flows: Vec::new(),
+            receivers: Vec::new(),
+            senders: Vec::new(),
+            is_last: false,
+            end: None,
+            why: None,
+            reports: Vec::new(),
+        }
+    }
+
+    /// Which value cannot be, of a run that sends for `duration_ns`. `None` if all can be.
+    pub fn impossible(&self, duration_ns: u64) -> Option<String> {
+        let seconds = (duration_ns / 1_000_000_000).saturating_add(OVERTIME_S);
+        let most = seconds.saturating_mul(FRAMES_PER_SECOND_MAX);
+        let of_flow = |flow: &CountedFlow| {
+            [flow.sent, flow.errors, flow.received, flow.duplicate, flow.reordered, flow.too_old]
+        };
+        let of_port = |port: &ReceiverFigures| [port.received, port.stale, port.lost_ring];
+        let flows = self.flows.iter().flat_map(of_flow).flatten();
+        let counts = flows.chain(self.receivers.iter().flat_map(of_port));
+        if let Some(count) = counts.max().filter(|count| *count > most) {
+            return Some(format!("{count} frames cannot be in {seconds} s"));
+        }
+        let late_max = seconds.saturating_mul(1_000_000_000);
+        let late = self.released_late_ns.filter(|late| *late > late_max)?;
+        Some(format!("a first frame cannot be {late} ns late"))
+    }
+}
+
 impl Message for Stat {
-    const SCHEMA: &'static str = "wirerate.fleet-stat/1";
+    const SCHEMA: &'static str = "wirerate.fleet-stat/2";
+    const IS_SHOWN: bool = true;
 
     fn check(&self) -> Result<(), String> {
         match (self.is_last, self.end) {
@@ -463,6 +604,8 @@ pub struct HostOrder {
     pub clock: Option<HostClock>,
     /// Identifies its kernel.
     pub boot_id: Option<String>,
+    /// Identifies the process of its agent.
+    pub instance: Option<u64>,
     /// Why it was not ready.
     pub why: Option<String>,
 }
@@ -477,6 +620,8 @@ pub struct RunPlan {
     pub start_at_ns: u64,
     /// How long the senders send at most.
     pub duration_ns: u64,
+    /// How long receivers wait for late frames.
+    pub settle_ns: u64,
     /// Its flows; the number of a flow is its index.
     pub flows: Vec<PlannedFlow>,
     /// Its hosts.
@@ -484,8 +629,9 @@ pub struct RunPlan {
 }
 
 impl Message for RunPlan {
-    const SCHEMA: &'static str = "wirerate.fleet-plan/1";
+    const SCHEMA: &'static str = "wirerate.fleet-plan/2";
     const LEN_MAX: usize = 1 << 23;
+    const IS_SHOWN: bool = true;
 }
 
 #[cfg(test)]
@@ -515,10 +661,10 @@ mod tests {
     #[test]
     fn the_schema_is_the_first_field_and_is_checked() {
         let bytes = encode(&prepare());
-        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.prepare/2\","));
+        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.prepare/3\","));
         assert_eq!(decode::<Prepare>(&bytes).unwrap(), prepare());
         let refusal = decode::<Go>(&bytes).unwrap_err().to_string();
-        assert!(refusal.starts_with("expected a wirerate.go/1, got \"wirerate.prepare/2\""), "{refusal}");
+        assert!(refusal.starts_with("expected a wirerate.go/2, got \"wirerate.prepare/3\""), "{refusal}");
         assert!(matches!(decode::<Go>(&[b' '; 5000]), Err(MessageError::TooLong { len: 5000, .. })));
         assert!(matches!(decode::<Go>(b"{"), Err(MessageError::Json { .. })));
     }

@@ -123,7 +123,7 @@ pub struct OtgRequest {
 }
 
 impl Message for OtgRequest {
-    const SCHEMA: &'static str = "wirerate.otg-order/1";
+    const SCHEMA: &'static str = "wirerate.otg-order/2";
     const LEN_MAX: usize = PART_LEN_MAX;
 
     fn check(&self) -> Result<(), String> {
@@ -179,8 +179,9 @@ pub struct OtgAnswer {
 }
 
 impl Message for OtgAnswer {
-    const SCHEMA: &'static str = "wirerate.otg-answer/1";
+    const SCHEMA: &'static str = "wirerate.otg-answer/2";
     const LEN_MAX: usize = PART_LEN_MAX;
+    const IS_SHOWN: bool = true;
 }
 
 /// Bytes of a file: base64 in messages.
@@ -425,7 +426,7 @@ mod tests {
         let order = OtgOrder::ReadCapture { port: 1, slice: Some((0, 9)), offset: 7 };
         let request = OtgRequest { run: "r1".parse().unwrap(), lease_ms: 10_000, order };
         let bytes = encode(&request);
-        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.otg-order/1\","));
+        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.otg-order/2\","));
         assert_eq!(decode::<OtgRequest>(&bytes).unwrap(), request);
         let short = OtgRequest { lease_ms: 1, ..request };
         assert!(decode::<OtgRequest>(&encode(&short)).unwrap_err().to_string().contains("lease_ms 1 "));

@@ -12,7 +12,7 @@ const LEAD_ANSWERS: u64 = 20;
 /// The start is this many times the worst bound of a synchronized clock away, at least.
 const LEAD_BOUNDS: u64 = 10;
 /// A clock that is not synchronized may differ this much from that of the controller.
-const UNSYNCHRONIZED_NS_MAX: u64 = 10_000_000;
+pub(crate) const UNSYNCHRONIZED_NS_MAX: u64 = 10_000_000;
 
 /// Which hosts must be ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,15 @@ pub struct Objection {
     pub why: String,
     /// What to try.
     pub tries: Vec<String>,
+}
+
+/// The objection to a name that two agents have.
+pub fn two_agents(host: &FleetName) -> Objection {
+    Objection {
+        host: host.clone(),
+        why: format!("two agents are connected as {host}, and both answered"),
+        tries: vec![format!("end one of both, or give it another host = in its file than {host}")],
+    }
 }
 
 /// An answer with the controller's own times of day, when it asked and when the answer came.
@@ -64,6 +73,8 @@ impl Answered {
 /// The answers to [`crate::Prepare`].
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
+    /// The agents that have answered.
+    instances: BTreeMap<FleetName, u64>,
     armed: BTreeMap<FleetName, Answered>,
     objections: Vec<Objection>,
 }
@@ -77,6 +88,17 @@ impl Readiness {
         own: HostClock,
         policy: &StartPolicy,
     ) {
+        let instance = answered.as_ref().ok().map(|answered| answered.answer.instance);
+        if let Some(known) = self.instances.get(host) {
+            // The same answer again changes nothing.
+            if instance.is_some_and(|instance| instance != *known) {
+                self.armed.remove(host);
+                self.objections.retain(|objection| objection.host != *host);
+                self.objections.push(two_agents(host));
+            }
+            return;
+        }
+        self.instances.extend(instance.map(|instance| (host.clone(), instance)));
         let object = |why, tries| Err(Objection { host: host.clone(), why, tries });
         let checked = match answered {
             Err(why) => object(why, Vec::new()),
@@ -134,6 +156,7 @@ impl Readiness {
             is_armed: answer.is_some(),
             clock: answer.map(|answer| answer.clock),
             boot_id: answer.map(|answer| answer.boot_id.clone()),
+            instance: answer.map(|answer| answer.instance),
             why: self
                 .objections
                 .iter()
@@ -188,6 +211,7 @@ mod tests {
         let at = |ms: u64| ((1_000_000 + ms) * MS).saturating_add_signed(ahead_ms * MS as i64);
         let answer = AgentAnswer {
             host: name(host),
+            instance: 7,
             state: AnswerState::Armed,
             why: None,
             tries: Vec::new(),
@@ -252,5 +276,32 @@ mod tests {
         let mut far = answered("h1", 0, 0);
         (far.asked_ns, far.answered_ns) = (far.asked_ns - 99 * MS, far.answered_ns + 99 * MS);
         assert_eq!(hear(vec![("h1", Ok(far))], &ANY).start_at_ns(0), 4000 * MS);
+    }
+
+    #[test]
+    fn two_agents_of_one_name_do_not_start() {
+        let mut ready = Readiness::default();
+        let armed = |instance: u64| {
+            let answer = AgentAnswer {
+                host: name("h1"),
+                instance,
+                state: AnswerState::Armed,
+                why: None,
+                tries: Vec::new(),
+                clock: OWN,
+                boot_id: String::new(),
+                request_ns: 0,
+                time_ns: 0,
+            };
+            Answered { asked_ns: 0, answered_ns: 0, answer }
+        };
+        ready.hear(&name("h1"), Ok(armed(7)), OWN, &ANY);
+        ready.hear(&name("h1"), Ok(armed(7)), OWN, &ANY);
+        assert!(ready.may_start(&ANY), "the same answer twice");
+        assert_eq!(ready.order(&name("h1")).instance, Some(7));
+        ready.hear(&name("h1"), Ok(armed(8)), OWN, &ANY);
+        let said: Vec<&str> = ready.objections().iter().map(|objection| objection.why.as_str()).collect();
+        assert_eq!(said, ["two agents are connected as h1, and both answered"]);
+        assert!(!ready.may_start(&ANY) && ready.armed().next().is_none());
     }
 }

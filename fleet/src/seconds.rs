@@ -44,7 +44,9 @@ impl TickLog {
             return;
         }
         let (time_ns, is_last) = (stat.time_ns, stat.is_last);
-        let sum = |of: fn(&crate::CountedFlow) -> Option<u64>| stat.flows.iter().filter_map(of).sum();
+        let sum = |of: fn(&crate::CountedFlow) -> Option<u64>| {
+            stat.flows.iter().filter_map(of).fold(0, u64::saturating_add)
+        };
         let tick =
             Tick { time_ns, sent: sum(|flow| flow.sent), received: sum(|flow| flow.received), is_last };
         self.hosts.entry(stat.host.clone()).or_default().insert(stat.number, tick);
@@ -76,7 +78,7 @@ impl TickLog {
                 lines
                     .iter()
                     .map(|line| line.as_ref()?.at(at_ns))
-                    .try_fold(0, |sum: u64, count| Some(sum + count?))
+                    .try_fold(0, |sum: u64, count| Some(sum.saturating_add(count?)))
             };
             let ends: Vec<Option<u64>> = (0..=second_count).map(|second| at(second * SECOND_NS)).collect();
             ends.windows(2).map(|ends| ends[1]?.checked_sub(ends[0]?)).collect()
@@ -140,18 +142,12 @@ mod tests {
         for (host, number, time_ms, sent, received, is_last) in ticks {
             let flow = CountedFlow { sent: Some(*sent), received: Some(*received), ..CountedFlow::default() };
             log.hear(&Stat {
-                run: name("r"),
-                host: name(host),
                 number: *number,
                 time_ns: START_NS + time_ms * 1_000_000,
-                released_late_ns: None,
                 has_sent_all: *is_last,
                 flows: vec![flow],
-                receivers: Vec::new(),
                 is_last: *is_last,
-                end: None,
-                why: None,
-                reports: Vec::new(),
+                ..Stat::new(name("r"), name(host), 7)
             });
         }
         log

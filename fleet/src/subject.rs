@@ -4,10 +4,22 @@ use crate::name::FleetName;
 
 /// The bucket of [`crate::HostStatus`], by host.
 pub const HOSTS_BUCKET: &str = "wr_hosts";
-/// The stream that keeps plans and counts of runs.
-pub const RUNS_STREAM: &str = "wr_runs";
-/// The subjects that this stream keeps.
-pub const KEPT: [&str; 2] = ["wr.run.*.plan", "wr.run.*.stat.*"];
+/// The stream of this bucket.
+pub const HOSTS_STREAM: &str = "KV_wr_hosts";
+/// The stream that keeps the plans of runs.
+pub const PLANS_STREAM: &str = "wr_runs";
+/// The subjects that it keeps.
+pub const PLANS: &str = "wr.run.*.plan";
+
+/// The stream that keeps the counts of a host.
+pub fn counts_stream(host: &FleetName) -> String {
+    format!("wr_counts_{host}")
+}
+
+/// The subjects that it keeps.
+pub fn stat_of_any_run(host: &FleetName) -> String {
+    format!("wr.run.*.stat.{host}")
+}
 
 /// Requests to prepare a run.
 pub fn prepare(host: &FleetName) -> String {

@@ -45,7 +45,7 @@ impl Watching {
         let watch = HostWatch { heard_ns: start_ns, is_lost: false };
         Self {
             hosts: armed.map(|host| (host.host.clone(), watch)).collect(),
-            words: LastWords::default(),
+            words: LastWords::of_run(plan),
             silence_ns: stat_ns * MISSED + SILENCE_NS,
             over_ns: [plan.duration_ns, settle_ns, OVERTIME_NS]
                 .into_iter()
@@ -125,12 +125,14 @@ mod tests {
             is_armed: host != "h9",
             clock: None,
             boot_id: None,
+            instance: None,
             why: None,
         };
         let plan = RunPlan {
             run: name("r"),
             start_at_ns: 0,
             duration_ns: 10 * S,
+            settle_ns: 0,
             flows: Vec::new(),
             hosts: ["h1", "h2", "h9"].map(order).to_vec(),
         };
@@ -139,18 +141,11 @@ mod tests {
 
     fn stat(host: &str, number: u32, is_last: bool) -> Stat {
         Stat {
-            run: name("r"),
-            host: name(host),
             number,
-            time_ns: 0,
-            released_late_ns: None,
             has_sent_all: is_last,
-            flows: Vec::new(),
-            receivers: Vec::new(),
             is_last,
             end: is_last.then_some(RunEnd::Done),
-            why: None,
-            reports: Vec::new(),
+            ..Stat::new(name("r"), name(host), 7)
         }
     }
 

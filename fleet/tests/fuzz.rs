@@ -33,8 +33,9 @@ fn good(rng: &mut Rng) -> Vec<u8> {
         3 => encode(&OtgRequest { run: name(), lease_ms: u64::from(rng.below(9000)), order }),
         1 => encode(&Go { run: name(), start_at_ns: u64::from(rng.below(u32::MAX)) }),
         _ => {
-            let text = r#"{"schema":"wirerate.fleet-stat/1","run":"r","host":"h1","number":1,"time_ns":2,
-                "released_late_ns":null,"has_sent_all":true,"flows":[{"id":0,"sent":5}],"receivers":[{"port":"p","received":5,"stale":0,
+            let text = r#"{"schema":"wirerate.fleet-stat/2","run":"r","host":"h1","instance":7,"number":1,"time_ns":2,
+                "released_late_ns":null,"has_sent_all":true,"sent_until_ns":null,"received_until_ns":null,
+                "has_heard_all_sent":false,"why_not_kept":null,"senders":[],"flows":[{"id":0,"sent":5}],"receivers":[{"port":"p","received":5,"stale":0,
                 "lost_ring":0,"hdr":"HISTFAAAAB4="}],"is_last":false,"end":null,"why":null,"reports":[]}"#;
             text.as_bytes().to_vec()
         }

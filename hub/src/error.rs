@@ -1,5 +1,7 @@
 //! What can fail between a program and its hub.
 
+use report::human::printable;
+
 /// An error of the hub, or of the way to it.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
@@ -32,6 +34,9 @@ pub enum HubError {
         /// Why.
         why: String,
     },
+    /// The key has no right to do this.
+    #[error("the hub refuses it to this key: {0}")]
+    Refused(String),
     /// There is no such run.
     #[error("the hub has no run {0}")]
     NoRun(String),
@@ -40,7 +45,7 @@ pub enum HubError {
 impl HubError {
     /// Adds what was being done.
     pub(crate) fn at<E: std::fmt::Display>(act: &'static str) -> impl FnOnce(E) -> Self {
-        move |why| Self::Failed { act, why: why.to_string() }
+        move |why| Self::Failed { act, why: printable(&why.to_string()).into_owned() }
     }
 
     /// What to try.
@@ -52,6 +57,9 @@ impl HubError {
             Self::TooOld { .. } => Some(
                 "a release of nats-server of its makers: the one of Debian 12 is too old (docs/fleet.md)",
             ),
+            Self::Refused(_) => {
+                Some("--hub fleet.toml with controller.nk: the key of viewer.toml may only read")
+            }
             Self::NoRun(_) => Some("wirerate fleet list"),
             Self::Failed { .. } | Self::Key(_) => None,
         }

@@ -8,14 +8,17 @@
 
 mod connection;
 mod error;
+mod inquiry;
 mod keys;
 mod permissions;
 mod records;
 mod requests;
+mod streams;
 
-pub use connection::{Hub, HubSettings, OLDEST_SERVER};
+pub use connection::{Hub, HubEvent, HubSettings, OLDEST_SERVER};
 pub use error::HubError;
+pub use inquiry::{HostAnswered, Inquiry};
 pub use keys::{CertificateText, KeyPairText, new_certificate, new_key};
-pub use permissions::{SubjectPermissions, host_permissions};
-pub use records::CountStream;
-pub use requests::{HubOrder, HubRequest, OrderKind, Orders, RequestKind, Requests};
+pub use permissions::{SubjectPermissions, host_permissions, viewer_permissions};
+pub use records::{CountStream, KnownHosts};
+pub use requests::{Announcements, HubOrder, HubRequest, OrderKind, Orders, RequestKind, Requests};

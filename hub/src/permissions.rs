@@ -1,7 +1,7 @@
 //! The subjects that a host's key may use.
 
 use fleet::FleetName;
-use fleet::subject::HOSTS_BUCKET;
+use fleet::subject::{HOSTS_BUCKET, stat_of_any_run};
 
 /// Subjects of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +25,26 @@ pub(crate) fn announcement_of(host: &FleetName) -> String {
 /// What the agent of `host` needs.
 pub fn host_permissions(host: &FleetName) -> SubjectPermissions {
     SubjectPermissions {
-        publish: vec![announcement_of(host), format!("wr.run.*.stat.{host}")],
+        publish: vec![announcement_of(host), stat_of_any_run(host)],
         subscribe: vec![
             format!("wr.host.{host}.*"),
+            // A second agent with this name is noticed by its announcements.
+            announcement_of(host),
             "wr.run.*.lease".to_owned(),
             "wr.run.*.drain".to_owned(),
             "wr.run.*.stop".to_owned(),
             "wr.run.*.abort".to_owned(),
             format!("{}.>", inbox_of(host)),
         ],
+    }
+}
+
+/// What a viewer needs, who reads hosts, runs and counts, and orders nothing. There are no
+/// consumers among it: one could deliver what the hub keeps to any subject.
+pub fn viewer_permissions() -> SubjectPermissions {
+    let requests = ["STREAM.INFO.*", "STREAM.MSG.GET.*", "DIRECT.GET.>"];
+    SubjectPermissions {
+        publish: requests.map(|request| format!("$JS.API.{request}")).to_vec(),
+        subscribe: vec!["_INBOX.>".to_owned()],
     }
 }

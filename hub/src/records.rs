@@ -3,88 +3,72 @@
 use crate::connection::Hub;
 use crate::error::HubError;
 use crate::requests::OrderKind;
-use async_nats::Subscriber;
-use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use async_nats::jetstream::kv;
-use async_nats::jetstream::stream::{self, LastRawMessageErrorKind, StorageType};
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
+use async_nats::{Message as HubMessage, StatusCode, Subscriber};
 use bytes::Bytes;
-use fleet::subject::{self, HOSTS_BUCKET, KEPT, RUNS_STREAM};
+use fleet::subject::{self, HOSTS_STREAM, PLANS, PLANS_STREAM, counts_stream};
 use fleet::{
-    AbortRequest, FleetName, HostStatus, LastWords, Message, RunPlan, SECONDS_MAX, Stat, decode, encode,
+    AbortRequest, FleetName, HostStatus, LastWords, Message, RunOrder, RunPlan, SECONDS_MAX, Stat, decode,
+    encode,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A host that has announced nothing for this time is forgotten.
-const HOST_AGE_MAX: Duration = Duration::from_secs(6);
-/// Runs are kept for this time.
-const RUN_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Bytes of all runs; the oldest are forgotten beyond.
-const RUNS_BYTES_MAX: i64 = 1 << 28;
 /// The next message of those that the hub has is here within this time.
 const NEXT_MAX: Duration = Duration::from_secs(5);
-/// Counts that are delivered again within this time are kept once.
-const DUPLICATES: Duration = Duration::from_secs(600);
+/// Messages of one request for several.
+const BATCH: u64 = 256;
+/// The status that ends such a batch.
+const END_OF_BATCH: u16 = 204;
+
+/// The hosts that have announced themselves.
+#[derive(Clone, Debug, Default)]
+pub struct KnownHosts {
+    /// By name.
+    pub hosts: Vec<HostStatus>,
+    /// Hosts whose announcement cannot be read, as of another version, and why.
+    pub unreadable: Vec<(FleetName, String)>,
+}
 
 impl Hub {
-    /// Makes the bucket of hosts and the stream of runs, unless they are there.
-    ///
-    /// # Errors
-    /// The hub refuses: it may have no JetStream.
-    pub async fn set_up(&self) -> Result<(), HubError> {
-        let at = "make the bucket of hosts on the hub";
-        if self.jetstream.get_key_value(HOSTS_BUCKET).await.is_err() {
-            let config = kv::Config {
-                bucket: HOSTS_BUCKET.to_owned(),
-                description: "hosts of wirerate fleet".to_owned(),
-                history: 1,
-                max_age: HOST_AGE_MAX,
-                storage: StorageType::Memory,
-                ..kv::Config::default()
-            };
-            self.jetstream.create_key_value(config).await.map_err(HubError::at(at))?;
-        }
-        let config = stream::Config {
-            name: RUNS_STREAM.to_owned(),
-            description: Some("plans and counts of wirerate fleet".to_owned()),
-            subjects: KEPT.map(str::to_owned).to_vec(),
-            max_bytes: RUNS_BYTES_MAX,
-            max_age: RUN_AGE_MAX,
-            duplicate_window: DUPLICATES,
-            storage: StorageType::File,
-            ..stream::Config::default()
-        };
-        let made = self.jetstream.get_or_create_stream(config).await;
-        made.map(drop).map_err(HubError::at("make the stream of runs on the hub"))
-    }
-
     /// The hosts that have announced themselves, by name.
     ///
     /// # Errors
     /// No connection.
-    pub async fn hosts(&self) -> Result<Vec<HostStatus>, HubError> {
+    pub async fn hosts(&self) -> Result<KnownHosts, HubError> {
         let at = "read the hosts";
-        let bucket = self.jetstream.get_key_value(HOSTS_BUCKET).await.map_err(HubError::at(at))?;
-        let mut keys = bucket.keys().await.map_err(HubError::at(at))?;
-        let mut names = Vec::new();
-        while let Some(key) = keys.next().await {
-            names.push(key.map_err(HubError::at(at))?);
-        }
-        let bucket = &bucket;
-        let entries: FuturesUnordered<_> =
-            names.into_iter().map(|name| async move { (bucket.get(&name).await, name) }).collect();
-        let entries: Vec<_> = entries.collect().await;
-        let mut hosts: Vec<HostStatus> = Vec::new();
-        for (entry, name) in entries {
-            // One that is forgotten meanwhile is gone; one of another version is not ours. The hub
-            // checks who writes a key of the bucket, not what the value says.
-            if let Some(bytes) = entry.map_err(HubError::at(at))? {
-                hosts.extend(decode(&bytes).ok().filter(|status: &HostStatus| status.host.as_str() == name));
+        let mut hosts = KnownHosts::default();
+        for subject in self.subjects(HOSTS_STREAM, ">", at).await? {
+            let Some(name) = subject.rsplit('.').next().and_then(|name| name.parse::<FleetName>().ok())
+            else {
+                continue;
+            };
+            // One that is forgotten meanwhile is gone.
+            let Some(bytes) = self.newest(HOSTS_STREAM, &subject).await? else { continue };
+            // The hub checks who writes on a subject, not what the message says.
+            match decode::<HostStatus>(&bytes) {
+                Ok(status) if status.host == name => hosts.hosts.push(status),
+                Ok(status) => hosts.unreadable.push((name, format!("it says that it is {}", status.host))),
+                Err(why) => hosts.unreadable.push((name, why.to_string())),
             }
         }
-        hosts.sort_by(|one, other| one.host.cmp(&other.host));
+        hosts.hosts.sort_by(|one, other| one.host.cmp(&other.host));
         Ok(hosts)
+    }
+
+    /// The subjects of a stream that has messages.
+    async fn subjects(&self, stream: &str, filter: &str, at: &'static str) -> Result<Vec<String>, HubError> {
+        let failed = |why: String| self.refused_or(HubError::at(at)(why));
+        let stream = self.jetstream.get_stream_no_info(stream).await.map_err(HubError::at(at))?;
+        let found = stream.info_with_subjects(filter).await;
+        let mut found = found.map_err(|why| failed(why.to_string()))?;
+        let mut subjects = Vec::new();
+        while let Some(subject) = found.next().await {
+            subjects.push(subject.map_err(HubError::at(at))?.0);
+        }
+        subjects.sort_unstable();
+        Ok(subjects)
     }
 
     /// Asks an agent.
@@ -97,15 +81,8 @@ impl Hub {
         message: &M,
         timeout: Duration,
     ) -> Result<A, String> {
-        let payload = encode(message);
-        let (len, len_max) = (payload.len(), self.payload_max());
-        if len > len_max {
-            let what = M::SCHEMA;
-            return Err(format!(
-                "a {what} of {len} bytes: the hub takes {len_max} (max_payload in hub.conf)"
-            ));
-        }
-        let request = async_nats::Request::new().payload(payload.into()).timeout(Some(timeout));
+        let payload = self.payload(message)?;
+        let request = async_nats::Request::new().payload(payload).timeout(Some(timeout));
         let answer = self.client.send_request(subject, request).await.map_err(|why| match why.kind() {
             async_nats::RequestErrorKind::TimedOut => format!("no answer within {} ms", timeout.as_millis()),
             async_nats::RequestErrorKind::NoResponders => "no agent is connected under this name".to_owned(),
@@ -125,7 +102,8 @@ impl Hub {
             OrderKind::Stop => subject::stop(run),
             OrderKind::Abort => subject::abort(run),
         };
-        let published = self.client.publish(subject, Vec::new().into()).await;
+        let payload = encode(&RunOrder { run: run.clone(), order: kind.name().to_owned() });
+        let published = self.client.publish(subject, payload.into()).await;
         published.map_err(HubError::at("give an order"))
     }
 
@@ -146,7 +124,8 @@ impl Hub {
     pub async fn keep_plan(&self, plan: &RunPlan) -> Result<(), HubError> {
         let at = "keep the plan of the run";
         let sent = self.jetstream.publish(subject::plan(&plan.run), encode(plan).into()).await;
-        sent.map_err(HubError::at(at))?.await.map(drop).map_err(HubError::at(at))
+        let kept = sent.map_err(HubError::at(at))?.await;
+        kept.map(drop).map_err(|why| self.refused_or(HubError::at(at)(why)))
     }
 
     /// Listens to the counts of a run.
@@ -163,7 +142,7 @@ impl Hub {
     /// # Errors
     /// There is none, or no connection.
     pub async fn plan(&self, run: &FleetName) -> Result<RunPlan, HubError> {
-        let bytes = self.newest(&subject::plan(run)).await?;
+        let bytes = self.newest(PLANS_STREAM, &subject::plan(run)).await?;
         let bytes = bytes.ok_or_else(|| HubError::NoRun(run.to_string()))?;
         decode(&bytes).map_err(HubError::at("read the plan of the run"))
     }
@@ -174,53 +153,96 @@ impl Hub {
     /// # Errors
     /// No connection.
     pub async fn last_words(&self, plan: &RunPlan) -> Result<LastWords, HubError> {
+        let mut words = LastWords::of_run(plan);
+        let hosts: FuturesUnordered<_> =
+            plan.hosts.iter().map(|host| self.counts_of_seconds(plan, &host.host)).collect();
+        for of_host in hosts.collect::<Vec<_>>().await {
+            words.merge(of_host?);
+        }
+        words.merge(self.newest_words(plan).await?);
+        Ok(words)
+    }
+
+    /// The newest counts of all hosts of a plan.
+    ///
+    /// # Errors
+    /// No connection.
+    pub async fn newest_words(&self, plan: &RunPlan) -> Result<LastWords, HubError> {
         let newest = |host: &FleetName| {
             let (host, subject) = (host.clone(), subject::stat(&plan.run, host));
-            async move { (self.newest(&subject).await, host, subject) }
+            async move { (self.newest(&counts_stream(&host), &subject).await, host, subject) }
         };
         let newest: FuturesUnordered<_> = plan.hosts.iter().map(|host| newest(&host.host)).collect();
-        let mut words = self.seconds(plan).await?;
+        let mut words = LastWords::of_run(plan);
         for (bytes, host, subject) in newest.collect::<Vec<_>>().await {
             let Some(bytes) = bytes? else { continue };
             match decode(&bytes) {
                 Ok(stat) if is_of(&stat, &subject) => drop(words.hear(stat)),
                 Ok(stat) => {
-                    words.cannot_read(
-                        host,
-                        format!("they say that they are of {} in {}", stat.host, stat.run),
-                    );
+                    words
+                        .cannot_use(host, format!("they say that they are of {} in {}", stat.host, stat.run));
                 }
-                Err(why) => words.cannot_read(host, why.to_string()),
+                Err(why) => words.cannot_use(host, why.to_string()),
             }
         }
         Ok(words)
     }
 
-    /// The counts of the first hour of a plan.
-    async fn seconds(&self, plan: &RunPlan) -> Result<LastWords, HubError> {
-        let at = "read the counts of each second";
-        let stream = self.jetstream.get_stream_no_info(RUNS_STREAM).await.map_err(HubError::at(at))?;
-        let config = pull::OrderedConfig {
-            filter_subject: subject::stats(&plan.run),
-            deliver_policy: DeliverPolicy::All,
-            ..pull::OrderedConfig::default()
-        };
-        let mut consumer = stream.create_consumer(config).await.map_err(HubError::at(at))?;
-        let pending = consumer.info().await.map_err(HubError::at(at))?.num_pending;
-        let count_max = plan.hosts.len() as u64 * u64::from(SECONDS_MAX);
-        let mut messages = consumer.messages().await.map_err(HubError::at(at))?;
-        let mut words = LastWords::default();
-        for _ in 0..pending.min(count_max) {
-            let message = timeout(NEXT_MAX, messages.next()).await.map_err(HubError::at(at))?;
-            let Some(message) = message else { break };
-            let message = message.map_err(HubError::at(at))?;
-            if let Ok(stat) = decode(&message.payload)
-                && is_of(&stat, &message.subject)
-            {
-                words.hear(stat);
+    /// The counts of a host in the first hour of a plan.
+    async fn counts_of_seconds(&self, plan: &RunPlan, host: &FleetName) -> Result<LastWords, HubError> {
+        let (stream, subject) = (counts_stream(host), subject::stat(&plan.run, host));
+        let mut words = LastWords::of_run(plan);
+        let (mut next, mut left) = (1, u64::from(SECONDS_MAX));
+        while left > 0 {
+            let messages = self.batch(&stream, &subject, next, left.min(BATCH)).await?;
+            let Some((sequence, _)) = messages.last() else { break };
+            (next, left) = (sequence + 1, left.saturating_sub(messages.len() as u64));
+            for (_, payload) in messages {
+                // Newest counts that cannot be read are noted elsewhere.
+                if let Ok(stat) = decode(&payload)
+                    && is_of(&stat, &subject)
+                {
+                    words.hear(stat);
+                }
             }
         }
         Ok(words)
+    }
+
+    /// Up to `count` messages of a subject from a sequence number on, with their numbers. A server
+    /// of version 2.10 returns one at a time.
+    async fn batch(
+        &self,
+        stream: &str,
+        subject: &str,
+        from: u64,
+        count: u64,
+    ) -> Result<Vec<(u64, Bytes)>, HubError> {
+        let at = "read the counts of each second";
+        let inbox = self.client.new_inbox();
+        let mut answers = self.client.subscribe(inbox.clone()).await.map_err(HubError::at(at))?;
+        let request = serde_json::json!({"seq": from, "next_by_subj": subject, "batch": count}).to_string();
+        let asked = format!("$JS.API.DIRECT.GET.{stream}");
+        let sent = self.client.publish_with_reply(asked, inbox, request.into()).await;
+        sent.map_err(HubError::at(at))?;
+        let mut messages = Vec::new();
+        loop {
+            let answer = timeout(NEXT_MAX, answers.next()).await;
+            let answer = answer.map_err(|why| self.refused_or(HubError::at(at)(why)))?;
+            let Some(HubMessage { headers, payload, status, .. }) = answer else { break };
+            // No more messages, no such stream yet, or the end of the batch.
+            let is_end = status == Some(StatusCode::NOT_FOUND)
+                || status == Some(StatusCode::NO_RESPONDERS)
+                || status.is_some_and(|status| status.as_u16() == END_OF_BATCH);
+            let number = |name: &str| headers.as_ref()?.get(name)?.as_str().parse::<u64>().ok();
+            let Some(sequence) = number("Nats-Sequence").filter(|_| !is_end) else { break };
+            messages.push((sequence, payload));
+            let has_more = number("Nats-Num-Pending").is_some();
+            if !has_more {
+                break;
+            }
+        }
+        Ok(messages)
     }
 
     /// The runs that the hub keeps, the newest first.
@@ -228,14 +250,8 @@ impl Hub {
     /// # Errors
     /// No connection.
     pub async fn runs(&self) -> Result<Vec<RunPlan>, HubError> {
-        let at = "read the runs";
-        let stream = self.jetstream.get_stream(RUNS_STREAM).await.map_err(HubError::at(at))?;
-        let mut subjects = stream.info_with_subjects(KEPT[0]).await.map_err(HubError::at(at))?;
-        let mut runs = Vec::new();
-        while let Some(subject) = subjects.next().await {
-            let (subject, _) = subject.map_err(HubError::at(at))?;
-            runs.extend(subject::run_of(&subject));
-        }
+        let subjects = self.subjects(PLANS_STREAM, PLANS, "read the runs").await?;
+        let runs: Vec<FleetName> = subjects.iter().filter_map(|subject| subject::run_of(subject)).collect();
         let plans: FuturesUnordered<_> = runs.iter().map(|run| self.plan(run)).collect();
         let plans: Vec<_> = plans.collect().await;
         // A plan of another version is not ours to show.
@@ -244,16 +260,23 @@ impl Hub {
         Ok(plans)
     }
 
-    /// The newest message that the stream keeps for a subject.
-    async fn newest(&self, subject: &str) -> Result<Option<Bytes>, HubError> {
-        let at = "read from the stream of runs";
-        let stream = self.jetstream.get_stream_no_info(RUNS_STREAM).await.map_err(HubError::at(at))?;
+    /// The newest message that a stream keeps for a subject.
+    async fn newest(&self, stream: &str, subject: &str) -> Result<Option<Bytes>, HubError> {
+        let at = "read what the hub keeps";
+        let stream = self.jetstream.get_stream_no_info(stream).await.map_err(HubError::at(at))?;
         match stream.get_last_raw_message_by_subject(subject).await {
             Ok(message) => Ok(Some(message.payload)),
             Err(why) if why.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
-            Err(why) => Err(HubError::at(at)(why)),
+            Err(why) if is_missing(&why.kind()) => Ok(None),
+            Err(why) => Err(self.refused_or(HubError::at(at)(why))),
         }
     }
+}
+
+/// True if there is no such stream: nobody has written into it yet.
+fn is_missing(kind: &LastRawMessageErrorKind) -> bool {
+    use async_nats::jetstream::ErrorCode;
+    matches!(kind, LastRawMessageErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
 /// True if counts are of the host and the run of their subject. The hub checks who publishes on a

@@ -3,9 +3,9 @@
 use crate::connection::Hub;
 use crate::error::HubError;
 use crate::permissions::announcement_of;
-use async_nats::{HeaderMap, Message, Subscriber};
+use async_nats::{Message, Subscriber};
 use bytes::Bytes;
-use fleet::{FleetName, HostStatus, Stat, encode, subject};
+use fleet::{FleetName, HostStatus, RunOrder, Stat, decode, encode, subject};
 use futures_util::StreamExt;
 use std::time::Duration;
 
@@ -86,6 +86,20 @@ pub enum OrderKind {
     Abort,
 }
 
+const ORDERS: [OrderKind; 4] = [OrderKind::Lease, OrderKind::Drain, OrderKind::Stop, OrderKind::Abort];
+
+impl OrderKind {
+    /// Its word, in subjects and messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lease => "lease",
+            Self::Drain => "drain",
+            Self::Stop => "stop",
+            Self::Abort => "abort",
+        }
+    }
+}
+
 /// An order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubOrder {
@@ -106,15 +120,32 @@ impl Orders {
     pub async fn next(&mut self) -> Option<HubOrder> {
         loop {
             let message = self.subscriber.next().await?;
-            let kind = match message.subject.rsplit('.').next() {
-                Some("lease") => OrderKind::Lease,
-                Some("drain") => OrderKind::Drain,
-                Some("stop") => OrderKind::Stop,
-                Some("abort") => OrderKind::Abort,
-                _ => continue,
-            };
-            if let Some(run) = subject::run_of(&message.subject) {
+            let word = message.subject.rsplit('.').next();
+            let Some(kind) = ORDERS.into_iter().find(|kind| Some(kind.name()) == word) else { continue };
+            // What the hub keeps may be delivered to any subject, but it is no order.
+            if let Ok(RunOrder { run, order }) = decode(&message.payload)
+                && order == kind.name()
+                && subject::run_of(&message.subject).as_ref() == Some(&run)
+            {
                 return Some(HubOrder { kind, run });
+            }
+        }
+    }
+}
+
+/// Announcements under the name of a host.
+#[derive(Debug)]
+pub struct Announcements {
+    subscriber: Subscriber,
+}
+
+impl Announcements {
+    /// The next one that can be read; `None` once the connection is closed for good.
+    pub async fn next(&mut self) -> Option<HostStatus> {
+        loop {
+            let message = self.subscriber.next().await?;
+            if let Ok(status) = decode(&message.payload) {
+                return Some(status);
             }
         }
     }
@@ -137,11 +168,20 @@ impl Hub {
     /// The hub is closed.
     pub async fn orders(&self) -> Result<Orders, HubError> {
         let mut all = futures_util::stream::SelectAll::new();
-        for kind in ["lease", "drain", "stop", "abort"] {
+        for kind in ORDERS.map(OrderKind::name) {
             let subscribed = self.client.subscribe(format!("wr.run.*.{kind}")).await;
             all.push(subscribed.map_err(HubError::at("listen to orders"))?);
         }
         Ok(Orders { subscriber: all })
+    }
+
+    /// Listens to the announcements of `host`: its own, and those of a second agent with its name.
+    ///
+    /// # Errors
+    /// The hub is closed.
+    pub async fn announcements(&self, host: &FleetName) -> Result<Announcements, HubError> {
+        let subscribed = self.client.subscribe(announcement_of(host)).await;
+        Ok(Announcements { subscriber: subscribed.map_err(HubError::at("listen to announcements"))? })
     }
 
     /// Announces a host. The hub forgets it after six seconds.
@@ -153,17 +193,16 @@ impl Hub {
         published.map_err(HubError::at("announce this host"))
     }
 
-    /// Delivers counts, and waits until the hub has kept them. Delivered twice, they are kept once.
+    /// Delivers counts, and waits until the hub has kept them. They are those since the start, so
+    /// they may be delivered twice.
     ///
     /// # Errors
     /// It has not confirmed that: they may be delivered again.
     pub async fn deliver(&self, stat: &Stat) -> Result<(), HubError> {
         let at = "deliver counts";
-        let mut headers = HeaderMap::new();
-        headers.insert("Nats-Msg-Id", format!("{}.{}.{}", stat.run, stat.host, stat.number).as_str());
         let subject = subject::stat(&stat.run, &stat.host);
         let confirmed = tokio::time::timeout(ACK_MAX, async {
-            let sent = self.jetstream.publish_with_headers(subject, headers, encode(stat).into()).await;
+            let sent = self.jetstream.publish(subject, encode(stat).into()).await;
             sent.map_err(HubError::at(at))?.await.map_err(HubError::at(at))
         });
         confirmed.await.map_err(HubError::at(at))?.map(drop)

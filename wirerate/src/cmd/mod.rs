@@ -154,7 +154,7 @@ const AGENT_HELP: &str = "\
 Controllers (wirerate fleet run) may send and receive on the ports of its file, within its limits.\n\
 Nothing is ever sent on the device of the default route.\n\n\
 Examples:\n  \
-wirerate fleet init --hosts h1,h2 --hub 192.0.2.1\n  \
+wirerate fleet init --hosts h1,h2 --address 192.0.2.1\n  \
 wirerate agent --config agent-h1.toml";
 
 const FLEET_HELP: &str = "\
@@ -162,7 +162,7 @@ The hub is an unmodified nats-server (2.10 or later) with JetStream; each host r
 (docs/fleet.md).\n\n\
 Exit codes: 0 whole; 1 not whole, or not started; 2 usage error; 3 the hub was not reached.\n\n\
 Examples:\n  \
-wirerate fleet init --hosts h1,h2 --hub 192.0.2.1\n  \
+wirerate fleet init --hosts h1,h2 --address 192.0.2.1\n  \
 wirerate fleet hosts\n  \
 wirerate fleet run test.toml\n  \
 wirerate fleet report RUN --json";

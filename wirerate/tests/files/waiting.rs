@@ -75,7 +75,7 @@ fn one_signal_ends_a_command_that_waits_for_its_input() {
         "report -",
         "otg run pipe",
         "agent --config pipe",
-        "fleet hosts --config pipe",
+        "fleet hosts --hub pipe",
         "fleet run pipe --hub nats://127.0.0.1:9",
     ] {
         for signal in [Signal::SIGINT, Signal::SIGTERM] {

@@ -24,6 +24,8 @@ mod dry_run;
 mod faults;
 mod first_hour;
 mod fleet;
+mod fleet_hostile;
+mod fleet_truth;
 mod hardware;
 mod lab;
 mod live;
@@ -115,6 +117,8 @@ const CASES: &[&[Case]] = &[
     faults::CASES,
     first_hour::CASES,
     fleet::CASES,
+    fleet_hostile::CASES,
+    fleet_truth::CASES,
     hardware::CASES,
     live::CASES,
     metrics::CASES,

@@ -44,6 +44,8 @@ pub(super) enum AgentOrder {
     Drain,
     /// To end.
     Stop,
+    /// To end because the agent ends.
+    Leave,
     /// To forget it, if it has not started.
     Abort,
 }
@@ -60,6 +62,9 @@ pub(super) struct HostRun {
     /// Monotonic time of the start; 0 before it is known.
     start_ns: u64,
     number: u32,
+    instance: u64,
+    /// Time of day when its last sender had ended.
+    sent_until_ns: Option<u64>,
 }
 
 impl HostRun {
@@ -67,7 +72,12 @@ impl HostRun {
     ///
     /// # Errors
     /// Why a port cannot do it.
-    pub(super) fn arm(file: &AgentFile, prepare: &Prepare, clock: AgentClock) -> Result<Self, Failure> {
+    pub(super) fn arm(
+        file: &AgentFile,
+        prepare: &Prepare,
+        clock: AgentClock,
+        instance: u64,
+    ) -> Result<Self, Failure> {
         let usage = |why| Failure::usage("take part in this run", why);
         let (mut senders, mut receivers, mut dry) = (Vec::new(), Vec::new(), Vec::new());
         let mut names: Vec<&FleetName> = prepare.flows.iter().map(|flow| &flow.port).collect();
@@ -103,6 +113,8 @@ impl HostRun {
             dry,
             start_ns: 0,
             number: 0,
+            instance,
+            sent_until_ns: None,
         })
     }
 
@@ -120,14 +132,18 @@ impl HostRun {
                     let _ = answer.send(self.go(&go));
                 }
                 Ok(AgentOrder::Lease) => self.machine.lease(monotonic_ns()),
-                Ok(AgentOrder::Drain) => self.machine.drain(),
-                Ok(AgentOrder::Stop) | Err(RecvTimeoutError::Disconnected) => {
-                    self.machine.stop(monotonic_ns());
+                Ok(AgentOrder::Drain) => self.machine.drain(monotonic_ns()),
+                Ok(AgentOrder::Stop) => self.machine.stop(monotonic_ns()),
+                Ok(AgentOrder::Leave) | Err(RecvTimeoutError::Disconnected) => {
+                    self.machine.leave(monotonic_ns());
                 }
                 Ok(AgentOrder::Abort) => self.machine.abort(monotonic_ns()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let has_sent_all = self.has_sent_all();
+            if has_sent_all && self.sends() && self.start_ns > 0 {
+                self.sent_until_ns.get_or_insert(self.clock.now_ns());
+            }
             if self.receivers.iter().any(PortReceiver::is_gone) {
                 self.machine.fail(RunEnd::Failed);
             }
@@ -166,6 +182,10 @@ impl HostRun {
         self.senders.iter().all(PortSender::has_ended) && (is_draining || self.dry.iter().all(is_dry_over))
     }
 
+    fn sends(&self) -> bool {
+        !self.senders.is_empty() || self.dry.iter().any(DryPort::sends)
+    }
+
     fn received(&self) -> u64 {
         self.receivers.iter().map(PortReceiver::received).sum()
     }
@@ -177,18 +197,12 @@ impl HostRun {
         let elapsed_ns = self.elapsed_ns();
         let dry = self.dry.iter().map(|dry| (dry.receives(), dry.counts(elapsed_ns)));
         let mut stat = Stat {
-            run: self.run.clone(),
-            host: self.host.clone(),
             number: self.number,
             time_ns: self.clock.now_ns(),
-            released_late_ns: None,
             has_sent_all: self.has_sent_all(),
-            flows: Vec::new(),
-            receivers: Vec::new(),
-            is_last: false,
-            end: None,
-            why: None,
-            reports: Vec::new(),
+            sent_until_ns: self.sent_until_ns,
+            has_heard_all_sent: self.machine.has_heard_all_sent(),
+            ..Stat::new(self.run.clone(), self.host.clone(), self.instance)
         };
         // Receivers are read first, so a frame that has arrived is counted as sent.
         for (receives, ReceivedFlows { counts, figures }) in
@@ -203,7 +217,8 @@ impl HostRun {
 
     /// Ends all ports, and returns the last counts.
     fn finish(mut self, mut end: RunEnd) -> Stat {
-        let mut stat = Stat { has_sent_all: true, is_last: true, ..self.stat() };
+        let received_until_ns = Some(self.clock.now_ns());
+        let mut stat = Stat { has_sent_all: true, is_last: true, received_until_ns, ..self.stat() };
         let has_gone = self.receivers.iter().any(PortReceiver::is_gone);
         stat.why = has_gone.then(|| "the device of a receiving port went away".to_owned());
         if !self.senders.is_empty() || !self.receivers.is_empty() {
@@ -219,6 +234,7 @@ impl HostRun {
         for sender in self.senders {
             let ended = sender.finish();
             stat.flows.extend(ended.counts);
+            stat.senders.push(ended.figures);
             stat.reports.extend(ended.report);
             stat.released_late_ns = stat.released_late_ns.max(ended.released_late_ns);
             if ended.is_late && end != RunEnd::Aborted {

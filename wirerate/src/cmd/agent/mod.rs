@@ -1,6 +1,7 @@
 //! `wirerate agent`: lets controllers of a fleet use the ports of this host.
 
 mod config;
+mod double;
 mod dry;
 mod host_run;
 mod limits;

@@ -2,9 +2,8 @@
 //! controllers, and the end of their leases.
 
 use super::config::{AgentFile, AgentPort};
-use super::host_run::AgentClock;
 use super::limits;
-use super::status::answer;
+use super::status::Answerer;
 use crate::cmd::otg::part::HostPart;
 use crate::cmd::otg::rules::{PortRules, SendRules};
 use crate::cmd::send::device::TxDevice;
@@ -71,15 +70,20 @@ struct OtgSession {
 /// All of them, by the name of their controller's run.
 pub(super) struct OtgSessions {
     file: Arc<AgentFile>,
-    clock: AgentClock,
+    answerer: Answerer,
     sessions: BTreeMap<FleetName, OtgSession>,
     /// Gets the name of each that has ended.
     ended: UnboundedSender<FleetName>,
 }
 
 impl OtgSessions {
-    pub(super) fn new(file: Arc<AgentFile>, clock: AgentClock, ended: UnboundedSender<FleetName>) -> Self {
-        Self { file, clock, sessions: BTreeMap::new(), ended }
+    pub(super) fn new(file: Arc<AgentFile>, answerer: Answerer, ended: UnboundedSender<FleetName>) -> Self {
+        Self { file, answerer, sessions: BTreeMap::new(), ended }
+    }
+
+    /// True if a run has ports.
+    pub(super) fn has(&self, run: &FleetName) -> bool {
+        self.sessions.contains_key(run)
     }
 
     /// The run that has a port, and whether it is ending.
@@ -169,7 +173,7 @@ impl OtgSessions {
         };
         let order = match order {
             OtgOrder::Go { start_at_ns } => {
-                OtgOrder::Go { start_at_ns: self.clock.to_host(start_at_ns).unix_ns }
+                OtgOrder::Go { start_at_ns: self.answerer.clock.to_host(start_at_ns).unix_ns }
             }
             order => order,
         };
@@ -232,7 +236,7 @@ impl OtgSessions {
         carried_out: impl Future<Output = OtgResult> + Send + 'static,
         ends: Option<FleetName>,
     ) {
-        let (host, clock, ended) = (self.file.host.clone(), self.clock, self.ended.clone());
+        let (answerer, ended) = (self.answerer.clone(), self.ended.clone());
         tokio::spawn(async move {
             let result = carried_out.await;
             // The ports are free before the controller knows.
@@ -241,7 +245,7 @@ impl OtgSessions {
                 OtgResult::Refused { errors, .. } => Some((errors.join("; "), Vec::new())),
                 _ => None,
             };
-            let answer = answer(&host, clock, request_ns, why, AnswerState::Armed);
+            let answer = answerer.answer(request_ns, why, AnswerState::Armed);
             let _ = request.answer(&OtgAnswer { answer, result }).await;
         });
     }

@@ -11,7 +11,7 @@ use crate::outcome::Failure;
 use crate::stop::Stop;
 use crate::units::{time_of_day_ns, utc_time};
 use engine::{End, EngineError, RunHandle, StartGate};
-use fleet::{CountedFlow, FlowOrder, Prepare};
+use fleet::{CountedFlow, FleetName, FlowOrder, FlowRate, Prepare, SenderFigures};
 use host::{CpuList, StartTime, node_of_cpu};
 use serde_json::Value;
 use std::slice;
@@ -37,6 +37,7 @@ fn spread(mut cpus: Vec<u32>, flow: u32) -> Vec<u32> {
 /// The senders of a port.
 #[derive(Debug)]
 pub(super) struct PortSender {
+    port: FleetName,
     /// Numbers of the flows in the plan, in the order of `handles`.
     ids: Vec<u32>,
     handles: Vec<Arc<RunHandle>>,
@@ -53,6 +54,8 @@ pub(super) struct PortSender {
 pub(super) struct SenderEnd {
     /// Its last counts.
     pub(super) counts: Vec<CountedFlow>,
+    /// What is known besides.
+    pub(super) figures: SenderFigures,
     /// Its report, as `wirerate.send/2`.
     pub(super) report: Option<Value>,
     /// From the requested time until its first frame had been sent.
@@ -118,6 +121,7 @@ impl PortSender {
         let body = move || workers.finish(&flag, |_| {});
         let spawned = thread::Builder::new().name("fleet-send".to_owned()).spawn(body);
         let sender = Self {
+            port: port.name.clone(),
             ids: orders.iter().map(|order| order.id).collect(),
             handles,
             gate,
@@ -193,10 +197,18 @@ impl PortSender {
     pub(super) fn finish(mut self) -> SenderEnd {
         self.stop();
         let done = self.join();
-        let counts = self.counts();
+        let mut counts = self.counts();
+        let mut figures = SenderFigures { port: self.port.clone(), why_missed: None };
         if done.is_empty() {
             let failure = Some("its threads ended early".to_owned());
-            return SenderEnd { counts, report: None, released_late_ns: None, failure, is_late: false };
+            return SenderEnd {
+                counts,
+                figures,
+                report: None,
+                released_late_ns: None,
+                failure,
+                is_late: false,
+            };
         }
         let is_late =
             done.iter().any(|done| matches!(done.run.end, End::Failed(EngineError::ReadyTooLate { .. })));
@@ -205,12 +217,21 @@ impl PortSender {
         let start_ns = self.info.start_at.map_or_else(time_of_day_ns, |start_at| start_at.unix_ns);
         let info = RunInfo { start_time: utc_time(start_ns), ..self.info.clone() };
         let report = report::sum_up(info, &done, cpus_busy, Vec::new());
+        for (count, stream) in counts.iter_mut().zip(&report.streams) {
+            count.rate = stream.asked_pps.map(|asked_pps| FlowRate {
+                asked_pps,
+                reached_pps: stream.rate_pps,
+                is_missed: stream.rate_missed,
+            });
+        }
+        figures.why_missed = report.why_missed(self.info.is_veth).filter(|_| report.rate_missed);
         // Frames that the driver could not take were sent by no one; the others are exact.
         let has_failed = matches!(report.end, EndReason::Failed | EndReason::DeviceGone);
         let line = report.json_line();
         let late = done.iter().filter_map(|done| done.run.first_late_ns).max();
         SenderEnd {
             counts,
+            figures,
             report: serde_json::from_str(&line).ok(),
             released_late_ns: late,
             failure: report::failure(done).filter(|_| has_failed).map(|error| error.in_one_line()),

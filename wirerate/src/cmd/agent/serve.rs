@@ -5,14 +5,16 @@
 //! out by threads that may block.
 
 use super::config::AgentFile;
+use super::double::{Double, refused_key};
 use super::host_run::{AgentClock, AgentOrder, HostRun};
 use super::otg::OtgSessions;
-use super::status::{KeptFacts, answer, status};
+use super::status::{Answerer, KeptFacts, status};
 use crate::cmd::fleet::unusable_hub;
 use crate::outcome::{Failure, Outcome};
+use crate::seed::fresh_seed;
 use crate::stop::Stop;
 use fleet::{AbortRequest, AgentAnswer, AnswerState, FleetName, Go, OtgRequest, Prepare, Stat, decode};
-use hub::{Hub, HubRequest, OrderKind, RequestKind};
+use hub::{Hub, HubEvent, HubRequest, OrderKind, RequestKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread;
@@ -61,7 +63,9 @@ struct Obstacle {
 /// The agent.
 struct Agent {
     file: Arc<AgentFile>,
-    clock: AgentClock,
+    answerer: Answerer,
+    /// A second agent with the name of this one.
+    double: Double,
     arm_delay: Duration,
     hub: Hub,
     runs: BTreeMap<FleetName, ActiveRun>,
@@ -89,14 +93,18 @@ pub(super) async fn serve(
     let host = file.host.clone();
     eprintln!("wirerate: agent {host} connects to {}", file.hub().url);
     let hub = Hub::connect_agent(&file.hub(), &host, events).await.map_err(unusable_hub)?;
+    // First of all: a second agent is noticed before a request is answered.
+    let mut announced = hub.announcements(&host).await.map_err(unusable_hub)?;
     let mut requests = hub.requests(&host).await.map_err(unusable_hub)?;
     let mut orders = hub.orders().await.map_err(unusable_hub)?;
     let (ended, has_ended) = unbounded_channel();
     let file = Arc::new(file);
+    let answerer = Answerer { host, instance: fresh_seed(), clock };
     let mut agent = Agent {
-        otg: OtgSessions::new(Arc::clone(&file), clock, ended.clone()),
+        otg: OtgSessions::new(Arc::clone(&file), answerer.clone(), ended.clone()),
+        double: Double::new(answerer.instance),
         file,
-        clock,
+        answerer,
         arm_delay,
         hub,
         runs: BTreeMap::new(),
@@ -109,18 +117,37 @@ pub(super) async fn serve(
     };
     let mut announcements = interval(ANNOUNCE_INTERVAL);
     let mut polls = interval(POLL_INTERVAL);
-    let mut announced = Ok(());
-    while announced.is_ok() && !stop.is_set() {
+    let mut outcome = Ok(());
+    // The hub says that there is a connection before it has checked the rights of the key.
+    let mut is_new = false;
+    while outcome.is_ok() && !stop.is_set() {
         tokio::select! {
             _ = polls.tick() => {
                 agent.otg.end_orphans();
                 agent.retry();
+                agent.double.tick(Instant::now());
             }
-            _ = announcements.tick() => announced = agent.announce().await,
-            Some(event) = heard.recv() => {
-                eprintln!("wirerate: {event}");
-                if event == "connected" {
-                    announced = agent.announce().await;
+            _ = announcements.tick() => outcome = agent.announce().await,
+            Some(event) = heard.recv() => match event {
+                HubEvent::Connected => {
+                    is_new = true;
+                    outcome = agent.announce().await;
+                }
+                HubEvent::Disconnected => eprintln!("wirerate: disconnected: runs go on while their lease lasts"),
+                HubEvent::Refused(why) => match refused_key(&agent.file, &why) {
+                    Some(failure) => outcome = Err(failure),
+                    None => eprintln!("wirerate: {why}"),
+                },
+                HubEvent::Other(text) => eprintln!("wirerate: {text}"),
+            },
+            Some(status) = announced.next() => {
+                if status.instance == agent.answerer.instance {
+                    if std::mem::take(&mut is_new) {
+                        eprintln!("wirerate: connected");
+                    }
+                } else if agent.double.hear(&status, Instant::now()) {
+                    // The other one is to know as well.
+                    announcements.reset_immediately();
                 }
             }
             Some(request) = requests.next() => {
@@ -141,7 +168,7 @@ pub(super) async fn serve(
         }
     }
     agent.end().await;
-    announced.map(|()| Outcome::Done)
+    outcome.map(|()| Outcome::Done)
 }
 
 impl Agent {
@@ -156,7 +183,8 @@ impl Agent {
         };
         let busy: BTreeMap<FleetName, FleetName> =
             self.runs.iter().flat_map(busy).chain(self.otg.busy()).collect();
-        let status = status(&self.file, self.clock, &busy, &mut self.facts);
+        let instance = (self.answerer.instance, self.double.is_here());
+        let status = status(&self.file, self.answerer.clock, &busy, &mut self.facts, instance);
         // The next one follows.
         let _ = self.hub.announce(&status).await;
         Ok(())
@@ -168,11 +196,11 @@ impl Agent {
         refusal: Option<(String, Vec<String>)>,
         good: AnswerState,
     ) -> AgentAnswer {
-        answer(&self.file.host, self.clock, request_ns, refusal, good)
+        self.answerer.answer(request_ns, refusal, good)
     }
 
     fn request(&mut self, request: HubRequest) {
-        let request_ns = self.clock.now_ns();
+        let request_ns = self.answerer.clock.now_ns();
         while let Ok(run) = self.has_ended.try_recv() {
             self.forget(&run);
         }
@@ -199,6 +227,10 @@ impl Agent {
             Ok(otg) => otg,
             Err(why) => return self.otg.refuse(request, request_ns, why.to_string()),
         };
+        // A run that has ports goes on.
+        if let Some((why, _)) = self.double.refusal(&self.file.host).filter(|_| !self.otg.has(&otg.run)) {
+            return self.otg.refuse(request, request_ns, why);
+        }
         let (runs, name) = (&self.runs, otg.run.clone());
         let busy: BTreeMap<FleetName, FleetName> = self.otg.busy().filter(|(_, run)| *run != name).collect();
         let obstacle = |port: &FleetName| {
@@ -250,6 +282,11 @@ impl Agent {
             Ok(prepare) => prepare,
             Err(why) => return self.refuse(request, request_ns, why.to_string()),
         };
+        if let Some(refusal) = self.double.refusal(&self.file.host) {
+            let answer = self.answer(request_ns, Some(refusal), AnswerState::Refused);
+            tokio::spawn(async move { drop(request.answer(&answer).await) });
+            return;
+        }
         let mut ports: Vec<FleetName> = prepare.flows.iter().map(|flow| flow.port.clone()).collect();
         ports.sort_unstable();
         ports.dedup();
@@ -263,14 +300,15 @@ impl Agent {
         let (orders, inbox) = std_mpsc::channel();
         let (armed, is_armed) = oneshot::channel::<Option<(String, Vec<String>)>>();
         let (stats, counted) = unbounded_channel();
-        let (file, clock, arm_delay, ended) =
-            (Arc::clone(&self.file), self.clock, self.arm_delay, self.ended.clone());
+        let (file, answerer, arm_delay, ended) =
+            (Arc::clone(&self.file), self.answerer.clone(), self.arm_delay, self.ended.clone());
+        let Answerer { clock, instance, .. } = answerer;
         let body = move || {
             // Messages are lost with the runtime, which ends the run as well. The ports are free
             // before a controller reads that the run has ended.
             let end = || drop(ended.send(prepare.run.clone()));
             thread::sleep(arm_delay);
-            match HostRun::arm(&file, &prepare, clock) {
+            match HostRun::arm(&file, &prepare, clock, instance) {
                 Ok(ready) => {
                     let _ = armed.send(None);
                     let last = ready.serve(&inbox, &stats);
@@ -287,11 +325,10 @@ impl Agent {
             return self.refuse(request, request_ns, format!("no thread for the run: {why}"));
         }
         self.runs.insert(run, ActiveRun { orders, ports, is_ending: false });
-        let host = self.file.host.clone();
         tokio::spawn(async move {
             let lost = || Some(("the thread of the run ended".to_owned(), Vec::new()));
             let refusal = is_armed.await.unwrap_or_else(|_| lost());
-            let _ = request.answer(&answer(&host, clock, request_ns, refusal, AnswerState::Armed)).await;
+            let _ = request.answer(&answerer.answer(request_ns, refusal, AnswerState::Armed)).await;
         });
         self.deliveries.spawn(deliver(self.hub.clone(), counted));
     }
@@ -307,14 +344,14 @@ impl Agent {
         if !matches!(is_sent, Some(Ok(()))) {
             return self.refuse(request, request_ns, format!("not_armed: run {} is not armed here", go.run));
         }
-        let (host, clock) = (self.file.host.clone(), self.clock);
+        let answerer = self.answerer.clone();
         tokio::spawn(async move {
             let refusal = match answered.await {
                 Ok(Ok(())) => None,
                 Ok(Err(why)) => Some((why.to_string(), Vec::new())),
                 Err(_) => Some(("the run has ended".to_owned(), Vec::new())),
             };
-            let _ = request.answer(&answer(&host, clock, request_ns, refusal, AnswerState::Counting)).await;
+            let _ = request.answer(&answerer.answer(request_ns, refusal, AnswerState::Counting)).await;
         });
     }
 
@@ -341,7 +378,7 @@ impl Agent {
     /// Ends all runs, and delivers their last counts.
     async fn end(mut self) {
         for active in self.runs.values() {
-            let _ = active.orders.send(AgentOrder::Stop);
+            let _ = active.orders.send(AgentOrder::Leave);
         }
         let all = async {
             self.otg.end().await;
@@ -377,15 +414,16 @@ async fn deliver(hub: Hub, mut counted: UnboundedReceiver<Stat>) {
             return;
         };
         while let Ok(newer) = counted.try_recv() {
-            stat = newer;
+            stat = Stat { why_not_kept: stat.why_not_kept, ..newer };
         }
         let is_last = stat.is_last;
         let since = Instant::now();
         match hub.deliver(&stat).await {
             Ok(()) if is_last => return,
             Ok(()) => {}
-            Err(_) => {
-                waiting = Some(stat);
+            Err(why) => {
+                // The controller hears it at once, since it listens to what the hub cannot keep.
+                waiting = Some(Stat { why_not_kept: Some(why.to_string()), ..stat });
                 sleep(RETRY_INTERVAL.saturating_sub(since.elapsed())).await;
             }
         }

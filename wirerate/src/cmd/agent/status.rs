@@ -44,18 +44,22 @@ impl KeptFacts {
     }
 }
 
-/// The host now; `busy` has the ports that a run has.
+/// The host now; `busy` has the ports that a run has. The agent is an instance, and may have a
+/// double.
 pub(super) fn status(
     file: &AgentFile,
     clock: AgentClock,
     busy: &BTreeMap<FleetName, FleetName>,
     facts: &mut KeptFacts,
+    (instance, has_double): (u64, bool),
 ) -> HostStatus {
     let may_probe = busy.is_empty();
     let mut port = |port: &AgentPort| port_status(port, busy.get(&port.name), facts, may_probe);
     let ports = file.ports.iter().map(&mut port).collect();
     HostStatus {
         host: file.host.clone(),
+        instance,
+        has_double,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         boot_id: boot_id(),
         time_ns: clock.now_ns(),
@@ -66,24 +70,37 @@ pub(super) fn status(
     }
 }
 
-/// An answer of this host: `good`, or `refusal` with what to try.
-pub(super) fn answer(
-    host: &FleetName,
-    clock: AgentClock,
-    request_ns: u64,
-    refusal: Option<(String, Vec<String>)>,
-    good: AnswerState,
-) -> AgentAnswer {
-    let (why, tries) = refusal.map_or((None, Vec::new()), |(why, tries)| (Some(why), tries));
-    AgentAnswer {
-        host: host.clone(),
-        state: if why.is_some() { AnswerState::Refused } else { good },
-        why,
-        tries,
-        clock: host_clock(),
-        boot_id: boot_id(),
-        request_ns,
-        time_ns: clock.now_ns(),
+/// Who answers.
+#[derive(Clone, Debug)]
+pub(super) struct Answerer {
+    /// The host.
+    pub(super) host: FleetName,
+    /// Identifies the process of this agent.
+    pub(super) instance: u64,
+    /// Its clock.
+    pub(super) clock: AgentClock,
+}
+
+impl Answerer {
+    /// An answer of this host: `good`, or `refusal` with what to try.
+    pub(super) fn answer(
+        &self,
+        request_ns: u64,
+        refusal: Option<(String, Vec<String>)>,
+        good: AnswerState,
+    ) -> AgentAnswer {
+        let (why, tries) = refusal.map_or((None, Vec::new()), |(why, tries)| (Some(why), tries));
+        AgentAnswer {
+            host: self.host.clone(),
+            instance: self.instance,
+            state: if why.is_some() { AnswerState::Refused } else { good },
+            why,
+            tries,
+            clock: host_clock(),
+            boot_id: boot_id(),
+            request_ns,
+            time_ns: self.clock.now_ns(),
+        }
     }
 }
 

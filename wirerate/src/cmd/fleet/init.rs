@@ -4,7 +4,7 @@
 use super::unusable_hub;
 use crate::outcome::{Failure, Outcome, Refused};
 use fleet::FleetName;
-use hub::{KeyPairText, SubjectPermissions, host_permissions, new_certificate, new_key};
+use hub::{KeyPairText, SubjectPermissions, host_permissions, new_certificate, new_key, viewer_permissions};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,10 +14,16 @@ use std::path::{Path, PathBuf};
 pub(super) const CONTROLLER_FILE: &str = "fleet.toml";
 /// File of the hub.
 const HUB_FILE: &str = "hub.conf";
+/// File of a viewer, who reads hosts and runs.
+const VIEWER_FILE: &str = "viewer.toml";
 /// Certificate of the hub, which agents and controllers trust.
 const CERTIFICATE_FILE: &str = "hub-cert.pem";
 /// Its key.
 const CERTIFICATE_KEY_FILE: &str = "hub-key.pem";
+/// Key of the controller.
+const CONTROLLER_KEY: &str = "controller.nk";
+/// Key of a viewer.
+const VIEWER_KEY: &str = "viewer.nk";
 /// Where NATS servers listen.
 const HUB_PORT: u16 = 4222;
 
@@ -29,7 +35,7 @@ pub(super) struct InitArgs {
     hosts: Vec<FleetName>,
     /// Address or DNS name of the hub, by which agents and controllers reach it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    hub: String,
+    address: String,
     /// Folder for the files
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -43,38 +49,37 @@ pub(super) fn run(args: &InitArgs) -> Result<Outcome, Failure> {
     let dir = &args.dir;
     fs::create_dir_all(dir).refused(format!("make {}", dir.display()))?;
     let names = |host: &FleetName| (format!("agent-{host}.toml"), format!("{host}.nk"));
-    let mut all = vec![HUB_FILE, CERTIFICATE_FILE, CERTIFICATE_KEY_FILE, CONTROLLER_FILE, "controller.nk"]
-        .into_iter()
-        .map(str::to_owned)
-        .collect::<Vec<_>>();
+    let of_hub = [HUB_FILE, CERTIFICATE_FILE, CERTIFICATE_KEY_FILE];
+    let of_people = [CONTROLLER_FILE, CONTROLLER_KEY, VIEWER_FILE, VIEWER_KEY];
+    let mut all: Vec<String> = of_hub.into_iter().chain(of_people).map(str::to_owned).collect();
     all.extend(args.hosts.iter().flat_map(|host| <[String; 2]>::from(names(host))));
     if let Some(known) = all.iter().find(|name| dir.join(name).exists()) {
         let why = format!("{} exists, and keys are not replaced", dir.join(known).display());
         return Err(Failure::usage("make a fleet", why).try_this("--dir with a new folder"));
     }
     let port_names = ports(&args.ports)?;
-    let certificate = new_certificate(&args.hub).map_err(unusable_hub)?;
+    let certificate = new_certificate(&args.address).map_err(unusable_hub)?;
     write(dir, CERTIFICATE_FILE, &certificate.certificate, false)?;
     write(dir, CERTIFICATE_KEY_FILE, &certificate.key, true)?;
-    let controller = new_key().map_err(unusable_hub)?;
-    write(dir, "controller.nk", &controller.seed, true)?;
-    let url = match args.hub.contains(':') {
-        true => format!("tls://[{}]:{HUB_PORT}", args.hub),
-        false => format!("tls://{}:{HUB_PORT}", args.hub),
+    let url = match args.address.contains(':') {
+        true => format!("tls://[{}]:{HUB_PORT}", args.address),
+        false => format!("tls://{}:{HUB_PORT}", args.address),
     };
-    write(
-        dir,
-        CONTROLLER_FILE,
-        &format!(
-            "# Read by `wirerate fleet`. The holder of controller.nk controls all agents.\nhub = \"{url}\"\n\
-             ca = \"{CERTIFICATE_FILE}\"\nkey = \"controller.nk\"\n"
-        ),
-        false,
-    )?;
-    let mut users = vec![user(
-        &controller,
-        &SubjectPermissions { publish: vec![">".into()], subscribe: vec![">".into()] },
-    )];
+    let all_subjects = SubjectPermissions { publish: vec![">".into()], subscribe: vec![">".into()] };
+    let people = [
+        (CONTROLLER_FILE, CONTROLLER_KEY, "The holder of controller.nk controls all agents.", all_subjects),
+        (VIEWER_FILE, VIEWER_KEY, "The holder of viewer.nk reads hosts and runs.", viewer_permissions()),
+    ];
+    let mut users = Vec::new();
+    for (file, key_file, says, permissions) in people {
+        let key = new_key().map_err(unusable_hub)?;
+        write(dir, key_file, &key.seed, true)?;
+        let text = format!(
+            "# Read by `wirerate fleet --hub {file}`. {says}\nhub = \"{url}\"\nca = \"{CERTIFICATE_FILE}\"\nkey = \"{key_file}\"\n"
+        );
+        write(dir, file, &text, false)?;
+        users.push(user(&key, &permissions));
+    }
     for host in &args.hosts {
         let key = new_key().map_err(unusable_hub)?;
         let (file, key_file) = names(host);
@@ -85,7 +90,7 @@ pub(super) fn run(args: &InitArgs) -> Result<Outcome, Failure> {
     write(dir, HUB_FILE, &hub_file(dir, &users)?, false)?;
     let mut text = format!(
         "On the hub ({}), with {HUB_FILE}, {CERTIFICATE_FILE} and {CERTIFICATE_KEY_FILE}:\n  nats-server -c {}\n",
-        args.hub,
+        args.address,
         dir.join(HUB_FILE).display()
     );
     for host in &args.hosts {
@@ -96,7 +101,9 @@ pub(super) fn run(args: &InitArgs) -> Result<Outcome, Failure> {
         );
     }
     text += &format!(
-        "Where you control tests, with {CONTROLLER_FILE}, controller.nk and {CERTIFICATE_FILE}:\n  wirerate fleet hosts\n"
+        "Where you control tests, with {CONTROLLER_FILE}, {CONTROLLER_KEY} and {CERTIFICATE_FILE}:\n  wirerate fleet hosts\n\
+         Where results are only read, with {VIEWER_FILE}, {VIEWER_KEY} and {CERTIFICATE_FILE}:\n  \
+         wirerate fleet list --hub {VIEWER_FILE}\n"
     );
     crate::out::text(&text)?;
     Ok(Outcome::Done)

@@ -1,9 +1,12 @@
 //! `wirerate fleet`: one test over many hosts, by their agents and a hub.
 
+mod agree;
+mod expect;
 mod init;
 mod plan;
 mod run;
 mod show;
+mod stop;
 mod test_file;
 pub(crate) mod words;
 
@@ -14,7 +17,7 @@ use crate::units::{human_duration, quantity_of};
 use crate::waiting_read;
 use anyhow::anyhow;
 use fleet::FleetName;
-use hub::{Hub, HubError, HubSettings, OrderKind};
+use hub::{Hub, HubError, HubSettings};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -38,8 +41,8 @@ enum FleetCommand {
     /// Run a test, and print what became of its flows
     Run(run::FleetRunArgs),
     /// Print the account of a run again, from what the hub has kept
-    Report(RunName),
-    /// End a run
+    Report(ReportArgs),
+    /// End a run, and say what became of its hosts
     Stop(RunName),
     /// List the runs that the hub keeps, the newest first
     List(HubArgs),
@@ -48,11 +51,9 @@ enum FleetCommand {
 /// Which hub.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct HubArgs {
-    /// File of the controller, as `fleet init` writes it [default: fleet.toml]
-    #[arg(long, value_name = "FILE", conflicts_with = "hub")]
-    config: Option<PathBuf>,
-    /// Address of a hub without keys, such as nats://127.0.0.1:4222
-    #[arg(long, value_name = "URL")]
+    /// File of the controller, as `fleet init` writes it, or the address of a hub without keys, such
+    /// as nats://127.0.0.1:4222 [default: fleet.toml]
+    #[arg(long, value_name = "URL|FILE")]
     hub: Option<String>,
     /// Print JSON (docs/json.md)
     #[arg(long, short = 'J')]
@@ -69,6 +70,15 @@ struct RunName {
     hub: HubArgs,
 }
 
+/// The account of which run.
+#[derive(Clone, Debug, clap::Args)]
+struct ReportArgs {
+    #[command(flatten)]
+    checks: expect::FleetChecks,
+    #[command(flatten)]
+    run: RunName,
+}
+
 /// The file of a controller.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -79,25 +89,22 @@ struct ControllerFile {
 }
 
 impl HubArgs {
-    /// From one text: an address, or the file of a controller.
-    pub(crate) fn of(target: &str) -> Self {
-        let (config, hub) = match target.contains("://") {
-            true => (None, Some(target.to_owned())),
-            false => (Some(PathBuf::from(target)), None),
-        };
-        Self { config, hub, json: false }
+    /// The hub of this name.
+    pub(crate) fn of(hub: &str) -> Self {
+        Self { hub: Some(hub.to_owned()), json: false }
     }
 
     fn settings(&self) -> Result<HubSettings, Failure> {
-        if let Some(url) = &self.hub {
-            return Ok(HubSettings { url: url.clone(), ca: None, key: None });
+        let hub = self.hub.as_deref().unwrap_or(init::CONTROLLER_FILE);
+        if hub.contains("://") {
+            return Ok(HubSettings { url: hub.to_owned(), ca: None, key: None });
         }
-        let path = self.config.as_deref().unwrap_or(Path::new(init::CONTROLLER_FILE));
+        let path = Path::new(hub);
         let act = format!("read {}", path.display());
         let text = waiting_read::read_to_string(path).map_err(|why| {
             Failure::usage(&act, why)
-                .try_this("wirerate fleet init --hosts h1,h2 --hub ADDRESS")
-                .try_this("--hub URL")
+                .try_this("wirerate fleet init --hosts h1,h2 --address ADDRESS")
+                .try_this("--hub nats://ADDRESS:4222, for a hub without keys")
         })?;
         let file: ControllerFile =
             toml::from_str(&text).map_err(|why| Failure::usage(&act, why.to_string().trim()))?;
@@ -132,7 +139,7 @@ pub(crate) fn examine(target: &str) -> Result<Outcome, Failure> {
         let since = Instant::now();
         hub.flush().await.map_err(unusable_hub)?;
         let round_trip = human_duration(since.elapsed().as_nanos() as u64);
-        let hosts = hub.hosts().await.map_err(unusable_hub)?.len() as u64;
+        let hosts = hub.hosts().await.map_err(unusable_hub)?.hosts.len() as u64;
         let (version, hosts) = (hub.server_version(), quantity_of(hosts, "host"));
         out::text(&format!("hub: nats-server {version} with JetStream, round trip {round_trip}, {hosts}\n"))?;
         Ok(Outcome::Done)
@@ -157,19 +164,13 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             }
             FleetCommand::Run(args) => run::run(args, stop).await,
             FleetCommand::Report(args) => {
-                let hub = args.hub.connect().await?;
-                let plan = hub.plan(&args.run).await.map_err(unusable_hub)?;
+                let RunName { run, hub: target } = &args.run;
+                let hub = target.connect().await?;
+                let plan = hub.plan(run).await.map_err(unusable_hub)?;
                 let words = hub.last_words(&plan).await.map_err(unusable_hub)?;
-                show::account(&fleet::RunAccount::of(&plan, &words), args.hub.json)
+                show::account(&fleet::RunAccount::of(&plan, &words), &args.checks, target.json)
             }
-            FleetCommand::Stop(args) => {
-                let hub = args.hub.connect().await?;
-                hub.plan(&args.run).await.map_err(unusable_hub)?;
-                hub.order(&args.run, OrderKind::Stop).await.map_err(unusable_hub)?;
-                hub.flush().await.map_err(unusable_hub)?;
-                eprintln!("wirerate: all agents of run {} were told to stop", args.run);
-                Ok(Outcome::Done)
-            }
+            FleetCommand::Stop(args) => stop::run(&args.hub.connect().await?, &args.run, args.hub.json).await,
             FleetCommand::List(args) => {
                 show::runs(&args.connect().await?.runs().await.map_err(unusable_hub)?, args.json)
             }

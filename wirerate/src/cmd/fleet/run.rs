@@ -1,28 +1,23 @@
 //! `wirerate fleet run`: prepare all hosts, start them at one time, watch, and print the account.
 
+use super::agree::{Agreement, GoRefused, LEASE_INTERVAL};
+use super::expect::FleetChecks;
 use super::plan::{STAT_MS, TestPlan};
 use super::test_file::TestFile;
 use super::{HubArgs, show, unusable_hub};
 use crate::outcome::{Failure, Outcome};
-use crate::start_at::host_clock;
 use crate::stop::Stop;
 use crate::units::{human_duration, quantity_of, utc_time};
-use fleet::{
-    AgentAnswer, AnswerState, Answered, FleetName, Go, LastWords, Notice, Objection, Prepare, Readiness,
-    RunAccount, RunPlan, Watching, subject,
-};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use fleet::{FleetName, LastWords, Notice, Objection, RunAccount, RunPlan, Stat, Watching};
 use host::{monotonic_ns, realtime_ns};
 use hub::{CountStream, Hub, OrderKind};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::time::interval;
 
-/// All hosts must have agreed this long before the start.
-const AGREED_BEFORE: Duration = Duration::from_millis(100);
-/// Time from one sign of life to the next.
-const LEASE_INTERVAL: Duration = Duration::from_millis(500);
+/// The hub has kept counts that the controller has heard after this time.
+const KEPT_WITHIN: Duration = Duration::from_millis(500);
 /// A host announces itself at most this long after the connection of its agent.
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(4);
 /// Interval of looks at what is announced.
@@ -40,6 +35,8 @@ pub(super) struct FleetRunArgs {
     #[arg(value_name = "TEST.toml")]
     test: PathBuf,
     #[command(flatten)]
+    checks: FleetChecks,
+    #[command(flatten)]
     hub: HubArgs,
 }
 
@@ -47,7 +44,7 @@ pub(super) struct FleetRunArgs {
 async fn fill_in(plan: &mut TestPlan, hub: &Hub, stop: &Stop) -> Result<(), Failure> {
     let asked = Instant::now();
     loop {
-        let unknown = plan.fill_in(&hub.hosts().await.map_err(unusable_hub)?);
+        let unknown = plan.fill_in(&hub.hosts().await.map_err(unusable_hub)?.hosts);
         if unknown.is_empty() || stop.is_set() {
             return Ok(());
         }
@@ -69,7 +66,10 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
     let orders = plan.orders(&test);
     eprintln!("wirerate: run {}: preparing {} hosts", plan.run, orders.len());
     let asked = Instant::now();
-    let readiness = prepare(&hub, &orders, &test, &plan.run).await;
+    hub.keep_counts_of(&plan.hosts()).await.map_err(unusable_hub)?;
+    let mut agreement = Agreement::new(&hub, &plan.run).await.map_err(unusable_hub)?;
+    let readiness = agreement.prepare(&orders, &test.policy(), test.arm_ms()).await;
+    let readiness = aborted_unless(&hub, &plan.run, readiness).await?;
     let (ready, after) = (readiness.armed().count() as u64, asked.elapsed().as_nanos() as u64);
     eprintln!("wirerate: {} ready after {}", quantity_of(ready, "host"), human_duration(after));
     show_objections(readiness.objections());
@@ -81,6 +81,7 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
         run: plan.run.clone(),
         start_at_ns: realtime_ns(),
         duration_ns: test.duration_ns(),
+        settle_ns: test.settle_ms() * 1_000_000,
         flows: plan.flows.clone(),
         hosts: plan.hosts().iter().map(|host| readiness.order(host)).collect(),
     };
@@ -89,17 +90,13 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
         let ready = run.hosts.iter_mut().filter(|host| host.is_armed);
         ready.for_each(|host| (host.is_armed, host.why) = (false, Some(OTHERS.to_owned())));
         eprintln!("wirerate: not started: nothing was sent");
-        return show::account(&RunAccount::of(&run, &LastWords::default()), args.hub.json);
+        return show::account(&RunAccount::of(&run, &LastWords::of_run(&run)), &args.checks, args.hub.json);
     }
-    let counts = hub.counts(&run.run).await.map_err(unusable_hub)?;
+    let counts = aborted_unless(&hub, &run.run, hub.counts(&run.run).await).await?;
     run.start_at_ns = readiness.start_at_ns(realtime_ns());
     // Kept before the start: a report then needs no controller.
-    if let Err(why) = hub.keep_plan(&run).await {
-        abort(&hub, &run.run).await;
-        return Err(unusable_hub(why));
-    }
-    let asked = Instant::now();
-    let refusals = go(&hub, &run).await;
+    aborted_unless(&hub, &run.run, hub.keep_plan(&run).await).await?;
+    let refusals = aborted_unless(&hub, &run.run, agreement.go(&run).await).await?;
     if !refusals.is_empty() {
         // A host that gets this after its start ends, which an abort does not do.
         let _ = hub.order(&run.run, OrderKind::Stop).await;
@@ -118,83 +115,57 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
         if let Err(why) = hub.keep_plan(&run).await {
             eprintln!("wirerate: `fleet report` will say that the hosts were to start: {why}");
         }
-        return show::account(&RunAccount::of(&run, &LastWords::default()), args.hub.json);
+        return show::account(&RunAccount::of(&run, &LastWords::of_run(&run)), &args.checks, args.hub.json);
     }
-    let after = human_duration(asked.elapsed().as_nanos() as u64);
-    eprintln!("wirerate: all have agreed after {after}");
     eprintln!("wirerate: starting at {}", utc_time(run.start_at_ns));
     let mut words = watch(&hub, counts, &run, test.settle_ms(), stop).await;
     // The stream may know more than what arrived here.
     match hub.last_words(&run).await {
-        Ok(kept) => words.merge(kept),
+        Ok(kept) => {
+            warn_of_counts_not_kept(&hub, &run, &words, &kept).await;
+            words.merge(kept);
+        }
         Err(why) => {
             eprintln!("wirerate: the account has only what arrived here: {why}");
             eprintln!("  try: wirerate fleet report {}", run.run);
         }
     }
-    show::account(&RunAccount::of(&run, &words), args.hub.json)
+    show::account(&RunAccount::of(&run, &words), &args.checks, args.hub.json)
 }
 
-/// Asks all hosts to get ready, at once.
-async fn prepare(
+/// What the hub has returned. After an error, the agents forget the run.
+async fn aborted_unless<T>(
     hub: &Hub,
-    orders: &BTreeMap<FleetName, Prepare>,
-    test: &TestFile,
     run: &FleetName,
-) -> Readiness {
-    let (policy, mut readiness) = (test.policy(), Readiness::default());
-    let timeout = Duration::from_millis(test.arm_ms());
-    let ask = |(host, order): (&FleetName, &Prepare)| {
-        let (host, subject, order) = (host.clone(), subject::prepare(host), order.clone());
-        async move {
-            let asked_ns = realtime_ns();
-            let answer = hub.ask::<_, AgentAnswer>(subject, &order, timeout).await;
-            let answered = answer.map(|answer| Answered { asked_ns, answered_ns: realtime_ns(), answer });
-            (host, answered)
-        }
-    };
-    let mut answers: FuturesUnordered<_> = orders.iter().map(ask).collect();
-    let mut leases = interval(LEASE_INTERVAL);
-    loop {
-        tokio::select! {
-            // Hosts that are ready wait for the others.
-            _ = leases.tick() => drop(hub.order(run, OrderKind::Lease).await),
-            answer = answers.next() => match answer {
-                Some((host, answered)) => readiness.hear(&host, answered, host_clock(), &policy),
-                None => return readiness,
-            }
-        }
+    returned: Result<T, hub::HubError>,
+) -> Result<T, Failure> {
+    if returned.is_err() {
+        abort(hub, run).await;
     }
+    returned.map_err(unusable_hub)
 }
 
-/// A host that has not agreed to the time to start.
-struct GoRefused {
-    objection: Objection,
-    /// It has not answered, so it may start.
-    is_silent: bool,
-}
-
-/// Gives all hosts that are ready their time. Returns those that have not agreed soon enough.
-async fn go(hub: &Hub, run: &RunPlan) -> Vec<GoRefused> {
-    let go = Go { run: run.run.clone(), start_at_ns: run.start_at_ns };
-    let left = Duration::from_nanos(run.start_at_ns.saturating_sub(realtime_ns()));
-    let timeout = left.saturating_sub(AGREED_BEFORE).max(Duration::from_millis(1));
-    let ask = |host: &FleetName| {
-        let (host, subject, go) = (host.clone(), subject::go(host), go.clone());
-        async move { (host, hub.ask::<_, AgentAnswer>(subject, &go, timeout).await) }
+/// Names hosts whose last counts have arrived here, but are not kept by the hub.
+async fn warn_of_counts_not_kept(hub: &Hub, run: &RunPlan, heard: &LastWords, kept: &LastWords) {
+    let missing = |kept: &LastWords| -> Vec<&str> {
+        let hosts = run.hosts.iter().map(|order| &order.host);
+        hosts.filter(|host| heard.has_last(host) && !kept.has_last(host)).map(FleetName::as_str).collect()
     };
-    let armed = run.hosts.iter().filter(|host| host.is_armed).map(|host| &host.host);
-    let mut answers: FuturesUnordered<_> = armed.map(ask).collect();
-    let mut refusals = Vec::new();
-    while let Some((host, answer)) = answers.next().await {
-        let (why, tries, is_silent) = match answer {
-            Ok(AgentAnswer { state: AnswerState::Counting, .. }) => continue,
-            Ok(answer) => (answer.why.unwrap_or_default(), answer.tries, false),
-            Err(why) => (why, Vec::new(), true),
-        };
-        refusals.push(GoRefused { objection: Objection { host, why, tries }, is_silent });
+    if missing(kept).is_empty() {
+        return;
     }
-    refusals
+    tokio::time::sleep(KEPT_WITHIN).await;
+    let names = match hub.newest_words(run).await {
+        Ok(kept) => missing(&kept),
+        Err(_) => missing(kept),
+    };
+    if !names.is_empty() {
+        eprintln!(
+            "wirerate: the hub has not kept the last counts of {}: `fleet report {}` is PARTIAL until it has",
+            names.join(", "),
+            run.run
+        );
+    }
 }
 
 /// Tells all hosts to forget the run. Those that are not reached end with their lease.
@@ -227,11 +198,19 @@ async fn watch(hub: &Hub, mut counts: CountStream, run: &RunPlan, settle_ms: u64
     let start_ns = monotonic_ns() + run.start_at_ns.saturating_sub(realtime_ns());
     let mut watching = Watching::new(run, start_ns, STAT_MS * 1_000_000, settle_ms * 1_000_000);
     let (mut leases, mut polls) = (interval(LEASE_INTERVAL), interval(POLL_INTERVAL));
-    let (mut has_stopped, mut was_away) = (false, false);
+    let (mut has_stopped, mut was_away, mut have_sent_all) = (false, false, false);
+    let mut not_kept = BTreeSet::new();
     while !watching.is_over(monotonic_ns()) {
         tokio::select! {
             stat = counts.next() => match stat {
-                Some(stat) => show_notices(watching.hear(stat, monotonic_ns())),
+                Some(stat) => {
+                    warn_of_refusing_hub(&stat, &mut not_kept);
+                    show_notices(watching.hear(stat, monotonic_ns()));
+                    if watching.has_sent_all() && !std::mem::replace(&mut have_sent_all, true) {
+                        // Receivers wait for it.
+                        let _ = hub.order(&run.run, OrderKind::Drain).await;
+                    }
+                }
                 None => break,
             },
             _ = leases.tick() => {
@@ -261,6 +240,16 @@ async fn watch(hub: &Hub, mut counts: CountStream, run: &RunPlan, settle_ms: u64
         }
     }
     watching.words().clone()
+}
+
+/// Says once per host that the hub does not keep its counts, and why.
+fn warn_of_refusing_hub(stat: &Stat, told: &mut BTreeSet<FleetName>) {
+    if let Some(why) = &stat.why_not_kept
+        && told.insert(stat.host.clone())
+    {
+        eprintln!("wirerate: the hub does not keep the counts of {}: {why}", stat.host);
+        eprintln!("  try: free space for store_dir of hub.conf, or a higher max_file_store");
+    }
 }
 
 fn show_notices(notices: impl IntoIterator<Item = Notice>) {

@@ -1,38 +1,45 @@
 //! What controllers print: hosts, runs and accounts.
 
+use super::expect::FleetChecks;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::units::{human_bps, human_duration, utc_time};
 use fleet::{HostStatus, Message, PortStatus, RunAccount, RunPlan};
+use hub::KnownHosts;
 
 /// Name and version of an account as JSON.
-const ACCOUNT_SCHEMA: &str = "wirerate.fleet/1";
+const ACCOUNT_SCHEMA: &str = "wirerate.fleet/2";
 
-/// Prints an account. The outcome is good if it is whole.
-pub(super) fn account(account: &RunAccount, json: bool) -> Result<Outcome, Failure> {
+/// Prints an account. The outcome is good if it is whole and its checks hold.
+pub(super) fn account(account: &RunAccount, checks: &FleetChecks, json: bool) -> Result<Outcome, Failure> {
     match json {
         true => out::json(ACCOUNT_SCHEMA, account)?,
         false => out::report(&account.to_string())?,
     }
-    Ok(if account.is_whole() { Outcome::Done } else { Outcome::No })
+    Ok(if checks.hold(account) { Outcome::Done } else { Outcome::No })
 }
 
 /// Prints the hosts, a line per port.
-pub(super) fn hosts(hosts: &[HostStatus], json: bool) -> Result<Outcome, Failure> {
+pub(super) fn hosts(known: &KnownHosts, json: bool) -> Result<Outcome, Failure> {
+    let KnownHosts { hosts, unreadable } = known;
+    for (host, why) in unreadable {
+        eprintln!("wirerate: {host}: its announcement cannot be read: {why}");
+    }
     if json {
         for host in hosts {
             out::json(HostStatus::SCHEMA, host)?;
         }
         return Ok(Outcome::Done);
     }
-    if hosts.is_empty() {
+    if hosts.is_empty() && unreadable.is_empty() {
         eprintln!("wirerate: no host has announced itself in the last six seconds");
         eprintln!("  try: wirerate agent --config agent-HOST.toml, on each host");
         return Ok(Outcome::Done);
     }
     let mut text = String::new();
     for host in hosts {
-        text += &format!("{}: wirerate {}, {}\n", host.host, host.version, clock_text(host));
+        let double = if host.has_double { ", TWO AGENTS HAVE THIS NAME" } else { "" };
+        text += &format!("{}: wirerate {}, {}{double}\n", host.host, host.version, clock_text(host));
         for port in &host.ports {
             text += &format!("  {}\n", port_line(port));
         }

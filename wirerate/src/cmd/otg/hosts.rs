@@ -1,11 +1,17 @@
 //! The hosts of a configuration, and orders to them: this one, and agents of a fleet.
 
+use super::backend::lock;
 use super::part::HostPart;
 use crate::start_at::{boot_id, host_clock};
-use fleet::{Answered, FleetName, HostClock, OtgAnswer, OtgOrder, OtgRequest, OtgResult, PortPlace, subject};
+use fleet::{
+    Answered, FleetName, HostClock, OtgAnswer, OtgOrder, OtgRequest, OtgResult, PortPlace, subject,
+    two_agents,
+};
 use host::realtime_ns;
 use hub::{Hub, OrderKind};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -97,12 +103,17 @@ pub(super) struct FleetHosts {
     hub: Hub,
     runtime: Handle,
     run: FleetName,
+    /// The agents that have put their parts in force.
+    instances: Instances,
 }
+
+/// The instance of each agent.
+type Instances = Arc<Mutex<BTreeMap<FleetName, u64>>>;
 
 impl FleetHosts {
     /// `run` names the use of ports; the calls of the hub run on `runtime`.
     pub(super) fn new(here: HostPart, hub: Hub, runtime: Handle, run: FleetName) -> Self {
-        Self { here, hub, runtime, run }
+        Self { here, hub, runtime, run, instances: Instances::default() }
     }
 
     /// How long agents go on without a controller.
@@ -132,7 +143,14 @@ impl FleetHosts {
             HostPlace::Agent(host) => {
                 let lease_ms = LEASE.as_millis() as u64;
                 let request = OtgRequest { run: self.run.clone(), lease_ms, order };
-                Asked::Agent(self.runtime.spawn(ask_agent(self.hub.clone(), host, request, timeout)))
+                let instances = Arc::clone(&self.instances);
+                Asked::Agent(self.runtime.spawn(ask_agent(
+                    self.hub.clone(),
+                    instances,
+                    host,
+                    request,
+                    timeout,
+                )))
             }
         };
         // All agents are asked before this host begins.
@@ -148,18 +166,40 @@ impl FleetHosts {
     }
 }
 
-async fn ask_agent(hub: Hub, host: FleetName, request: OtgRequest, timeout: Duration) -> HostAnswer {
+async fn ask_agent(
+    hub: Hub,
+    instances: Instances,
+    host: FleetName,
+    request: OtgRequest,
+    timeout: Duration,
+) -> HostAnswer {
     let asked_ns = realtime_ns();
+    let is_set = matches!(request.order, OtgOrder::Set(_));
     let answer: Result<OtgAnswer, String> = hub.ask(subject::otg(&host), &request, timeout).await;
     match answer {
         Err(why) => HostAnswer::silent(why),
         Ok(OtgAnswer { answer, .. }) if answer.host != host => {
             HostAnswer::silent(format!("the answer is that of {}", answer.host))
         }
+        // A refusal says why, and changes nothing.
+        Ok(OtgAnswer { answer, result })
+            if !matches!(result, OtgResult::Refused { .. })
+                && !is_same(&mut lock(&instances), &host, answer.instance, is_set) =>
+        {
+            HostAnswer::silent(two_agents(&host).why)
+        }
         Ok(OtgAnswer { answer, result }) => {
             HostAnswer::of(result, Some(Answered { asked_ns, answered_ns: realtime_ns(), answer }))
         }
     }
+}
+
+/// True if an order was carried out by the agent that has put the configuration in force.
+fn is_same(instances: &mut BTreeMap<FleetName, u64>, host: &FleetName, instance: u64, is_set: bool) -> bool {
+    if is_set {
+        instances.insert(host.clone(), instance);
+    }
+    instances.get(host).is_none_or(|known| *known == instance)
 }
 
 /// Warnings of orders that were all carried out; otherwise why they were not. Sentences of agents
@@ -208,6 +248,15 @@ mod tests {
         assert_eq!(HostPlace::of("eth1"), Ok(HostPlace::Here));
         assert_eq!(HostPlace::of("h1/eth1"), Ok(HostPlace::Agent("h1".parse().unwrap())));
         assert!(HostPlace::of("h1/a/b").is_err());
+    }
+
+    #[test]
+    fn orders_of_a_configuration_are_carried_out_by_one_agent() {
+        let (mut instances, host) = (BTreeMap::new(), "h1".parse().unwrap());
+        assert!(is_same(&mut instances, &host, 3, false), "nothing is in force");
+        assert!(is_same(&mut instances, &host, 7, true) && is_same(&mut instances, &host, 7, false));
+        assert!(!is_same(&mut instances, &host, 8, false), "a second agent of this name");
+        assert!(is_same(&mut instances, &host, 8, true), "the agent was started again");
     }
 
     #[test]

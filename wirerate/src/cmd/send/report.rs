@@ -257,6 +257,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// Why a rate was missed, and what to do, as far as known.
+    pub fn why_missed(&self, is_veth: bool) -> Option<String> {
+        causes_of(&self.limits, is_veth)
+    }
+
     /// How the gaps are distributed, one line per power of two; empty without a pace.
     pub fn histogram(&self) -> String {
         let mut table = Table::default();
@@ -499,7 +504,7 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
     let rate_missed = info.asked.is_some_and(|asked| asked.is_missed(total.sent, duration_ns))
         || streams.iter().any(|stream| stream.rate_missed);
     let limits = limits(done);
-    let missed = rate_missed.then(|| missed(&limits, info.is_veth));
+    let missed = rate_missed.then(|| missed(causes_of(&limits, info.is_veth)));
     Report {
         device: info.device,
         netns: info.netns,
@@ -541,17 +546,19 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
     }
 }
 
-/// The note of a paced run that was too slow: the causes that are known, and what to do.
-fn missed(limits: &[RunLimit], is_veth: bool) -> String {
-    let mut text = "the rate was missed by more than 1 %, so the exit code is 1".to_owned();
+/// The note of a paced run that was too slow, with its causes.
+fn missed(causes: Option<String>) -> String {
+    let text = "the rate was missed by more than 1 %, so the exit code is 1";
+    causes.map_or_else(|| text.to_owned(), |causes| format!("{text}: {causes}"))
+}
+
+/// The causes of a missed rate that are known, and what to do.
+fn causes_of(limits: &[RunLimit], is_veth: bool) -> Option<String> {
     let causes: Vec<_> = limits.iter().map(|limit| limit.meaning.as_str()).collect();
-    if !causes.is_empty() {
-        text = format!("{text}: {}", causes.join(", "));
-    }
-    match limits::advice(limits, is_veth) {
-        Some(advice) => format!("{text}; try {advice}"),
-        None => text,
-    }
+    let advice = limits::advice(limits, is_veth).map(|advice| format!("try {advice}"));
+    let parts = [Some(causes.join(", ")).filter(|causes| !causes.is_empty()), advice];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// The notes of the engines, each text once.
