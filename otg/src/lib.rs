@@ -1,11 +1,12 @@
 //! Open Traffic Generator: configurations to ports, captures and flows, and flows to the packets of
 //! plans.
 //!
-//! [`model`] checks JSON and protobuf against the whole model. [`OtgConfig::read`] takes the part
+//! [`read_json`] and [`read_protobuf`] check bodies against the whole [`model`]. [`OtgConfig::read`] takes the part
 //! that wirerate does, and refuses the rest with the path of each field. [`AddressResolution`]
 //! answers ARP and Neighbor Discovery for the emulated interfaces of a port.
 #![forbid(unsafe_code)]
 
+mod body;
 mod capture;
 mod config;
 mod device;
@@ -26,10 +27,12 @@ mod stack;
 mod table;
 mod topology;
 
+pub use body::{FLOWS_MAX, PORTS_MAX, read_json, read_protobuf};
 pub use capture::{BitMatch, CaptureConfig, CaptureFormat};
 pub use config::OtgConfig;
 pub use device::{EmulatedInterface, InterfaceAddress};
 pub use flow::{FlowConfig, FlowMetrics};
+pub use node::FINDINGS_MAX;
 pub use part::ConfigPart;
 pub use request::{CaptureQuery, ControlRequest, MetricsQuery, RequestRefusal, TransmitState};
 pub use resolution::AddressResolution;

@@ -4,9 +4,7 @@
 //! wirerate does not support.
 
 use prost_reflect::prost::encoding::{WireType, encode_key, encode_varint};
-use prost_reflect::{
-    DescriptorPool, DeserializeOptions, DynamicMessage, FieldDescriptor, MessageDescriptor, SerializeOptions,
-};
+use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, MessageDescriptor, SerializeOptions};
 use serde_json::Value;
 use std::sync::LazyLock;
 
@@ -46,25 +44,6 @@ pub fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// JSON text to a message.
-///
-/// # Errors
-/// Text that is not JSON, unknown fields, values of the wrong type. The error begins with the path
-/// of the value.
-pub fn parse_json(descriptor: MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, String> {
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let mut track = serde_path_to_error::Track::new();
-    let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
-    let options = DeserializeOptions::new().deny_unknown_fields(true);
-    let parsed = DynamicMessage::deserialize_with_options(descriptor, tracked, &options);
-    let parsed = parsed.map_err(|error| match track.path().to_string() {
-        path if path == "." => error.to_string(),
-        path => format!("{path}: {error}"),
-    })?;
-    json.end().map_err(|error| error.to_string())?;
-    Ok(parsed)
-}
-
 /// JSON to a message.
 ///
 /// # Errors
@@ -85,42 +64,4 @@ pub fn to_json(message: &DynamicMessage) -> Value {
     message
         .serialize_with_options(serde_json::value::Serializer, &options)
         .expect("a message of the model has a JSON form")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config(text: &str) -> Result<Value, String> {
-        parse_json(message("Config"), text.as_bytes()).map(|config| to_json(&config))
-    }
-
-    #[test]
-    fn numbers_of_64_bits_are_taken_as_text_and_given_as_numbers() {
-        let flow = r#"{"flows": [{"name": "f", "rate": {"choice": "pps", "pps": "1000"}, "size": null}]}"#;
-        let got = config(flow).unwrap();
-        assert_eq!(got["flows"][0]["rate"], serde_json::json!({"choice": "pps", "pps": 1000}));
-        assert_eq!(got["flows"][0].get("size"), None);
-    }
-
-    #[test]
-    fn explicit_zeros_are_kept() {
-        let text = r#"{"flows": [{"name": "f", "metrics": {"enable": false}}]}"#;
-        assert_eq!(config(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());
-    }
-
-    #[test]
-    fn errors_begin_with_the_path() {
-        for (text, start) in [
-            (r#"{"flows": [{"ratee": 1}]}"#, "flows[0]"),
-            (r#"{"flows": [{"name": 7}]}"#, "flows[0].name"),
-            (r#"{"flows": [{"rate": {"choice": "quick"}}]}"#, "flows[0].rate.choice"),
-            (r#"{"flows": [{"rate": {"pps": -1}}]}"#, "flows[0].rate.pps"),
-        ] {
-            let error = config(text).unwrap_err();
-            assert!(error.starts_with(start), "{error}");
-        }
-        assert!(config("{").unwrap_err().contains("EOF"));
-        assert!(config("{} {}").unwrap_err().contains("trailing"));
-    }
 }

@@ -9,26 +9,52 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+/// Errors and warnings of an answer, each; beyond it, their number.
+pub const FINDINGS_MAX: usize = 100;
+
 /// What is wrong with a configuration, and what is accepted but not done.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    errors: RefCell<Vec<String>>,
-    warnings: RefCell<Vec<String>>,
+    errors: RefCell<FindingList>,
+    warnings: RefCell<FindingList>,
+}
+
+/// The first sentences, and the number of further ones.
+#[derive(Debug, Default)]
+struct FindingList {
+    sentences: Vec<String>,
+    more: usize,
+}
+
+impl FindingList {
+    fn add(&mut self, path: &str, text: impl Display) {
+        match self.sentences.len() < FINDINGS_MAX {
+            true => self.sentences.push(format!("{path}: {text}")),
+            false => self.more += 1,
+        }
+    }
+
+    fn finish(mut self, what: &str) -> Vec<String> {
+        if self.more > 0 {
+            self.sentences.push(format!("and {} more {what}", self.more));
+        }
+        self.sentences
+    }
 }
 
 impl Findings {
     pub(crate) fn error(&self, path: &str, text: impl Display) {
-        self.errors.borrow_mut().push(format!("{path}: {text}"));
+        self.errors.borrow_mut().add(path, text);
     }
 
     pub(crate) fn warn(&self, path: &str, text: impl Display) {
-        self.warnings.borrow_mut().push(format!("{path}: {text}"));
+        self.warnings.borrow_mut().add(path, text);
     }
 
     /// The warnings, if there are no errors; otherwise the errors.
     pub(crate) fn finish(self) -> Result<Vec<String>, Vec<String>> {
-        let errors = self.errors.into_inner();
-        if errors.is_empty() { Ok(self.warnings.into_inner()) } else { Err(errors) }
+        let errors = self.errors.into_inner().finish("errors");
+        if errors.is_empty() { Ok(self.warnings.into_inner().finish("warnings")) } else { Err(errors) }
     }
 }
 

@@ -11,8 +11,8 @@ const RECORDED: &str = include_str!("frames.jsonl");
 /// The flow of a configuration with one port.
 fn config(flow: &Value) -> Result<OtgConfig, Vec<String>> {
     let text = json!({"ports": [{"name": "p", "location": "eth1"}], "flows": [flow]}).to_string();
-    let message = model::parse_json(model::message("Config"), text.as_bytes()).expect("fits the model");
-    OtgConfig::read(&model::to_json(&message), 1).map(|(config, _)| config)
+    let json = otg::read_json(model::message("Config"), text.as_bytes()).expect("fits the model");
+    OtgConfig::read(&json, 1).map(|(config, _)| config)
 }
 
 /// The first `count` frames, all of one size.

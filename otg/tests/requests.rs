@@ -120,7 +120,7 @@ fn neighbours_have_the_addresses_that_were_resolved() {
         {"ethernet_name": "e2", "ipv4_address": "198.18.0.1"},
     ]);
     assert_eq!(states["ipv4_neighbors"], expected);
-    model::parse_json(model::message("StatesResponse"), states.to_string().as_bytes()).unwrap();
+    otg::read_json(model::message("StatesResponse"), states.to_string().as_bytes()).unwrap();
     let none = config().states(&json!({"choice": "ipv6_neighbors"}), known).unwrap();
     assert_eq!(none["ipv6_neighbors"], json!([]));
 }
@@ -129,7 +129,7 @@ fn neighbours_have_the_addresses_that_were_resolved() {
 fn shown(table: &MetricsTable) -> Value {
     let text = serde_json::to_string(table).unwrap();
     let response = model::message("MetricsResponse");
-    let message = model::parse_json(response.clone(), text.as_bytes()).unwrap();
+    let message = model::from_json(response.clone(), serde_json::from_str(&text).unwrap()).unwrap();
     let decoded = DynamicMessage::decode(response, &table.encode()[..]).unwrap();
     assert_eq!(decoded.unknown_fields().count(), 0);
     assert_eq!(model::to_json(&decoded), model::to_json(&message));

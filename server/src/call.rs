@@ -2,8 +2,8 @@
 
 use prost_reflect::MessageDescriptor;
 
-/// Most bytes of a body or message.
-pub(crate) const BODY_MAX: usize = 1 << 30;
+/// Most bytes of an answer.
+pub(crate) const ANSWER_MAX: usize = 1 << 30;
 
 /// A call of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,17 +1,18 @@
 //! gRPC: the service `otg.Openapi`, by the descriptors of its messages.
 
-use crate::ApiBackend;
-use crate::call::{ApiCall, BODY_MAX, CALLS, body_of};
+use crate::call::{ANSWER_MAX, ApiCall, CALLS, body_of};
+use crate::caller::CallPlace;
 use crate::reply::{ApiError, ApiReply, to_text};
+use crate::request_body::BodyError;
 use bytes::{Buf, BufMut, Bytes};
 use http::{Request, Response};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use otg::model;
+use prost_reflect::DynamicMessage;
 use prost_reflect::prost::Message;
-use prost_reflect::{DynamicMessage, ReflectMessage};
 use serde_json::{Value, json};
 use std::pin::Pin;
-use std::sync::Arc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Status, Streaming};
@@ -76,31 +77,28 @@ type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
 /// One call of a client.
 #[derive(Clone)]
 struct Handler {
-    backend: Arc<dyn ApiBackend>,
+    place: CallPlace,
     call: &'static ApiCall,
 }
 
 impl Handler {
     /// Carries out the call. A bare message is the body, others hold it.
     async fn carry_out(self, message: Bytes, is_bare: bool, responds_bare: bool) -> Result<Bytes, Status> {
-        let name = self.call.name;
-        let carry_out = move || {
+        let (operation, place) = (self.call.operation, self.place.clone());
+        let act = move || {
             let body = self.body(message, is_bare)?;
-            self.response(self.backend.call(self.call.operation, body)?, responds_bare)
+            self.response(self.place.backend.call(operation, body)?, responds_bare)
         };
-        let done = tokio::task::spawn_blocking(carry_out).await;
-        let done = done.unwrap_or_else(|error| Err(ApiError::internal(format!("{name}: {error}"))));
-        Ok(done?)
+        let done = place.gate.run(operation, &place.connection, act).await?;
+        place.make_space();
+        Ok(place.connection.unread(done))
     }
 
     fn body(&self, message: Bytes, is_bare: bool) -> Result<Value, ApiError> {
         let Some((request, field)) = self.call.request() else { return Ok(Value::Null) };
         let descriptor = if is_bare { body_of(&request, field) } else { Some(request) };
         let descriptor = descriptor.ok_or_else(|| ApiError::internal("the model has no such message"))?;
-        let decoded = DynamicMessage::decode(descriptor, message);
-        let decoded = decoded.map_err(|error| ApiError::invalid(error.to_string()))?;
-        check_known(&decoded)?;
-        let mut json = model::to_json(&decoded);
+        let mut json = otg::read_protobuf(descriptor, message).map_err(ApiError::invalid)?;
         if is_bare {
             return Ok(json);
         }
@@ -126,17 +124,6 @@ impl Handler {
         let mut message = Vec::with_capacity(body.len() + LENGTH_MAX);
         model::put_bytes(field.number(), &body, &mut message);
         Ok(message.into())
-    }
-}
-
-/// Fields that the model does not have are refused, as in JSON.
-fn check_known(message: &DynamicMessage) -> Result<(), ApiError> {
-    match message.unknown_fields().next() {
-        Some(field) => {
-            let name = message.descriptor().name().to_owned();
-            Err(ApiError::invalid(format!("{name}: the model has no field number {}", field.number())))
-        }
-        None => Ok(()),
     }
 }
 
@@ -171,9 +158,6 @@ impl tonic::server::ClientStreamingService<Bytes> for RequestStream {
                 body.extend_from_slice(
                     datum.as_deref().and_then(|datum| datum.as_bytes()).map_or(&[], |b| b),
                 );
-                if body.len() > BODY_MAX {
-                    return Err(Status::resource_exhausted(format!("more than {BODY_MAX} bytes")));
-                }
             }
             Ok(tonic::Response::new(handler.carry_out(body.into(), true, false).await?))
         })
@@ -213,20 +197,38 @@ fn find(path: &str) -> Option<(&'static ApiCall, bool)> {
     Some((CALLS.iter().find(|call| call.name == name)?, is_streamed))
 }
 
-pub(crate) async fn answer(
-    backend: Arc<dyn ApiBackend>,
-    request: Request<Incoming>,
-) -> Response<tonic::body::Body> {
+impl From<BodyError> for Status {
+    fn from(error: BodyError) -> Self {
+        let text = error.to_string();
+        match error {
+            BodyError::TooLong(_) | BodyError::Busy => Self::resource_exhausted(text),
+            BodyError::Late(_) => Self::deadline_exceeded(text),
+            BodyError::Cut(_) => Self::cancelled(text),
+        }
+    }
+}
+
+pub(crate) async fn answer(place: CallPlace, request: Request<Incoming>) -> Response<tonic::body::Body> {
     let Some((call, is_streamed)) = find(request.uri().path()) else {
         let error = ApiError::unsupported(format!("there is no call {}", request.uri().path()));
         return Status::from(error).into_http();
     };
-    let handler = Handler { backend, call };
+    let (head, body) = request.into_parts();
+    let (body, share) = place.bodies.bound(body);
+    let request = Request::from_parts(head, body.map_err(Status::from));
+    let connection = place.connection.clone();
     let grpc = tonic::server::Grpc::new(Raw);
-    let mut grpc = grpc.max_decoding_message_size(BODY_MAX).max_encoding_message_size(BODY_MAX);
-    match is_streamed {
+    let message_max = place.bodies.max();
+    let mut grpc = grpc.max_decoding_message_size(message_max).max_encoding_message_size(ANSWER_MAX);
+    let handler = Handler { place, call };
+    let response = match is_streamed {
         false => grpc.unary(Unary(handler), request).await,
         true if call.streams_request() => grpc.client_streaming(RequestStream(handler), request).await,
         true => grpc.server_streaming(ResponseStream(handler), request).await,
-    }
+    };
+    drop(share);
+    // What waits for the client to read it counts, too.
+    response.map(|body| {
+        tonic::body::Body::new(body.map_frame(move |frame| frame.map_data(|data| connection.unread(data))))
+    })
 }

@@ -7,20 +7,25 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod call_gate;
+mod caller;
+mod connection_table;
 mod event_log;
 mod grpc;
+mod http_server;
 mod http_thread;
 mod listen;
 mod metrics_server;
 mod origin;
 mod page_server;
 mod reply;
+mod request_body;
 mod rest;
 mod token;
 
 pub use call::{ApiCall, Operation};
 pub use event_log::EventLog;
-pub use listen::{Server, ServerConfig, TlsFiles};
+pub use listen::{BODY_MAX_DEFAULT, Server, ServerConfig, TlsFiles};
 pub use metrics_server::{MetricsServer, ReadMetrics};
 pub use page_server::{PageBackend, PageConfig, PageOrder, PageServer};
 pub use reply::{ApiError, ApiReply, ErrorKind};

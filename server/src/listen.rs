@@ -1,26 +1,27 @@
 //! Connections: TLS or plain text, HTTP or gRPC, and who may call.
 
+use crate::call_gate::CallGate;
+use crate::caller::CallPlace;
+use crate::connection_table::{ConnectionTable, OpenConnection, ServerLimits};
+use crate::http_server::{HttpServer, Listener};
 use crate::origin::foreign;
+use crate::request_body::BodyBounds;
 use crate::token::has_token;
 use crate::{ApiBackend, grpc, rest};
 use http::{Request, Response, StatusCode, header};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// First byte of a TLS connection.
-const TLS_HANDSHAKE: u8 = 0x16;
+/// Most bytes of a body, unless the user allows more.
+pub const BODY_MAX_DEFAULT: usize = 16 << 20;
 
 /// A certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub struct TlsFiles {
 }
 
 /// Where the server listens, and who may call.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Each address takes HTTP and gRPC, with and without TLS.
     pub addresses: Vec<SocketAddr>,
@@ -40,6 +41,22 @@ pub struct ServerConfig {
     pub tls: Option<TlsFiles>,
     /// Connections from other hosts need TLS, and this token as `Authorization: Bearer TOKEN`.
     pub token: Option<String>,
+    /// Open connections of all clients. One address has up to half of them.
+    pub connections_max: usize,
+    /// Bytes of a body. All bodies together have up to four times as many.
+    pub body_max: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            tls: None,
+            token: None,
+            connections_max: 512,
+            body_max: BODY_MAX_DEFAULT,
+        }
+    }
 }
 
 /// A server with its listening sockets.
@@ -51,6 +68,9 @@ pub struct Server {
 #[derive(Clone)]
 struct Connections {
     backend: Arc<dyn ApiBackend>,
+    table: Arc<ConnectionTable>,
+    gate: CallGate,
+    bodies: BodyBounds,
     tls: TlsAcceptor,
     token: Option<Arc<str>>,
 }
@@ -74,7 +94,10 @@ impl Server {
         }
         let tls = TlsAcceptor::from(Arc::new(tls_config(config.tls.as_ref())?));
         let token = config.token.as_deref().map(Arc::from);
-        Ok(Self { listeners, connections: Connections { backend, tls, token } })
+        let limits = ServerLimits::of_connections(config.connections_max);
+        let bodies = BodyBounds::new(config.body_max, limits.body_time);
+        let (table, gate) = (ConnectionTable::new(limits), CallGate::new());
+        Ok(Self { listeners, connections: Connections { backend, table, gate, bodies, tls, token } })
     }
 
     /// The addresses, with the ports that the system chose.
@@ -85,67 +108,27 @@ impl Server {
         self.listeners.iter().map(TcpListener::local_addr).collect()
     }
 
-    /// Serves until the task is dropped.
+    /// Serves until the task is dropped. Calls that wait are dropped then.
     pub async fn run(self) {
-        let mut tasks = tokio::task::JoinSet::new();
+        let (mut tasks, (_running, ended)) = (tokio::task::JoinSet::new(), watch::channel(()));
         for listener in self.listeners {
             let connections = self.connections.clone();
-            tasks.spawn(async move {
-                loop {
-                    match listener.accept().await {
-                        Ok((stream, peer)) => drop(tokio::spawn(connections.clone().serve(stream, peer))),
-                        // Out of file descriptors, for example: the next try may succeed.
-                        Err(error) => {
-                            tracing::warn!("accept: {error}");
-                            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-                        }
-                    }
-                }
-            });
+            let server = HttpServer {
+                table: Arc::clone(&connections.table),
+                tls: Some(connections.tls.clone()),
+                takes_http2: true,
+                answer: move |request| connections.clone().answer(request),
+            };
+            tasks.spawn(server.run(Listener::Tcp(listener), ended.clone()));
         }
         tasks.join_all().await;
     }
 }
 
 impl Connections {
-    async fn serve(self, stream: TcpStream, peer: SocketAddr) {
-        // Answers are short: they leave at once.
-        let _ = stream.set_nodelay(true);
-        let mut first = [0];
-        if !stream.peek(&mut first).await.is_ok_and(|count| count > 0) {
-            return;
-        }
-        if first[0] != TLS_HANDSHAKE {
-            return self.serve_http(stream, peer, false).await;
-        }
-        match self.tls.clone().accept(stream).await {
-            Ok(stream) => self.serve_http(stream, peer, true).await,
-            Err(error) => tracing::debug!("{peer}: TLS: {error}"),
-        }
-    }
-
-    async fn serve_http(
-        self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-        peer: SocketAddr,
-        is_tls: bool,
-    ) {
-        let service = service_fn(move |request| {
-            let connections = self.clone();
-            async move { Ok::<_, Infallible>(connections.answer(request, peer, is_tls).await) }
-        });
-        let builder = Builder::new(TokioExecutor::new());
-        if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-            tracing::debug!("{peer}: {error}");
-        }
-    }
-
-    async fn answer(
-        self,
-        request: Request<Incoming>,
-        peer: SocketAddr,
-        is_tls: bool,
-    ) -> Response<tonic::body::Body> {
+    async fn answer(self, request: Request<Incoming>) -> Response<tonic::body::Body> {
+        let connection = request.extensions().get::<Arc<OpenConnection>>().cloned();
+        let connection = connection.expect("the server adds the connection to each request");
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let is_grpc = content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
         // With a token, a page cannot call by a name that resolves to this host.
@@ -155,27 +138,28 @@ impl Connections {
                 false => rest::refuse(StatusCode::FORBIDDEN, why.to_owned()).map(tonic::body::Body::new),
             };
         }
-        if let Err(why) = self.check_caller(&request, peer, is_tls) {
+        if let Err(why) = self.check_caller(&request, &connection) {
             return match is_grpc {
                 true => tonic::Status::unauthenticated(why).into_http(),
                 false => rest::refuse(StatusCode::UNAUTHORIZED, why.to_owned()).map(tonic::body::Body::new),
             };
         }
+        let Self { backend, table, gate, bodies, .. } = self;
+        let place = CallPlace { backend, table, connection, gate, bodies };
         if is_grpc {
-            return grpc::answer(self.backend, request).await;
+            return grpc::answer(place, request).await;
         }
-        rest::answer(self.backend, request).await.map(tonic::body::Body::new)
+        rest::answer(place, request).await.map(tonic::body::Body::new)
     }
 
     /// If a token is set, every caller must send it. Other hosts must also use TLS.
     fn check_caller(
         &self,
         request: &Request<Incoming>,
-        peer: SocketAddr,
-        is_tls: bool,
+        connection: &OpenConnection,
     ) -> Result<(), &'static str> {
         let Some(token) = &self.token else { return Ok(()) };
-        if !peer.ip().is_loopback() && !is_tls {
+        if !connection.client.is_of_this_host() && !connection.is_tls() {
             return Err("use https: this server answers other hosts by TLS only");
         }
         match has_token(request.headers(), token) {

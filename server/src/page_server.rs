@@ -8,30 +8,34 @@ use crate::event_log::{EventLog, NextLines};
 use crate::http_thread::HttpThread;
 use crate::metrics_server::{PLAIN, metrics_text};
 use crate::origin::foreign;
+use crate::request_body::{BodyBounds, BodyError};
 use crate::token::has_token;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use metrics::MetricSet;
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 
 /// Time between two readings.
 const READING: Duration = Duration::from_millis(250);
 /// Readings from one message of a page to the next.
 const MESSAGE_EVERY: u32 = 2;
-/// Streams of events at a time.
+/// Streams of events at a time: a further one ends the oldest.
 const STREAMS_MAX: usize = 32;
 /// Bytes of an order at most.
 const ORDER_MAX: usize = 256;
+/// Time for the body of an order.
+const ORDER_TIME: Duration = Duration::from_secs(10);
 /// Time after which a browser connects again, in milliseconds.
 const RETRY: &str = "retry: 1000\n\n";
 /// Scripts and styles come from this server, the icon is in the page, and nothing else is loaded.
@@ -102,7 +106,10 @@ struct Site {
     /// Changes after each reading that is sent.
     read: watch::Sender<()>,
     has_ended: AtomicBool,
-    streams: Arc<Semaphore>,
+    /// Bodies of orders.
+    orders: BodyBounds,
+    /// What ends each stream, the oldest first.
+    streams: Mutex<VecDeque<Arc<Notify>>>,
 }
 
 type PageBody = UnsyncBoxBody<Bytes, Infallible>;
@@ -116,9 +123,10 @@ impl PageServer {
     /// The address is in use or not of this host; no thread.
     pub fn start(config: PageConfig, backend: Arc<dyn PageBackend>) -> io::Result<Self> {
         let address = config.address;
-        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+        let orders = BodyBounds::new(ORDER_MAX, ORDER_TIME);
+        let streams = Mutex::default();
         let (read, has_ended) = (watch::Sender::new(()), AtomicBool::new(false));
-        let site = Arc::new(Site { config, backend, read, has_ended, streams });
+        let site = Arc::new(Site { config, backend, read, has_ended, orders, streams });
         let (reader, served) = (Arc::clone(&site), Arc::clone(&site));
         let answer = move |request| Arc::clone(&served).answer(request);
         let thread = HttpThread::start(address, "web", async move { reader.read().await }, answer)?;
@@ -198,8 +206,13 @@ impl Site {
                 "this needs the token that the command has printed, as \"Authorization: Bearer TOKEN\"\n";
             return text(StatusCode::FORBIDDEN, why);
         }
-        let Ok(body) = Limited::new(request.into_body(), ORDER_MAX).collect().await else {
-            return text(StatusCode::PAYLOAD_TOO_LARGE, "the order is too long\n");
+        let (body, _share) = self.orders.bound(request.into_body());
+        let body = match body.collect().await {
+            Ok(body) => body,
+            Err(BodyError::TooLong(_)) => {
+                return text(StatusCode::PAYLOAD_TOO_LARGE, "the order is too long\n");
+            }
+            Err(error) => return text(StatusCode::REQUEST_TIMEOUT, format!("{error}\n")),
         };
         let order = match path {
             "/pause" => PageOrder::Pause,
@@ -218,18 +231,35 @@ impl Site {
     where
         Sending: Future<Output = ()> + Send + 'static,
     {
-        let Ok(permit) = Arc::clone(&self.streams).try_acquire_owned() else {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n");
-        };
+        let ends = self.new_stream();
         // A client that reads slowly delays its own events only.
         let (sender, receiver) = mpsc::channel(1);
-        let sending = send(self, sender);
+        let sending = send(Arc::clone(&self), sender);
         tokio::spawn(async move {
-            sending.await;
-            drop(permit);
+            tokio::select! {
+                () = sending => {}
+                () = ends.notified() => {}
+            }
+            self.streams().retain(|other| !Arc::ptr_eq(other, &ends));
         });
         let body = StreamBody::new(ReceiverStream::new(receiver));
         answer(StatusCode::OK, "text/event-stream", body.boxed_unsync(), POLICY)
+    }
+
+    fn streams(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Notify>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What ends a new stream. If there are too many, the oldest one ends.
+    fn new_stream(&self) -> Arc<Notify> {
+        let mut streams = self.streams();
+        if streams.len() >= STREAMS_MAX
+            && let Some(oldest) = streams.pop_front()
+        {
+            oldest.notify_one();
+        }
+        streams.push_back(Arc::default());
+        Arc::clone(&streams[streams.len() - 1])
     }
 
     /// Sends readings until the end, which is an event of its own.
@@ -460,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_streams_are_open() {
+    fn a_further_stream_ends_the_oldest() {
         let (server, ..) = start();
         let head = |stream: TcpStream| {
             let mut line = String::new();
@@ -468,8 +498,23 @@ mod tests {
             reader.read_line(&mut line).unwrap();
             (line, reader)
         };
-        let open: Vec<_> = (0..STREAMS_MAX).map(|_| head(connect(&server, "GET /view||"))).collect();
+        let mut open: Vec<_> =
+            (0..STREAMS_MAX).map(|_| head(connect(&server, "GET /view|Connection: close||"))).collect();
         assert!(open.iter().all(|(line, _)| line.starts_with("HTTP/1.1 200 ")));
-        assert!(head(connect(&server, "GET /events||")).0.starts_with("HTTP/1.1 503 "));
+        assert!(head(connect(&server, "GET /events||")).0.starts_with("HTTP/1.1 200 "));
+        // The oldest one ends: its body is complete.
+        let mut rest = String::new();
+        open[0].1.read_to_string(&mut rest).unwrap();
+        assert!(rest.ends_with("0\r\n\r\n"), "{rest}");
+    }
+
+    #[test]
+    fn an_order_has_a_place_among_idle_connections() {
+        let (server, backend, _) = start();
+        let address = server.address();
+        let idle: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
+        assert_eq!(status(&server, "POST /stop|Authorization: Bearer secret|Connection: close||"), "200");
+        assert_eq!(*backend.orders.lock().unwrap(), [PageOrder::Stop]);
+        drop(idle);
     }
 }

@@ -1,6 +1,7 @@
 //! Answers and errors, as JSON.
 
 use http::StatusCode;
+use otg::FINDINGS_MAX;
 use otg::metrics::MetricsTable;
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter};
@@ -27,6 +28,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The host refused: 500, INTERNAL.
     Internal,
+    /// Other calls take all places: 429, RESOURCE_EXHAUSTED.
+    Busy,
 }
 
 /// Why a call was refused: one sentence per cause.
@@ -54,11 +57,17 @@ impl ApiError {
         Self { kind: ErrorKind::Internal, errors: vec![error.into()] }
     }
 
+    /// Other calls take all places.
+    pub(crate) fn busy(error: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Busy, errors: vec![error.into()] }
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         match self.kind {
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
             ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
             ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            ErrorKind::Busy => StatusCode::TOO_MANY_REQUESTS,
         }
     }
 
@@ -67,14 +76,24 @@ impl ApiError {
             ErrorKind::Invalid => tonic::Code::InvalidArgument,
             ErrorKind::Unsupported => tonic::Code::Unimplemented,
             ErrorKind::Internal => tonic::Code::Internal,
+            ErrorKind::Busy => tonic::Code::ResourceExhausted,
         }
     }
 
     /// The model's `Error`, with the code of the transport.
     pub(crate) fn json(&self, code: i32) -> Value {
         let kind = if self.kind == ErrorKind::Internal { "internal" } else { "validation" };
-        json!({"code": code, "kind": kind, "errors": self.errors})
+        json!({"code": code, "kind": kind, "errors": shortened(&self.errors)})
     }
+}
+
+/// The first errors, and how many more there are. A configuration has counted its own already.
+fn shortened(errors: &[String]) -> Vec<String> {
+    if errors.len() <= FINDINGS_MAX + 1 {
+        return errors.to_vec();
+    }
+    let more = format!("and {} more errors", errors.len() - FINDINGS_MAX);
+    errors[..FINDINGS_MAX].iter().cloned().chain([more]).collect()
 }
 
 /// JSON text in which numbers have no exponent: clients read answers as YAML, where `1e16` is text.
@@ -119,6 +138,15 @@ impl Formatter for WithoutExponent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_has_a_hundred_errors_at_most() {
+        let errors =
+            |count: usize| ApiError { kind: ErrorKind::Invalid, errors: vec![String::from("x"); count] };
+        let listed = |count: usize| errors(count).json(400)["errors"].as_array().map_or(0, Vec::len);
+        assert_eq!((listed(100), listed(102)), (100, 101));
+        assert_eq!(errors(250).json(400)["errors"][100], "and 150 more errors");
+    }
 
     #[test]
     fn numbers_have_no_exponent() {

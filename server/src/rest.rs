@@ -1,22 +1,21 @@
 //! HTTP: a path per call, JSON bodies.
 
 use crate::ApiBackend;
-use crate::call::{ApiCall, BODY_MAX, CALLS};
+use crate::call::{ApiCall, CALLS};
+use crate::caller::CallPlace;
 use crate::origin::is_odd_body;
 use crate::reply::{ApiError, ApiReply, metrics_text, to_text};
+use crate::request_body::BodyError;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const JSON: &str = "application/json";
 
-pub(crate) async fn answer(
-    backend: Arc<dyn ApiBackend>,
-    request: Request<Incoming>,
-) -> Response<Full<Bytes>> {
+pub(crate) async fn answer(place: CallPlace, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let call = match find(request.method().as_str(), request.uri().path()) {
         Ok(call) => call,
         Err((status, error)) => return refuse(status, error),
@@ -25,24 +24,43 @@ pub(crate) async fn answer(
         let text = "a page sends bodies of the type application/json only";
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, text.to_owned());
     }
-    let Ok(body) = Limited::new(request.into_body(), BODY_MAX).collect().await else {
-        let text = format!("the body is cut, or longer than {BODY_MAX} bytes");
-        return refuse(StatusCode::PAYLOAD_TOO_LARGE, text);
+    let (body, share) = place.bodies.bound(request.into_body());
+    let body = match body.collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => return refuse(status_of(&error), error.to_string()),
     };
-    let body = body.to_bytes();
+    let backend = Arc::clone(&place.backend);
     // A call may wait for frames; other connections are served meanwhile.
-    let done = tokio::task::spawn_blocking(move || respond_to(carry_out(&*backend, call, &body))).await;
-    done.unwrap_or_else(|error| respond_to(Err(ApiError::internal(format!("{}: {error}", call.name)))))
+    let act = move || {
+        let done = carry_out(&*backend, call, body);
+        drop(share);
+        // The text of a large answer takes time, too.
+        Ok(text_of(done))
+    };
+    let done = place.gate.run(call.operation, &place.connection, act).await;
+    let (status, content_type, text) = done.unwrap_or_else(|error| text_of(Err(error)));
+    place.make_space();
+    respond(status, content_type, place.connection.unread(text))
 }
 
-fn respond_to(done: Result<ApiReply, ApiError>) -> Response<Full<Bytes>> {
+fn status_of(error: &BodyError) -> StatusCode {
+    match error {
+        BodyError::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::Late(_) => StatusCode::REQUEST_TIMEOUT,
+        BodyError::Busy => StatusCode::TOO_MANY_REQUESTS,
+        BodyError::Cut(_) => StatusCode::BAD_REQUEST,
+    }
+}
+
+/// Status, content type and body of an answer.
+fn text_of(done: Result<ApiReply, ApiError>) -> (StatusCode, &'static str, Vec<u8>) {
     match done {
-        Ok(ApiReply::Json(value)) => respond(StatusCode::OK, JSON, to_text(&value)),
-        Ok(ApiReply::Metrics(table)) => respond(StatusCode::OK, JSON, metrics_text(&table)),
-        Ok(ApiReply::Bytes(bytes)) => respond(StatusCode::OK, "application/octet-stream", bytes),
+        Ok(ApiReply::Json(value)) => (StatusCode::OK, JSON, to_text(&value)),
+        Ok(ApiReply::Metrics(table)) => (StatusCode::OK, JSON, metrics_text(&table)),
+        Ok(ApiReply::Bytes(bytes)) => (StatusCode::OK, "application/octet-stream", bytes),
         Err(error) => {
             let status = error.status();
-            respond(status, JSON, to_text(&error.json(status.as_u16().into())))
+            (status, JSON, to_text(&error.json(status.as_u16().into())))
         }
     }
 }
@@ -58,13 +76,14 @@ fn find(method: &str, path: &str) -> Result<&'static ApiCall, (StatusCode, Strin
     })
 }
 
-fn carry_out(backend: &dyn ApiBackend, call: &ApiCall, body: &[u8]) -> Result<ApiReply, ApiError> {
+fn carry_out(backend: &dyn ApiBackend, call: &ApiCall, body: Bytes) -> Result<ApiReply, ApiError> {
     let body = match call.body() {
         // Clients send a content type and no body.
         None => Value::Null,
         Some(message) => {
-            let message = otg::model::parse_json(message, body).map_err(ApiError::invalid)?;
-            otg::model::to_json(&message)
+            let json = otg::read_json(message, &body).map_err(ApiError::invalid)?;
+            drop(body);
+            json
         }
     };
     backend.call(call.operation, body)
@@ -72,10 +91,10 @@ fn carry_out(backend: &dyn ApiBackend, call: &ApiCall, body: &[u8]) -> Result<Ap
 
 pub(crate) fn refuse(status: StatusCode, error: String) -> Response<Full<Bytes>> {
     let body = json!({"code": status.as_u16(), "kind": "validation", "errors": [error]});
-    respond(status, JSON, to_text(&body))
+    respond(status, JSON, to_text(&body).into())
 }
 
-fn respond(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Response<Full<Bytes>> {
+fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
     let response = Response::builder().status(status).header(header::CONTENT_TYPE, content_type);
-    response.body(Full::new(body.into())).expect("status and content type are valid")
+    response.body(Full::new(body)).expect("status and content type are valid")
 }

@@ -33,6 +33,7 @@ mod metrics;
 mod mgcap;
 mod otg;
 mod otg_fleet;
+mod otg_server;
 mod parquet;
 mod program;
 mod readers;
@@ -125,6 +126,7 @@ const CASES: &[&[Case]] = &[
     mgcap::CASES,
     otg::CASES,
     otg_fleet::CASES,
+    otg_server::CASES,
     parquet::CASES,
     timestamp::CASES,
     control::CASES,

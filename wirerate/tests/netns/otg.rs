@@ -370,7 +370,7 @@ pub(crate) fn post(lab: &Lab, address: &str, path: &str, body: &Value) -> (u64, 
     (status.parse().expect("a number"), serde_json::from_str(answer).expect("JSON"))
 }
 
-fn has_curl() -> bool {
+pub(crate) fn has_curl() -> bool {
     let is_there = Command::new("curl").arg("--version").output().is_ok();
     if !is_there {
         testkit::skip("needs curl");
@@ -378,7 +378,7 @@ fn has_curl() -> bool {
     is_there
 }
 
-fn ports_of(lab: &Lab) -> Value {
+pub(crate) fn ports_of(lab: &Lab) -> Value {
     json!([
         {"name": "tx", "location": format!("{}/{TX_DEV}", lab.tx_netns)},
         {"name": "rx", "location": format!("{}/{RX_DEV}", lab.rx_netns)},

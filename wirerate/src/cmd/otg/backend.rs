@@ -3,6 +3,7 @@
 //! One lock is held while a call changes something, another while the state is read or written. So
 //! metrics are answered while a stop waits for the last frames.
 
+use super::flow::FlowRun;
 use super::rules::PortRules;
 use super::state::{self, ActiveState, CheckedConfig, RankedFlows};
 use crate::monitor::sources::RunList;
@@ -12,6 +13,7 @@ use otg::metrics::{FlowState, MetricsTable};
 use otg::{ControlRequest, MetricsQuery, RequestRefusal, TransmitState, edit};
 use serde_json::{Value, json};
 use server::{ApiBackend, ApiError, ApiReply, ErrorKind, Operation};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,6 +35,8 @@ pub(super) struct OtgBackend {
     /// Held by calls that change something.
     change: Mutex<()>,
     state: Mutex<ActiveState>,
+    /// The program ends: nothing waits for frames any more.
+    is_closing: AtomicBool,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -82,7 +86,24 @@ pub(super) fn version() -> ApiReply {
 impl OtgBackend {
     pub(super) fn new(rules: Box<dyn PortRules>, runs: RunList) -> Self {
         let state = ActiveState::with_runs(runs);
-        Self { rules, change: Mutex::default(), state: Mutex::new(state) }
+        let is_closing = AtomicBool::new(false);
+        Self { rules, change: Mutex::default(), state: Mutex::new(state), is_closing }
+    }
+
+    /// Ends the traffic at once, also while a call changes something. No flow starts after it.
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, SeqCst);
+        self.ask_to_end(&self.all_flows());
+    }
+
+    fn is_closing(&self) -> bool {
+        self.is_closing.load(SeqCst)
+    }
+
+    /// Asks the runs of flows to end, and does not wait for it.
+    fn ask_to_end(&self, flows: &[usize]) {
+        let state = lock(&self.state);
+        flows.iter().filter_map(|flow| state.flows.get(*flow)).for_each(FlowRun::ask_to_end);
     }
 
     /// Ends all runs and releases the ports.
@@ -199,6 +220,7 @@ impl OtgBackend {
         self.end_flows(&sent, true);
         let gate = {
             let mut state = lock(&self.state);
+            self.refuse_closing()?;
             state.refuse_gone_ports()?;
             for start in starts {
                 if let Some(number) = start.number {
@@ -235,6 +257,7 @@ impl OtgBackend {
     }
 
     fn control(&self, body: &Value) -> Result<ApiReply, ApiError> {
+        self.end_at_once(body);
         let _change = lock(&self.change);
         let control = lock(&self.state).config.control(body).map_err(refused)?;
         let warnings = match control {
@@ -250,6 +273,14 @@ impl OtgBackend {
             ControlRequest::Protocols => Vec::new(),
         };
         Ok(warned(warnings))
+    }
+
+    /// Frames of flows that are to stop do not wait until other calls have changed something.
+    fn end_at_once(&self, body: &Value) {
+        let control = lock(&self.state).config.control(body);
+        if let Ok(ControlRequest::Transmit(flows, TransmitState::Stop | TransmitState::Pause)) = control {
+            self.ask_to_end(&flows);
+        }
     }
 
     /// Sets links up or down.
@@ -274,11 +305,17 @@ impl OtgBackend {
         self.end_flows(flows, false);
         {
             let mut state = lock(&self.state);
+            self.refuse_closing()?;
             state.refuse_gone_ports()?;
             state.begin(flows)?;
             state.run_flows(flows)?;
         }
         self.wait_for_start(flows)
+    }
+
+    /// Refuses to start flows while the program ends.
+    fn refuse_closing(&self) -> Result<(), ApiError> {
+        if self.is_closing() { Err(ApiError::internal("the server ends")) } else { Ok(()) }
     }
 
     /// Waits until the MAC addresses of the gateways of flows are known.
@@ -307,6 +344,7 @@ impl OtgBackend {
         self.resolve(flows)?;
         {
             let mut state = lock(&self.state);
+            self.refuse_closing()?;
             let resting: Vec<usize> =
                 flows.iter().copied().filter(|flow| !state.flows[*flow].is_sending()).collect();
             let anew: Vec<usize> =
@@ -367,7 +405,8 @@ impl OtgBackend {
         self.end_flows(flows, pauses);
         loop {
             let mut state = lock(&self.state);
-            if flows.iter().all(|flow| state.settle(*flow) != FlowState::Started) {
+            let is_started = |flow: &usize| state.settle(*flow) == FlowState::Started;
+            if self.is_closing() || !flows.iter().any(is_started) {
                 break;
             }
             drop(state);

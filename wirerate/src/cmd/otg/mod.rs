@@ -27,6 +27,7 @@ use crate::monitor::sources::RunList;
 use crate::monitor::{Monitored, RunSubject, count_in};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
+use crate::units::Size;
 use anyhow::anyhow;
 use backend::OtgBackend;
 use controller::OtgController;
@@ -76,6 +77,9 @@ pub struct Args {
     /// Ask clients for this token, as `Authorization: Bearer TOKEN`
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
+    /// Longest body of a call; the bodies of all calls together take up to four times as much
+    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    max_body: Size,
     /// Hub of a fleet, an address or the file of a controller: a location with a / is HOST/PORT
     /// then, a port of an agent (docs/otg.md)
     #[arg(long, value_name = "URL|FILE")]
@@ -136,7 +140,14 @@ impl Args {
             [certificate, key] => Some(TlsFiles { certificate: certificate.clone(), key: key.clone() }),
             _ => None,
         });
-        ServerConfig { addresses, tls, token: self.token.clone() }
+        let body_max = self.max_body.0.try_into().unwrap_or(usize::MAX);
+        ServerConfig {
+            addresses,
+            tls,
+            token: self.token.clone(),
+            connections_max: connections_max(),
+            body_max,
+        }
     }
 }
 
@@ -148,6 +159,12 @@ pub(crate) fn raise_file_limit() {
     if let Err(error) = raised {
         tracing::warn!("the limit of open files stays: {error}");
     }
+}
+
+/// Connections of clients: a quarter of the open files, the others belong to devices.
+fn connections_max() -> usize {
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
+    usize::try_from(files / 4).unwrap_or(usize::MAX).clamp(16, 512)
 }
 
 /// Runs a configuration, or serves until a signal.
@@ -196,6 +213,13 @@ impl OtgServed {
         }
     }
 
+    /// Ends the traffic of this host at once. That of a fleet ends with its ports.
+    fn close(&self) {
+        if let Self::Here(backend) = self {
+            backend.close();
+        }
+    }
+
     /// Ends all runs and releases the ports.
     fn release(&self) {
         match self {
@@ -229,6 +253,7 @@ fn serve(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         }
         Ok::<_, Failure>((backend, task))
     })?;
+    backend.close();
     task.abort();
     backend.release();
     runtime.shutdown_timeout(Duration::from_secs(1));

@@ -78,20 +78,18 @@ fn read(path: &Path) -> Result<Value, Failure> {
     } else {
         text
     };
-    let config = otg::model::parse_json(otg::model::message("Config"), json.as_bytes());
-    let config = config.map_err(|why| {
+    otg::read_json(otg::model::message("Config"), json.as_bytes()).map_err(|why| {
         // The place is that in the JSON that was made of the YAML.
         let path = why.split(" at line ").next().unwrap_or(&why);
         wrong(if is_yaml { path.to_owned() } else { why })
-    })?;
-    Ok(otg::model::to_json(&config))
+    })
 }
 
 /// An error of the API as that of a command.
 fn failure(args: &RunArgs, error: &ApiError) -> Failure {
     let (act, why) = (act(&args.config), error.errors.join("\n  "));
     match error.kind {
-        ErrorKind::Internal => Failure::refused(act, anyhow::anyhow!("{why}")),
+        ErrorKind::Internal | ErrorKind::Busy => Failure::refused(act, anyhow::anyhow!("{why}")),
         ErrorKind::Invalid | ErrorKind::Unsupported => Failure::usage(act, why),
     }
 }
