@@ -52,6 +52,84 @@ fn advice_for_the_words_of_other_programs_can_be_pasted() {
     }
 }
 
+/// Each wrong option before and after the other ones: the advice stood behind a second `--`, named
+/// options that the command has not, or repeated the fault.
+#[test]
+fn advice_for_a_wrong_option_can_be_pasted_wherever_it_stands() {
+    const PATH: &str = "--tx eth8 --rx eth9 --dst 198.18.0.2";
+    let commands = [
+        ("send", "eth9 --dst 198.18.0.2 --count 10"),
+        ("capture", "eth9 -w /dev/null"),
+        ("count", "eth9"),
+        ("sink", "eth9"),
+        ("receive", "eth9"),
+        ("reflect", "eth9"),
+        ("measure", PATH),
+        ("search", PATH),
+        ("rfc2544", PATH),
+        ("replay", "eth9 no-such.pcapng"),
+        ("connect", "eth9 --dst 198.18.0.2 --cps 10"),
+        ("accept", "eth9 --listen 198.18.0.2:80"),
+    ];
+    let wrong = [
+        "--size 64",
+        "--sizes 64",
+        "--frame-sizes 64",
+        "-t 1",
+        "-c 5",
+        "-q",
+        "-J",
+        "--netns C",
+        "--flows 4",
+        "--max-pps 500",
+        "--pps 0",
+        "-i eth9",
+        "--udp",
+        "-n 5",
+        "-v",
+        "--mbps 10",
+        "-b 1G",
+        "-P 2",
+        "-p 9",
+        "-R",
+        "--dscp 46",
+        "--bidirectional",
+        "--random sport",
+        "--expect lost",
+        "--csv",
+        "-w x.pcap",
+        "--vlan 5000",
+        "-e",
+        "-D",
+        "-u",
+        "--ramp 1M",
+        "--imix nonsense",
+        "--help-me",
+        "--duration 1h30",
+        "--rate fast",
+    ];
+    let mut refused = 0;
+    for (command, rest) in commands {
+        for option in wrong {
+            let lines = [format!("{command} {option} {rest}"), format!("{command} {rest} {option}")];
+            let dashed = rest.strip_prefix("--tx eth8 --rx eth9 ");
+            let dashed = dashed.map(|rest| format!("{command} --tx eth8 --rx eth9 {option} -- {rest}"));
+            for line in lines.into_iter().chain(dashed) {
+                // Its `try:` lines are parsed as they are.
+                let said = wirerate(&line.split(' ').collect::<Vec<_>>());
+                assert!(said.status == 2 || said.status == 3, "{line}: {}{}", said.status, said.stderr);
+                let is_told = said.stderr.starts_with("wirerate: ");
+                assert!(is_told && !said.stderr.contains("invalid digit"), "{line}: {}", said.stderr);
+                for advice in said.stderr.lines().filter(|advice| advice.contains("  try: ")) {
+                    assert!(advice.matches(" -- ").count() < 2, "{line}: {advice}");
+                }
+                refused += usize::from(said.status == 2);
+            }
+        }
+    }
+    assert!(refused > 300, "{refused}");
+}
+
 /// An answer named a word `DEV` where the device was typed, `--icmp` was answered with TCP, and
 /// files without `-w` with `--write <FILE> must be given`.
 #[test]
