@@ -16,12 +16,16 @@ mkdir -p "$source"
 git ls-files -z -- '*.md' LICENSE 'LICENSE-*' 'docs/*' 'bench/*' 'vm/tests/golden/*' |
 	grep --null-data --invert-match '\.rs$' | xargs -0 cp --parents --target-directory="$source"
 
+# The options of all commands are a page of the site only.
+${WIRERATE:-cargo run --quiet --package wirerate --} man --options >"$source/docs/options.md"
+
 # Rows of the table are "| question | [page](page) |"; a row may have several pages.
 {
 	printf '# Contents\n\n[wirerate](README.md)\n\n'
 	perl -ne 'next unless /^\| (.*?) \| (\[.*) \|$/; my ($question, $pages) = ($1, $2);
 		my @pages = grep { !/:/ } $pages =~ /\]\(([^)]+\.md)\)/g;
 		print "- [", (@pages > 1 ? $_ : $question), "]($_)\n" for @pages' README.md
+	echo '- [Which options does each command have?](docs/options.md)'
 } >"$source/SUMMARY.md"
 
 "$mdbook" build

@@ -1,5 +1,6 @@
 //! `wirerate man [COMMAND]`: the manual pages as roff, made from the argument parser.
 
+mod options;
 mod page;
 mod references;
 
@@ -22,6 +23,9 @@ pub struct Args {
     /// Write all pages to this directory instead, as `make install` does
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub dir: Option<PathBuf>,
+    /// Print one page in Markdown with the options of all commands instead
+    #[arg(long, conflicts_with_all = ["command", "dir"])]
+    pub options: bool,
 }
 
 /// Prints a page, or writes all of them.
@@ -30,6 +34,7 @@ pub struct Args {
 /// Bad usage when there is no such command; refused when a file cannot be written.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     match &args.dir {
+        _ if args.options => out::text(&options::page(&built()))?,
         Some(dir) => {
             fs::create_dir_all(dir).refused(format!("make the directory {}", dir.display()))?;
             pages().into_iter().try_for_each(|(name, text)| write(&dir.join(name), &text))?;

@@ -1,28 +1,20 @@
-//! docs/options.md has every option of every command, from the tables of the parser.
+//! One Markdown page with every option of every command, from the tables of the parser.
 
 use clap::{Arg, ArgAction, Command};
-use std::fs;
-use std::path::Path;
 
 const INTRO: &str = "# Which options does each command have?
 
 One table per command, from the same tables as `--help`. `-h` and `--help` are options of all
-commands. UPDATE=1 with the test of the docs rewrites this page.
+commands.
 ";
 
-#[test]
-fn the_page_of_options_has_every_option() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/options.md");
-    let mut expected = INTRO.to_owned();
-    let parser = wirerate::parser();
+/// The page.
+pub(super) fn page(parser: &Command) -> String {
+    let mut page = INTRO.to_owned();
     for command in parser.get_subcommands().filter(|command| !command.is_hide_set()) {
-        add(command, "wirerate", &mut expected);
+        add(command, "wirerate", &mut page);
     }
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(&page, &expected).expect("the page can be written");
-    }
-    assert_eq!(fs::read_to_string(&page).expect("the page is there"), expected, "UPDATE=1 rewrites it");
-    assert!(expected.matches("\n| ").count() > 300);
+    page
 }
 
 fn add(command: &Command, parent: &str, page: &mut String) {
@@ -71,4 +63,25 @@ fn row(option: &Arg) -> String {
 /// A text in a cell of a table.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "\\<").replace('*', "\\*")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_option_of_every_command() {
+        let parser = crate::parser();
+        let page = page(&parser);
+        assert!(page.matches("\n| ").count() > 300);
+        for command in parser.get_subcommands().filter(|command| !command.is_hide_set()) {
+            let (_, part) =
+                page.split_once(&format!("\n## wirerate {}\n", command.get_name())).expect("it is there");
+            let part = part.split("\n## ").next().unwrap_or(part);
+            for option in command.get_opts().filter(|option| !option.is_hide_set()) {
+                let name = option.get_long().expect("each has a name");
+                assert!(part.contains(&format!("`--{name}`")), "--{name} of {}", command.get_name());
+            }
+        }
+    }
 }
