@@ -45,6 +45,11 @@ impl OutputDevice {
         self.ifname.clone()
     }
 
+    /// True for a device whose frames begin with an IP header (tun, WireGuard).
+    pub(crate) fn takes_ip_packets(&self) -> bool {
+        self.layer == LinkLayer::None
+    }
+
     /// Why frames with an Ethernet header cannot be sent: devices without one (TUN, WireGuard)
     /// expect an IP header, and drivers count frames as sent that they then drop.
     pub(crate) fn layer_trouble(&self) -> Option<EngineError> {

@@ -38,6 +38,9 @@ pub enum EngineError {
     /// The device does not carry Ethernet frames.
     #[error("frames on {ifname} have no Ethernet header")]
     NotEthernet { ifname: String },
+    /// The device sends only IP packets.
+    #[error("not all frames for {ifname} are IP packets, and it has no Ethernet header for others")]
+    NotIp { ifname: String },
     /// The device is down.
     #[error("{ifname} is down")]
     Down { ifname: String },
@@ -122,7 +125,10 @@ impl EngineError {
     /// True if the error would be the same with every engine.
     pub(crate) fn concerns_all_engines(&self) -> bool {
         self.is_device_gone()
-            || matches!(self, Self::Host(_) | Self::LongerThanMtu { .. } | Self::NotEthernet { .. })
+            || matches!(
+                self,
+                Self::Host(_) | Self::LongerThanMtu { .. } | Self::NotEthernet { .. } | Self::NotIp { .. }
+            )
     }
 
     /// True if this process lacks a capability.
@@ -164,6 +170,7 @@ impl EngineError {
                 "plug in the cable of {ifname}, or set its peer up; a wireless device may not be associated: `{}`",
                 place.run(&format!("iw dev {ifname} link"))
             )),
+            Self::NotIp { .. } => Some("frames with an IP header, or a tap device instead of tun".to_owned()),
             Self::PeerTakesNoXdp { peer, peer_place, .. } => Some(format!(
                 "`{}`, or capture there: `{}`",
                 peer_place.run(&format!("ethtool -K {peer} gro on")),

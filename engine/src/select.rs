@@ -166,6 +166,16 @@ impl Candidate {
         self.kind != EngineKind::AfPacket || plan.is_tagged()
     }
 
+    /// Why frames of the device's link layer cannot be sent. A packet socket sends IP packets where
+    /// the device takes only those.
+    fn layer_trouble(&self, device: &OutputDevice, mode: XmitMode) -> Option<EngineError> {
+        if !device.takes_ip_packets() || mode == XmitMode::NetifReceive {
+            return device.layer_trouble();
+        }
+        let what = "devices without an Ethernet header: af_packet does";
+        (self.kind != EngineKind::AfPacket).then(|| EngineError::unable(self.kind, what))
+    }
+
     fn try_build(&self, need: &Requirements<'_>, shared: &mut ThreadShared) -> BuildResult {
         let options = BuildOptions {
             tx: options_of(need),
@@ -182,7 +192,7 @@ impl Candidate {
             return Err(EngineError::unable(self.kind, what));
         }
         let device = OutputDevice::new(shared.stack()?, need.ifname)?;
-        if let Some(trouble) = device.layer_trouble() {
+        if let Some(trouble) = self.layer_trouble(&device, need.mode) {
             return Err(trouble);
         }
         if need.mode != XmitMode::NetifReceive

@@ -1,7 +1,7 @@
 //! Link types of files, and how each becomes a frame of the device.
 
 use packet::MacAddr;
-use packet::headers::{FirstHeader, Protocol, Walk};
+use packet::headers::{FirstHeader, ip_packet_at};
 
 const ETHERNET_LEN: usize = 14;
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -186,19 +186,8 @@ impl LinkType {
             Self::Sll2 => FirstHeader::Sll2,
             Self::Radiotap | Self::Ieee80211 => return Err(UnusableLink::NoForm),
         };
-        let link_headers = [
-            Protocol::Ethernet,
-            Protocol::Sll,
-            Protocol::Sll2,
-            Protocol::Llc,
-            Protocol::Vlan,
-            Protocol::Mpls,
-            Protocol::Pppoe,
-        ];
-        let mut headers = Walk::new(data, first);
-        let packet = headers.find(|header| !link_headers.contains(&header.protocol));
-        match packet.filter(|header| header.protocol.is_ip()) {
-            Some(header) => Ok(header.at),
+        match ip_packet_at(data, first) {
+            Some(at) => Ok(at),
             None if data.len() < ETHERNET_LEN && self == Self::Ethernet => Err(UnusableLink::Damaged),
             None => Err(UnusableLink::NoForm),
         }

@@ -7,12 +7,15 @@
 #[expect(unsafe_code, reason = "a packet socket and its ring, and nothing else")]
 mod sys;
 
+mod ip_packets;
+
 use crate::EngineError;
 use crate::device::OutputDevice;
 use crate::engine::Engine;
 use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap};
 use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
+use ip_packets::{IpPacketRing, has_only_ip};
 use packet::{Cursor, Plan, XmitMode};
 use std::io;
 use std::rc::{Rc, Weak};
@@ -123,6 +126,9 @@ pub(crate) fn open(
     if let Some(trouble) = device.trouble(true)? {
         return Err(trouble);
     }
+    if device.takes_ip_packets() && !has_only_ip(&plan) {
+        return Err(EngineError::NotIp { ifname: device.name() });
+    }
     let batch = options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX);
     let ring_options = RingOptions {
         ifindex: device.ifindex(),
@@ -137,12 +143,28 @@ pub(crate) fn open(
         let socket = shared.open(RingOptions { frame_len_max: 0, ..ring_options });
         let socket = socket.map_err(|error| failed(&device, error))?;
         let ring = SingleFrame { socket, slot: vec![0; ring_options.frame_len_max], frame_len: 0 };
-        let health = TxLink { device, transmits: true };
-        return Ok(Box::new(UserspaceEngine::new(ring, health, FrameSource::new(plan, cursor), batch)));
+        return Ok(engine(device, ring, FrameSource::new(plan, cursor), batch));
     }
     let ring = open_ring(&device, &ring_options)?;
+    Ok(engine(device, ring, FrameSource::new(plan, cursor), batch))
+}
+
+/// The engine over a ring: of frames, or of their IP packets if the device takes only those.
+fn engine<R: TxRing + 'static>(
+    device: OutputDevice,
+    ring: R,
+    source: FrameSource,
+    batch: u32,
+) -> Box<dyn Engine> {
+    let takes_ip_packets = device.takes_ip_packets();
     let health = TxLink { device, transmits: true };
-    Ok(Box::new(UserspaceEngine::new(ring, health, FrameSource::new(plan, cursor), batch)))
+    match takes_ip_packets {
+        true => {
+            let ring = IpPacketRing::new(ring, source.plan().frame_len_max() as usize);
+            Box::new(UserspaceEngine::new(ring, health, source, batch))
+        }
+        false => Box::new(UserspaceEngine::new(ring, health, source, batch)),
+    }
 }
 
 /// A ring for frames of any kind.

@@ -41,6 +41,7 @@ mod receive;
 mod receive_disturbed;
 mod reflect;
 mod replay;
+mod replay_links;
 mod round_trip;
 mod scripts;
 mod search;
@@ -53,6 +54,7 @@ mod timestamp;
 mod trafgen;
 #[path = "../tries/mod.rs"]
 mod tries;
+mod tun;
 mod web;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -131,10 +133,12 @@ const CASES: &[&[Case]] = &[
     timestamp::CASES,
     control::CASES,
     replay::CASES,
+    replay_links::CASES,
     round_trip::CASES,
     demo::CASES,
     doctor::CASES,
     scripts::CASES,
+    tun::CASES,
     web::CASES,
 ];
 

@@ -38,16 +38,10 @@ pub(crate) const CASES: &[Case] = &[
     case("replay::the_first_frame_is_in_time", &[], first_frame_in_time)
         .with_lock("measures when the first frame arrives"),
     case("replay::a_device_that_is_removed_is_named", &[], device_is_removed),
-    case("replay::a_tun_device_gets_the_packets_without_headers", &["python3"], tun_device),
-    case("replay::goes_on_when_the_link_is_back", &[], goes_on_when_the_link_is_back),
-    case("replay::waits_for_the_link_at_top_speed", &[], waits_for_the_link_at_top_speed),
-    case("replay::one_link_that_is_down_does_not_stop_the_other", &[], one_link_of_two_is_down),
-    case("replay::the_stack_of_this_host_receives_the_file", &[], host_receives),
-    case("replay::sysctls_are_named_if_the_stack_drops_all", &[], host_drops_all),
 ];
 
 /// UDP over IPv4 with lengths from 60 to 1514, from two clients and two servers.
-fn frame(number: u64) -> Vec<u8> {
+pub(crate) fn frame(number: u64) -> Vec<u8> {
     let mut out = Vec::new();
     let host = (number % 2) as u8;
     let builder = etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
@@ -61,15 +55,15 @@ fn frame(number: u64) -> Vec<u8> {
 }
 
 /// A pcap file of frames that are `gap_ns` apart.
-fn file(lab: &Lab, count: u64, gap_ns: u64) -> PathBuf {
+pub(crate) fn file(lab: &Lab, count: u64, gap_ns: u64) -> PathBuf {
     file_of(lab, count, gap_ns, frame)
 }
 
-fn file_of(lab: &Lab, count: u64, gap_ns: u64, frame: impl Fn(u64) -> Vec<u8>) -> PathBuf {
+pub(crate) fn file_of(lab: &Lab, count: u64, gap_ns: u64, frame: impl Fn(u64) -> Vec<u8>) -> PathBuf {
     file_of_type(lab, pcapng::LINK_TYPE_ETHERNET, count, gap_ns, frame)
 }
 
-fn file_of_type(
+pub(crate) fn file_of_type(
     lab: &Lab,
     link_type: u16,
     count: u64,
@@ -91,7 +85,7 @@ fn file_of_type(
 /// The report of a replay. Checks what is true of each: every packet has one fate, and each loop
 /// has all packets of the file.
 #[track_caller]
-fn report(outcome: &Outcome) -> Value {
+pub(crate) fn report(outcome: &Outcome) -> Value {
     let report: Value = serde_json::from_str(outcome.stdout.trim())
         .unwrap_or_else(|error| panic!("{error}\n{}\n{}", outcome.stdout, outcome.stderr));
     let fates = ["sent", "not_wanted", "cut", "too_long", "link_type", "damaged", "after_end", "errors"];
@@ -108,17 +102,17 @@ fn report(outcome: &Outcome) -> Value {
     report
 }
 
-fn command(lab: &Lab, path: &Path, words: &str) -> String {
+pub(crate) fn command(lab: &Lab, path: &Path, words: &str) -> String {
     format!("replay {TX_DEV} {} --netns {} --json {words}", path.display(), lab.tx_netns)
 }
 
 #[track_caller]
-fn replay(lab: &Lab, path: &Path, words: &str) -> Value {
+pub(crate) fn replay(lab: &Lab, path: &Path, words: &str) -> Value {
     report(&wirerate_run(&command(lab, path, words)).expect_code(0))
 }
 
 /// Bytes and times of the packets of a capture, in order of the file.
-fn captured(path: &Path) -> Vec<(u64, Vec<u8>)> {
+pub(crate) fn captured(path: &Path) -> Vec<(u64, Vec<u8>)> {
     let file = std::fs::read(path).unwrap();
     let mut reader = pcapng::Reader::new(&file[..]);
     let mut frames = Vec::new();
@@ -280,7 +274,7 @@ fn longest_live_frame() -> TestResult {
 }
 
 /// A second pair in the sender's namespace: `tx1`, and `rx1` with GRO.
-fn add_second_pair(lab: &Lab) {
+pub(crate) fn add_second_pair(lab: &Lab) {
     let link = ["link", "add", "tx1", "type", "veth", "peer", "name", "rx1"];
     run(&[&["ip", "-n", &lab.tx_netns][..], &link].concat());
     for name in ["tx1", "rx1"] {
@@ -304,7 +298,7 @@ fn two_devices() -> TestResult {
 }
 
 /// Captures at both devices of the receiver's namespace and replays; the payloads' numbers by time.
-fn seen_by_both(lab: &Lab, path: &Path, count: u64, words: &str, source: &str) -> Vec<Vec<u8>> {
+pub(crate) fn seen_by_both(lab: &Lab, path: &Path, count: u64, words: &str, source: &str) -> Vec<Vec<u8>> {
     let seen = lab.file("seen.pcapng");
     let capture = wirerate_start(&format!(
         "capture {RX_DEV} back0 --netns {} {source} --count {count} -w {} --json",
@@ -735,204 +729,5 @@ fn device_is_removed() -> TestResult {
         assert_eq!(report(&outcome)["end"], "failed", "{engine}");
         outcome.says(&["is gone"]);
     }
-    Ok(())
-}
-
-/// A tun device that lives as long as the script, which prints the packets that it gets.
-const TUN: &str = "
-import fcntl, os, struct, sys
-tun = os.open('/dev/net/tun', os.O_RDWR)
-IFF_TUN, IFF_NO_PI, TUNSETIFF = 1, 0x1000, 0x400454ca
-fcntl.ioctl(tun, TUNSETIFF, struct.pack('16sH22x', b'wrtun', IFF_TUN | IFF_NO_PI))
-os.system('sysctl -qw net.ipv6.conf.wrtun.disable_ipv6=1; ip link set dev wrtun up')
-print('ready', file=sys.stderr, flush=True)
-while True:
-    print(os.read(tun, 4096).hex(), flush=True)
-";
-
-fn tun_device() -> TestResult {
-    const RAW: u16 = 101;
-    const ARP: u64 = 7;
-    let lab = Lab::new(Peer::Deaf);
-    let mut script = in_netns(&lab.tx_netns, "python3");
-    script.args(["-c", TUN]);
-    let script = Running::start(script);
-    script.until_it_says("ready");
-    let replay = |path: &Path| {
-        let words = format!("replay wrtun {} --netns {} --json --loop 2", path.display(), lab.tx_netns);
-        wirerate_run(&words)
-    };
-    let raw = replay(&file_of_type(&lab, RAW, 20, 1_000_000, |number| frame(number).split_off(14)));
-    let raw = report(&raw.expect_code(0));
-    assert_eq!((number(&raw, "sent"), &raw["engine"]), (40, &Value::from("af_packet")), "{raw}");
-    // ARP has no form without an Ethernet header.
-    let ethernet = replay(&file_of(&lab, 20, 1_000_000, |number| {
-        let mut out = frame(number);
-        out[12..14].copy_from_slice(if number == ARP { &[8, 6] } else { &[8, 0] });
-        out
-    }));
-    let ethernet = report(&ethernet.expect_code(1));
-    assert_eq!((number(&ethernet, "sent"), number(&ethernet, "link_type")), (38, 2), "{ethernet}");
-    let hex = |number: u64| -> String {
-        frame(number)[14..].iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n"
-    };
-    let all = (0..20).map(hex).collect::<String>().repeat(2);
-    let ip = (0..20).filter(|number| *number != ARP).map(hex).collect::<String>().repeat(2);
-    let expected = all + &ip;
-    until("all packets arrive", || script.printed().len() >= expected.len());
-    assert_eq!(script.printed(), expected);
-    Ok(())
-}
-
-/// Sets the receiver's end up or down, which takes the carrier of the sender away.
-fn set_far_link(lab: &Lab, state: &str) {
-    run(&["ip", "-n", &lab.rx_netns, "link", "set", RX_DEV, state]);
-}
-
-/// Frames of one cause of errors.
-fn cause(report: &Value, name: &str) -> u64 {
-    let causes = report["error_causes"].as_array().expect("a list");
-    causes.iter().find(|cause| cause["cause"] == name).map_or(0, |cause| number(cause, "count"))
-}
-
-fn goes_on_when_the_link_is_back() -> TestResult {
-    for engine in ["skb", "af_packet", "xdp"] {
-        let lab = Lab::new(Peer::Gro);
-        let path = file(&lab, 3000, 1_000_000);
-        let words = format!("--engine {engine}");
-        let running = wirerate_start(&command(&lab, &path, &format!("{words} --keep-going")));
-        until("it sends", || lab.received() > 100);
-        set_far_link(&lab, "down");
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        set_far_link(&lab, "up");
-        let report = self::report(&running.wait(TIME_LIMIT).expect_code(1));
-        let (sent, no_carrier) = (number(&report, "sent"), cause(&report, "no_carrier"));
-        assert_eq!((number(&report, "read"), &report["end"]), (3000, &"done".into()), "{report}");
-        assert_eq!(sent + number(&report, "errors"), 3000, "{report}");
-        assert!((400..2_700).contains(&no_carrier) && sent > 200, "{report}");
-        // The due times are kept: the file is over when it is over.
-        let duration_ns = number(&report, "duration_ns");
-        assert!((2_990_000_000..4_000_000_000).contains(&duration_ns), "{report}");
-        let longest_ns = number(&report["interruptions"], "longest_ns");
-        assert!((400_000_000..2_800_000_000).contains(&longest_ns), "{report}");
-        assert_eq!(number(&report["interruptions"], "times"), 1, "{report}");
-        // Without the option such a device ends the run.
-        let running = wirerate_start(&command(&lab, &path, &words));
-        let received = lab.received();
-        until("it sends", || lab.received() > received + 100);
-        set_far_link(&lab, "down");
-        let report = self::report(&running.wait(TIME_LIMIT).expect_code(1));
-        assert_eq!((&report["end"], cause(&report, "no_carrier")), (&"failed".into(), 0), "{report}");
-    }
-    Ok(())
-}
-
-/// Without due times no frame is due while the link is down, so none is left out.
-fn waits_for_the_link_at_top_speed() -> TestResult {
-    for engine in ["skb", "af_packet", "xdp"] {
-        let lab = Lab::new(Peer::Gro);
-        let path = file(&lab, 100, 1000);
-        let words = format!("--speed top --loop 0 --duration 3s --keep-going --engine {engine}");
-        let running = wirerate_start(&command(&lab, &path, &words));
-        until("it sends", || lab.received() > 100);
-        set_far_link(&lab, "down");
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        let received = lab.received();
-        set_far_link(&lab, "up");
-        until("it sends again", || lab.received() > received + 100);
-        let report = self::report(&running.wait(TIME_LIMIT));
-        assert_eq!((&report["end"], cause(&report, "no_carrier")), (&"done".into(), 0), "{report}");
-        assert_eq!(number(&report["interruptions"], "times"), 1, "{report}");
-        assert!(number(&report["interruptions"], "longest_ns") > 400_000_000, "{report}");
-    }
-    Ok(())
-}
-
-fn one_link_of_two_is_down() -> TestResult {
-    for engine in ["xdp", "af_packet"] {
-        let lab = Lab::new(Peer::Gro);
-        let path = file(&lab, 2000, 1_000_000);
-        add_second_pair(&lab);
-        let split = "--other tx1 --split sources=10.0.0.0/24";
-        let words = format!("{split} --keep-going --engine {engine}");
-        let running = wirerate_start(&command(&lab, &path, &words));
-        until("it sends", || lab.received() > 100);
-        run(&["ip", "-n", &lab.tx_netns, "link", "set", "rx1", "down"]);
-        let report = self::report(&running.wait(TIME_LIMIT).expect_code(1));
-        // The first device sends all of its 1000 frames, the other one up to that time.
-        let (sent, sent_other) = (number(&report, "sent"), number(&report, "sent_other"));
-        assert_eq!(sent + number(&report, "errors"), 2000, "{report}");
-        assert!((1_050..1_950).contains(&sent) && sent_other < 950, "{report}");
-        assert!(cause(&report, "no_carrier") > 50, "{report}");
-        assert_eq!(lab.received_at_last(1000), 1000, "{report}");
-        let interruptions = &report["interruptions"];
-        assert_eq!((number(interruptions, "times"), number(interruptions, "longest_ns")), (1, 0), "{report}");
-    }
-    Ok(())
-}
-
-/// UDP packets that the stack of the sender's namespace has delivered, to a port without a socket.
-fn delivered(lab: &Lab) -> u64 {
-    let text = run(&["ip", "netns", "exec", &lab.tx_netns, "cat", "/proc/net/snmp"]);
-    let mut udp = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
-    let place = udp.next().and_then(|names| names.split(' ').position(|name| name == "NoPorts"));
-    let numbers: Vec<&str> = udp.next().expect("numbers of UDP").split(' ').collect();
-    numbers[place.expect("a count of closed ports")].parse().unwrap()
-}
-
-/// UDP packets for `tx0` of the lab, or another address.
-fn udp_file(lab: &Lab, count: u64, src: [u8; 4], dst: [u8; 4], dst_mac: [u8; 6]) -> PathBuf {
-    file_of(lab, count, 1000, |number| {
-        let mut out = Vec::new();
-        let builder = etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 9], dst_mac);
-        builder.ipv4(src, dst, 64).udp(number as u16, 9).write(&mut out, &[0; 18]).unwrap();
-        out
-    })
-}
-
-fn host_receives() -> TestResult {
-    let lab = Lab::new(Peer::Deaf);
-    run(&["ip", "-n", &lab.tx_netns, "route", "replace", "198.18.0.0/24", "dev", TX_DEV]);
-    let path = udp_file(&lab, 200, [198, 18, 0, 9], [198, 18, 0, 1], [2, 0, 0, 0, 0, 1]);
-    let receive = "--xmit-mode netif_receive";
-    for words in ["", "--speed top --loop 3", "--engine skb --pps 10k"] {
-        let before = delivered(&lab);
-        let report = replay(&lab, &path, &format!("{receive} {words}"));
-        assert_eq!((&report["engine"], &report["notes"]), (&"skb".into(), &Value::Array(vec![])), "{report}");
-        let sent = number(&report, "sent");
-        until("the stack has all", || delivered(&lab) - before == sent);
-    }
-    // The stack looks for the neighbour that gets its ICMP errors; the frames do not leave.
-    assert!(lab.received() < 20, "{}", lab.received());
-    for (words, reason) in [
-        ("--engine xdp", "netif_receive in a replay: the skb engine does"),
-        ("--engine af_packet", "netif_receive: a socket only sends"),
-        ("--threads 2", "by skb: it has one thread"),
-    ] {
-        let outcome = wirerate_run(&command(&lab, &path, &format!("{receive} {words}")));
-        outcome.says(&[reason]);
-        assert!(outcome.code >= Some(2), "{words}: {:?}", outcome.code);
-    }
-    Ok(())
-}
-
-fn host_drops_all() -> TestResult {
-    let lab = Lab::new(Peer::Deaf);
-    let local = udp_file(&lab, 10, [127, 0, 0, 1], [127, 0, 0, 1], [2, 0, 0, 0, 0, 1]);
-    let receive = "--xmit-mode netif_receive";
-    let text = replay(&lab, &local, receive)["notes"].to_string();
-    // The commands of the note are those that help.
-    let commands: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
-    assert!(text.contains("accept_local=1") && text.contains("route_localnet=1"), "{text}");
-    for command in commands {
-        run(&command.split(' ').collect::<Vec<_>>());
-    }
-    let before = delivered(&lab);
-    assert_eq!(replay(&lab, &local, receive)["notes"], Value::Array(vec![]));
-    until("the stack has all", || delivered(&lab) - before == 10);
-    // The frames of another device.
-    let foreign = udp_file(&lab, 10, [198, 18, 0, 9], [198, 18, 0, 1], [2, 0, 0, 0, 0, 7]);
-    let text = replay(&lab, &foreign, receive)["notes"].to_string();
-    assert!(text.contains("--dst-mac MAC of tx0"), "{text}");
     Ok(())
 }

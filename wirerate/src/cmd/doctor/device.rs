@@ -113,7 +113,10 @@ fn layer(context: &Context<'_>) -> Option<Finding> {
     match context.state.link.layer {
         LinkLayer::Ethernet | LinkLayer::Loopback => None,
         LinkLayer::Wireless { .. } => Some(note("layer", "frames begin with a wireless header", why)),
-        LinkLayer::None => Some(note("layer", "frames begin with an IP header", why)),
+        LinkLayer::None => {
+            let why = "send gives it the IP packets of its frames, by af_packet";
+            Some(note("layer", "frames begin with an IP header", why))
+        }
         LinkLayer::Other(number) => {
             Some(note("layer", format!("frames begin with a header of type {number} (ARPHRD)"), why))
         }

@@ -125,7 +125,8 @@ impl TxDevice {
         let ifname = self.link.name.clone();
         let act = format!("send on {ifname}");
         let failed = |why| Failure::engine(&act, why, self.netns_name.as_deref());
-        if !matches!(self.link.layer, LinkLayer::Ethernet | LinkLayer::Loopback) {
+        let takes_frames = matches!(self.link.layer, LinkLayer::Ethernet | LinkLayer::Loopback);
+        if !takes_frames && !(transmit && self.takes_ip_packets()) {
             return Err(failed(EngineError::NotEthernet { ifname }));
         }
         if !self.link.is_up() {
@@ -141,6 +142,12 @@ impl TxDevice {
             }
             None => Err(failed(EngineError::NoCarrier { ifname })),
         }
+    }
+
+    /// True for a device whose frames begin with an IP header (tun, WireGuard): it sends the IP
+    /// packets of frames.
+    pub fn takes_ip_packets(&self) -> bool {
+        self.link.layer == LinkLayer::None
     }
 
     /// The peer of a veth, if it is down.

@@ -52,8 +52,9 @@ pub fn fill_in(
     to: &Addresses,
     may_ask: bool,
 ) -> Result<Option<NextHopMac>, Failure> {
-    // MAC addresses have no meaning on a loopback device.
-    if !config.dst_mac.is_zero() || device.link.is_loopback() {
+    // MAC addresses have no meaning on these devices.
+    let has_none = device.link.is_loopback() || device.takes_ip_packets();
+    if !config.dst_mac.is_zero() || has_none {
         return Ok(None);
     }
     let found = resolve(device, to, may_ask)?;
