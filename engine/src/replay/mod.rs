@@ -156,6 +156,11 @@ impl ReplayRequest {
         self.mode != XmitMode::NetifReceive
     }
 
+    /// True if the time of a run is over that started at `start_ns` and had pauses.
+    fn is_over(&self, start_ns: u64, pause_sum_ns: u64, now_ns: u64) -> bool {
+        self.duration_ns > 0 && now_ns >= start_ns.saturating_add(self.duration_ns + pause_sum_ns)
+    }
+
     /// True if the run waits until the link is back.
     fn survives(&self, error: &EngineError) -> bool {
         self.keep_going && error.is_link_down()

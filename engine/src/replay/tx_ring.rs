@@ -41,115 +41,50 @@ pub(super) fn open<R: TxRing>(
 
 /// Sends all frames of `source`.
 pub(super) fn run<R: TxRing>(
-    mut ports: Vec<RingPort<R>>,
+    ports: Vec<RingPort<R>>,
     request: &ReplayRequest,
     source: &mut dyn ReplaySource,
     stop: &AtomicBool,
 ) -> Result<ReplayResult, EngineError> {
     host::pin_thread(request.cpus[0])?;
-    let clock = HybridClock::default();
-    let mut result = ReplayResult::new(R::KIND);
     let shared = SharedTimeline::new(Arc::clone(&request.control));
+    let (clock, result) = (HybridClock::default(), ReplayResult::new(R::KIND));
+    let mut run = RingRun { ports, request, stop, clock, result };
     // The first frame is read before the clock starts.
     let mut next = next_frame(source);
-    let start_ns = request.start_ns(&clock, stop)?.unwrap_or_else(|| clock.now_ns());
+    let start_ns = request.start_ns(&run.clock, stop)?.unwrap_or_else(|| run.clock.now_ns());
     shared.start(start_ns);
-    ports.iter_mut().for_each(|port| port.link = LinkState::new(start_ns));
+    run.ports.iter_mut().for_each(|port| port.link = LinkState::new(start_ns));
     let mut timeline = OwnTimeline::new(&shared);
     let mut first_ns = None;
     while let Some(ReplayFrame { due_ns, is_second, .. }) = next {
-        let port = &mut ports[usize::from(is_second)];
         let due_ns = if request.is_timed { due_ns } else { 0 };
-        result.is_stopped = !wait_until_due(&mut timeline, due_ns, &clock, stop);
-        let now_ns = clock.now_ns();
+        run.result.is_stopped = !wait_until_due(&mut timeline, due_ns, &run.clock, stop);
+        let now_ns = run.clock.now_ns();
         let own = timeline.now(now_ns);
-        let end_ns = start_ns.saturating_add(request.duration_ns + own.pause_sum_ns);
-        let is_late = request.duration_ns > 0 && now_ns >= end_ns;
-        if result.is_stopped || is_late {
-            result.is_stopped = !is_late;
-            result.after_end = 1;
+        if run.result.is_stopped || request.is_over(start_ns, own.pause_sum_ns, now_ns) {
+            run.result.after_end = 1;
             break;
         }
         first_ns.get_or_insert(now_ns);
-        match port.waits_for_link(now_ns) {
-            Ok(false) => {}
-            Ok(true) if request.is_timed => {
-                port.leave_out(source.bytes().len(), &mut result);
-                request.progress.set(0, &result.burst);
-                next = next_frame(source);
-                continue;
-            }
-            Ok(true) => {
-                std::thread::sleep(LINK_PAUSE);
-                continue;
-            }
-            Err(error) => {
-                result.error = Some(error);
-                result.after_end = 1;
-                break;
-            }
+        let late_ns = now_ns.saturating_sub(own.clock_ns(due_ns));
+        let has_fate = run.offer(usize::from(is_second), source.bytes(), late_ns);
+        if run.result.burst.sent > 0 {
+            let late_ns = || run.clock.now_ns().saturating_sub(start_ns);
+            run.result.first_late_ns.get_or_insert_with(late_ns);
         }
-        if request.is_timed {
-            result.late[octave(now_ns.saturating_sub(own.clock_ns(due_ns)))] += 1;
-        }
-        let put = port.put(source.bytes(), stop, &mut result, &clock);
-        let is_put = matches!(put, Ok(true));
-        let offered = put.and_then(|is_put| {
-            // The first frame goes alone, so that its time is known.
-            let is_full = !request.is_timed && port.pending < BATCH && result.first_late_ns.is_some();
-            if is_full || !is_put { Ok(is_put) } else { port.flush(stop, &mut result, &clock) }
-        });
-        match offered {
-            Ok(true) => {
-                result.first_late_ns.get_or_insert_with(|| clock.now_ns().saturating_sub(start_ns));
-                next = next_frame(source);
-            }
-            Err(error) if request.survives(&error) => {
-                port.link.went_down();
-                if request.is_timed {
-                    port.leave_out_pending(&mut result);
-                }
-                if is_put {
-                    next = next_frame(source);
-                }
-            }
-            ended => {
-                result.after_end += u64::from(!is_put);
-                result.is_stopped = ended.is_ok();
-                result.error = ended.err();
-            }
-        }
-        request.progress.set(0, &result.burst);
-        if result.is_stopped || result.error.is_some() {
+        request.progress.set(0, &run.result.burst);
+        if run.has_ended() {
+            run.result.after_end = u64::from(!has_fate);
             break;
         }
-    }
-    for port in &mut ports {
-        let is_over = || {
-            let now_ns = clock.now_ns();
-            let all_ns = request.duration_ns + shared.at_end(now_ns).pause_sum_ns;
-            request.duration_ns > 0 && now_ns >= start_ns.saturating_add(all_ns)
-        };
-        while result.error.is_none() && !result.is_stopped && port.pending > 0 {
-            match port.flush(stop, &mut result, &clock) {
-                Ok(is_whole) => result.is_stopped = !is_whole,
-                Err(error) if request.survives(&error) => {
-                    port.link.went_down();
-                    match port.wait_for_link(&clock, stop, is_over) {
-                        Ok(true) => {}
-                        Ok(false) => {
-                            result.is_stopped = is_stopped(stop);
-                            break;
-                        }
-                        Err(error) => result.error = Some(error),
-                    }
-                }
-                Err(error) => result.error = Some(error),
-            }
+        if has_fate {
+            next = next_frame(source);
         }
-        result.after_end += port.pending as u64;
-        result.interruptions.add(port.link.interruptions());
     }
+    let is_over = |now_ns| request.is_over(start_ns, shared.at_end(now_ns).pause_sum_ns, now_ns);
+    (0..run.ports.len()).for_each(|place| run.drain(place, is_over));
+    let RingRun { ports, clock, mut result, .. } = run;
     let now_ns = clock.now_ns();
     let timeline = shared.at_end(now_ns);
     (result.pauses, result.paused_ns) = (timeline.pauses, timeline.pause_sum_ns);
@@ -159,6 +94,114 @@ pub(super) fn run<R: TxRing>(
     result.offered = vec![ports[0].offered()];
     result.duration_ns = (now_ns - first_ns.unwrap_or(now_ns)).saturating_sub(result.paused_ns);
     Ok(result)
+}
+
+/// The devices of a run and what became of the frames so far.
+struct RingRun<'a, R> {
+    ports: Vec<RingPort<R>>,
+    request: &'a ReplayRequest,
+    stop: &'a AtomicBool,
+    clock: HybridClock,
+    result: ReplayResult,
+}
+
+impl<R: TxRing> RingRun<'_, R> {
+    /// True after a stop or an error.
+    fn has_ended(&self) -> bool {
+        self.result.is_stopped || self.result.error.is_some()
+    }
+
+    /// Offers a frame that is due to a device, or counts it if the link is down. False if it has to
+    /// be offered again, or the run has ended.
+    fn offer(&mut self, place: usize, frame: &[u8], late_ns: u64) -> bool {
+        let is_timed = self.request.is_timed;
+        match self.try_put(place, frame) {
+            Ok(true) if is_timed => self.result.late[octave(late_ns)] += 1,
+            Ok(true) => {}
+            Ok(false) if is_timed && self.ports[place].link.is_down() => {
+                self.ports[place].leave_out(frame.len(), &mut self.result);
+                return true;
+            }
+            Ok(false) => return false,
+            Err(error) => {
+                self.result.error = Some(error);
+                return false;
+            }
+        }
+        // The first frame goes alone, so that its time is known.
+        let is_first = self.result.first_late_ns.is_none();
+        if is_timed || is_first || self.ports[place].pending == BATCH {
+            self.flush(place);
+        }
+        true
+    }
+
+    /// Puts a frame into the ring of its device; false if the link is down or a stop came.
+    fn try_put(&mut self, place: usize, frame: &[u8]) -> Result<bool, EngineError> {
+        if self.ports[place].waits_for_link(self.clock.now_ns())? {
+            if !self.request.is_timed {
+                std::thread::sleep(LINK_PAUSE);
+            }
+            return Ok(false);
+        }
+        // The frames of a ring leave together: those for the other device come first in the file.
+        let other = 1 - place;
+        if self.ports.get(other).is_some_and(|port| port.pending > 0) && !self.flush(other) {
+            return Ok(false);
+        }
+        let port = &mut self.ports[place];
+        match port.put(frame, self.stop, &mut self.result, &self.clock) {
+            Err(error) if self.request.survives(&error) => {
+                port.link.went_down();
+                Ok(false)
+            }
+            put => {
+                self.result.is_stopped |= matches!(put, Ok(false));
+                put
+            }
+        }
+    }
+
+    /// Sends the frames of a ring; false if some are left: the link is down, or the run has ended.
+    /// Those that are due while the link is down are counted.
+    fn flush(&mut self, place: usize) -> bool {
+        let port = &mut self.ports[place];
+        if port.pending == 0 {
+            return true;
+        }
+        let sent = match port.waits_for_link(self.clock.now_ns()) {
+            Ok(false) => port.flush(self.stop, &mut self.result, &self.clock),
+            Ok(true) => {
+                std::thread::sleep(LINK_PAUSE);
+                return false;
+            }
+            Err(error) => Err(error),
+        };
+        match sent {
+            Ok(is_whole) => self.result.is_stopped |= !is_whole,
+            Err(error) if self.request.survives(&error) => {
+                port.link.went_down();
+                if self.request.is_timed {
+                    port.leave_out_pending(&mut self.result);
+                }
+            }
+            Err(error) => self.result.error = Some(error),
+        }
+        port.pending == 0
+    }
+
+    /// Sends the last frames of a ring, unless the run ends before.
+    fn drain(&mut self, place: usize, is_over: impl Fn(u64) -> bool) {
+        while !self.has_ended() && !self.flush(place) {
+            self.result.is_stopped |= is_stopped(self.stop);
+            if is_over(self.clock.now_ns()) {
+                break;
+            }
+        }
+        let port = &self.ports[place];
+        self.result.after_end += port.pending as u64;
+        self.result.interruptions.add(port.link.interruptions());
+    }
 }
 
 /// The next frame of a source that is not repeated here.
@@ -222,25 +265,6 @@ impl<R: TxRing> RingPort<R> {
     fn waits_for_link(&mut self, now_ns: u64) -> Result<bool, EngineError> {
         let health = &self.health;
         self.link.look(now_ns, || health.trouble().unwrap_or_else(Some))
-    }
-
-    /// Waits until the link is back; false if a stop or the end of the run came before.
-    ///
-    /// # Errors
-    /// The device is gone.
-    fn wait_for_link(
-        &mut self,
-        clock: &HybridClock,
-        stop: &AtomicBool,
-        is_over: impl Fn() -> bool,
-    ) -> Result<bool, EngineError> {
-        while self.waits_for_link(clock.now_ns())? {
-            if is_stopped(stop) || is_over() {
-                return Ok(false);
-            }
-            std::thread::sleep(LINK_PAUSE);
-        }
-        Ok(true)
     }
 
     /// Counts a frame of this length that is due while the link is down.

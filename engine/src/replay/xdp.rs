@@ -398,9 +398,7 @@ impl QueueRun<'_> {
             let now_ns = clock.now_ns();
             // The duration does not contain pauses.
             let pause_sum_ns = self.timeline.now(now_ns).pause_sum_ns;
-            if request.duration_ns > 0
-                && now_ns >= start_ns.saturating_add(request.duration_ns + pause_sum_ns)
-            {
+            if request.is_over(start_ns, pause_sum_ns, now_ns) {
                 return Ok(false);
             }
             let sent = self.sender.handled();
@@ -425,7 +423,7 @@ impl QueueRun<'_> {
                     Some(call) => call,
                     None => continue,
                 },
-                false => ((head - sent).min(CALL_FRAMES_MAX), BATCH_DEFAULT),
+                false => self.top_call(sent, head),
             };
             // The first frame goes alone, so that its time is known.
             let (frames, batch) = if self.first_late_ns.is_none() { (1, 1) } else { (frames, batch) };
@@ -590,6 +588,26 @@ impl QueueRun<'_> {
         let (first_ns, _) = *self.span_ns.get_or_insert((now_ns, now_ns));
         self.span_ns = Some((first_ns, now_ns));
         Ok(None)
+    }
+
+    /// Frames and batch of the next call at top speed. The kernel sends the frames of a batch
+    /// device by device, so a batch has frames for one device; frames that alternate go one by one.
+    fn top_call(&self, sent: u64, head: u64) -> (u64, u32) {
+        let end = head.min(sent + CALL_FRAMES_MAX);
+        if self.devices.len() == 1 {
+            return (end - sent, BATCH_DEFAULT);
+        }
+        let port = |number: u64| note_of(self.notes, self.state, number).port();
+        let run_end = |first: u64| (first..end).find(|number| port(*number) != port(first)).unwrap_or(end);
+        let is_long = |first: u64| run_end(first) - first >= u64::from(BATCH_DEFAULT);
+        if run_end(sent) == end || is_long(sent) {
+            return (run_end(sent) - sent, BATCH_DEFAULT);
+        }
+        let mut single_end = run_end(sent);
+        while single_end < end && !is_long(single_end) {
+            single_end = run_end(single_end);
+        }
+        (single_end - sent, 1)
     }
 
     /// Frames and batch of the next call; `None` after a wait, which may have ended early.
