@@ -1,7 +1,7 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install uninstall package package-test reproducible demo check test fuzz netns fleet vm vm-arm64 vm-systemd spark bench lint fmt docs clean
+.PHONY: help build install uninstall package package-test reproducible demo check test fuzz netns fleet vm vm-arm64 vm-systemd spark bench lint fmt docs docs-numbers clean
 
 # Profile of cargo: release, or dist, which packages hold (link-time optimization; takes minutes longer).
 PROFILE ?= release
@@ -123,6 +123,11 @@ lint: ## formatting, clippy, docs, licences and sources, shell scripts
 docs: ## the documents as one HTML site, in target/book, with its links checked
 	@tools/install.sh docs
 	tools/docs.sh $$(command -v mdbook || echo /var/cache/wirerate/mdbook/bin/mdbook)
+
+docs-numbers: build ## rates in README, tutorial and cookbook are within 3 x of those here (idle machine, as root)
+	@tools/install.sh netns
+	WIRERATE_DOCS_NUMBERS=1 $(WITH_SIGNALS) cargo test --package wirerate --test netns --locked -- \
+		--test-threads 1 prints_what
 
 fmt: ## let rustfmt and clang-format lay out the code
 	cargo fmt --all

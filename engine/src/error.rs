@@ -58,9 +58,9 @@ pub enum EngineError {
         peer_place: CommandPlace,
     },
     /// The peer of a veth has GRO, but the kernel lets a veth accept frames from XDP only if GRO
-    /// was switched on while the device was up.
+    /// was switched on while both ends were up.
     #[error(
-        "GRO of {peer}, the peer of {ifname}, has no effect on XDP: it was switched on before the device was up"
+        "GRO of {peer}, the peer of {ifname}, has no effect on XDP: it was not switched on while both ends were up"
     )]
     PeerGroUnnoticed {
         ifname: String,

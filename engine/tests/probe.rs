@@ -53,6 +53,48 @@ fn gro_that_was_on_before_the_device_was_up_is_cured_by_switching_it() {
     assert!(ask(&lab)[0].answer.is_ok());
 }
 
+/// The rule of the docs: whatever came first, GRO of the peer is switched off and on while both
+/// ends are up.
+#[test]
+fn gro_that_is_switched_while_both_ends_are_up_is_enough() {
+    let orders: [&[Step]; 4] = [
+        &[Step::PeerGro, Step::Up, Step::PeerUp],
+        &[Step::Gro, Step::Up, Step::PeerGro, Step::PeerUp],
+        &[Step::Gro, Step::PeerGro, Step::Up, Step::PeerUp],
+        &[Step::Up, Step::PeerUp, Step::PeerGro],
+    ];
+    for order in orders {
+        let Some(lab) = lab(&LabOptions::default()) else { return };
+        let gro =
+            |end: &host::LabEnd, on| end.stack.set_feature(end.ifname, host::FEATURE_GRO, on).expect("GRO");
+        for end in [&lab.tx, &lab.rx] {
+            end.stack.set_down(end.ifname).expect("it can be set down");
+            gro(end, false);
+        }
+        for step in order {
+            match step {
+                Step::Gro => gro(&lab.tx, true),
+                Step::PeerGro => gro(&lab.rx, true),
+                Step::Up => lab.tx.stack.set_up(lab.tx.ifname).expect("it can be set up"),
+                Step::PeerUp => lab.rx.stack.set_up(lab.rx.ifname).expect("it can be set up"),
+            }
+        }
+        lab.tx.stack.wait_running(lab.tx.ifname, lab::TIMEOUT).expect("the link comes up");
+        gro(&lab.rx, false);
+        assert!(ask(&lab)[0].answer.is_err(), "{order:?}: without GRO xdp cannot work");
+        gro(&lab.rx, true);
+        assert!(ask(&lab)[0].answer.is_ok(), "{order:?}: {:?}", ask(&lab));
+    }
+}
+
+#[derive(Debug)]
+enum Step {
+    Gro,
+    PeerGro,
+    Up,
+    PeerUp,
+}
+
 #[test]
 fn a_device_that_is_gone_is_told_by_every_engine() {
     let stack = Stack::here().expect("netlink is there");

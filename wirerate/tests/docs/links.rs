@@ -111,3 +111,21 @@ fn the_jobs_of_a_newcomer_are_found_from_the_readme() {
         }
     }
 }
+
+/// Pages gave different orders of `ip link set up` and `ethtool -K`, and none was right for all.
+#[test]
+fn every_page_has_one_rule_for_gro_of_a_veth() {
+    const RULE: &str = "A veth accepts frames from XDP if GRO of its peer is switched on while both ends are up \
+                        (`ethtool -K PEER gro off`, then `gro on`), or if its peer runs an XDP program.";
+    let mut found = Vec::new();
+    for page in pages() {
+        let text = read(&page);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if words.contains("ethtool -K PEER gro") || words.contains("has GRO") {
+            assert!(words.contains(RULE), "{page}");
+            assert_eq!(words.matches("-K PEER gro").count(), words.matches(RULE).count(), "{page}");
+            found.push(page);
+        }
+    }
+    assert_eq!(found.len(), 6, "{found:?}");
+}
