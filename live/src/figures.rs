@@ -101,11 +101,11 @@ fn wire_bits(frames: u64, frame_bytes: u64) -> u64 {
 }
 
 fn octaves(set: &MetricSet, family: &MetricFamily, is_wanted: impl Fn(&[String]) -> bool) -> Option<Octaves> {
-    let mut all = None;
+    let mut all: Option<Octaves> = None;
     for (_, counts) in set.histograms(family).filter(|(labels, _)| is_wanted(labels)) {
         all.get_or_insert_with(|| Octaves::of(family)).add(counts);
     }
-    all
+    all.map(|all| all.with_fine(set.fine(family)))
 }
 
 fn losses(set: &MetricSet) -> BTreeMap<String, u64> {

@@ -53,6 +53,20 @@ pub fn octaves(counts: &[u64], first: u32, last: u32) -> Vec<u64> {
     octaves
 }
 
+/// The buckets with latencies: the highest latency of each in nanoseconds (`u64::MAX` of the last
+/// one), which is what percentiles in reports are, and its count.
+pub fn used_buckets(counts: &[u64]) -> impl Iterator<Item = (u64, u64)> {
+    let bound = |index| match index + 1 {
+        HISTOGRAM_LEN => u64::MAX,
+        next => lowest_of(next) - 1,
+    };
+    counts
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0)
+        .map(move |(index, count)| (bound(index), *count))
+}
+
 /// The lowest latency in a bucket.
 fn lowest_of(index: usize) -> u64 {
     let shift = (index >> HALF_BITS).saturating_sub(1);
@@ -235,6 +249,20 @@ mod tests {
     use hdrhistogram::serialization::Deserializer;
 
     /// The index equals HdrHistogram's for 200,000 values.
+    #[test]
+    fn bounds_of_buckets_are_the_percentiles_of_reports() {
+        for latency_ns in [0, 1, 255, 256, 859, 4_191, 123_456_789, VALUE_MAX - (1 << 29)] {
+            let mut counts = vec![0; HISTOGRAM_LEN];
+            counts[histogram_index(latency_ns)] = 3;
+            let found: Vec<_> = used_buckets(&counts).collect();
+            assert_eq!(found, [(HistogramLog::new(&counts).percentile_ns(50.0), 3)], "{latency_ns}");
+            assert!((latency_ns..=latency_ns + latency_ns / 128).contains(&found[0].0), "{latency_ns}");
+        }
+        let mut counts = vec![0; HISTOGRAM_LEN];
+        counts[histogram_index(u64::MAX)] = 1;
+        assert_eq!(used_buckets(&counts).collect::<Vec<_>>(), [(u64::MAX, 1)]);
+    }
+
     #[test]
     fn buckets_are_those_of_hdrhistogram() {
         let reference = Histogram::<u64>::new_with_bounds(1, VALUE_MAX, DIGITS).unwrap();

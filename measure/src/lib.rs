@@ -19,7 +19,9 @@ mod wide_window;
 
 pub use figures::{Figures, FlowFigures, FlowRow, flow_rows, missing};
 pub use icmp_error::IcmpError;
-pub use latency::{HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index, octaves};
+pub use latency::{
+    HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index, octaves, used_buckets,
+};
 pub use line::{FlowDetail, FlowLine, Transit, WINDOW_LEN};
 pub use loss::Loss;
 pub use meter::{Arrival, Meter, MeterOptions};

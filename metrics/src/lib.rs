@@ -13,4 +13,4 @@ mod text;
 
 pub use accept::TextFormat;
 pub use families::{FAMILIES, FamilyKind, MetricFamily};
-pub use set::MetricSet;
+pub use set::{FineCounts, MetricSet};

@@ -8,7 +8,13 @@ use std::collections::BTreeMap;
 pub struct MetricSet {
     /// By the place of the family in [`FAMILIES`], then by the values of its labels.
     values: BTreeMap<usize, BTreeMap<Vec<String>, MetricValue>>,
+    /// Counts by bounds in nanoseconds that are finer than those of the family, for screens. They
+    /// are not exported.
+    fine: BTreeMap<usize, FineCounts>,
 }
+
+/// Counts by the upper bounds of their buckets in nanoseconds.
+pub type FineCounts = BTreeMap<u64, u64>;
 
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,9 +77,25 @@ impl MetricSet {
         self.add(family, labels, &value);
     }
 
+    /// Adds counts to the finer buckets of a histogram: upper bounds in nanoseconds and counts.
+    pub fn fine_counts(&mut self, family: &MetricFamily, counts: impl IntoIterator<Item = (u64, u64)>) {
+        let own = self.fine.entry(place_of(family)).or_default();
+        for (bound_ns, count) in counts {
+            *own.entry(bound_ns).or_default() += count;
+        }
+    }
+
+    /// The finer buckets of a histogram, of all labels together; `None` if it has none.
+    pub fn fine(&self, family: &MetricFamily) -> Option<&FineCounts> {
+        self.fine.get(&place_of(family))
+    }
+
     /// Adds the counters and histograms of something that has ended. Its gauges are dropped,
     /// because it has no present state.
     pub fn add_ended(&mut self, ended: &Self) {
+        for (place, counts) in &ended.fine {
+            self.fine_counts(&FAMILIES[*place], counts.iter().map(|(bound_ns, count)| (*bound_ns, *count)));
+        }
         for (place, samples) in &ended.values {
             if FAMILIES[*place].kind == FamilyKind::Gauge {
                 continue;

@@ -400,10 +400,12 @@ pub fn receive(
             set.count_seconds(&FLOW_LATENCY_SUM, &of_flow, line.latency_sum_ns as f64 / 1e9);
             set.gauge(&FLOW_LATENCY_MAX, &of_flow, max_s);
         }
-        let octaves = octaves(&FLOW_LATENCY, &receiving.histogram());
+        let histogram = receiving.histogram();
+        let octaves = octaves(&FLOW_LATENCY, &histogram);
         if octaves.iter().any(|count| *count > 0) {
             let all = [labels.device.as_str(), &labels.netns, "all"];
             set.histogram(&FLOW_LATENCY, &all, &octaves, latency_sum_ns / 1e9);
+            set.fine_counts(&FLOW_LATENCY, measure::used_buckets(&histogram));
         }
     }
 }

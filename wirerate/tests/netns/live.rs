@@ -232,6 +232,15 @@ fn signals_end_the_view() -> TestResult {
     Ok(())
 }
 
+/// The number and the unit behind the first `name` of the last line about latency.
+#[track_caller]
+fn words_behind(text: &str, name: &str) -> Vec<String> {
+    let line = text.lines().rfind(|line| line.contains("latency ") && line.contains(name));
+    let line = line.unwrap_or_else(|| panic!("no {name:?} in:\n{text}"));
+    let rest = line.split(name).nth(1).unwrap_or_default();
+    rest.split_whitespace().take(2).map(|word| word.trim_end_matches(',').to_owned()).collect()
+}
+
 fn other_commands_have_a_view() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let terminal = Terminal::new(&lab);
@@ -248,9 +257,12 @@ fn other_commands_have_a_view() -> TestResult {
     let first = screen.lines().skip_while(|line| !line.starts_with("device")).nth(1).unwrap_or_default();
     assert!(first.split_whitespace().nth(1) == Some("other"), "{screen}");
     terminal.keys("h");
-    terminal.until_shows("latency of 5,000 frames");
+    let screen = terminal.until_shows("latency of 5,000 frames");
     terminal.keys("q");
-    assert!(terminal.until_it_ends(&[0]).contains("received"));
+    let report = terminal.until_it_ends(&[0]);
+    assert!(report.contains("received"));
+    // The screen is as exact as the report.
+    assert_eq!(words_behind(&screen, " p50 <= "), words_behind(&report, " p50 "), "{screen}\n{report}");
     // A capture, whose file is complete.
     let file = lab.file("frames.pcapng");
     terminal.wirerate(&format!("capture {rx} --mode drop -w {} --tui", file.display()));
