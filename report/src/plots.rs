@@ -317,3 +317,20 @@ pub(crate) fn end_name(end: GoalEnd) -> &'static str {
         GoalEnd::Disturbed => "irregular: the tester disturbed every repeat of a trial",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A straight line between 64 and 1,518 bytes is at 7.8 Mpps for 800 bytes.
+    #[test]
+    fn the_rate_of_the_medium_is_a_hyperbola() {
+        let curve = medium_curve(10e9 / 8.0, (64.0, 1518.0));
+        for (size, pps) in &curve {
+            assert!((pps * (size + 20.0) * 8.0 - 10e9).abs() < 1.0, "{size}: {pps}");
+        }
+        let near = curve.iter().find(|(size, _)| *size >= 800.0).expect("a point");
+        assert!((1.45e6..1.53e6).contains(&near.1), "{near:?}");
+        assert_eq!((curve[0].0, curve[curve.len() - 1].0), (64.0, 1518.0));
+    }
+}

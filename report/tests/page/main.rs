@@ -42,6 +42,22 @@ fn page_has_a_plot_for_each_kind_of_result() {
     assert!(html.contains("wirerate.trial/1"), "the lines are embedded");
 }
 
+/// The tester's limit was printed as the throughput of the device.
+#[test]
+fn a_throughput_that_nothing_exceeded_is_at_least_that() {
+    let html = render(&[file("full.jsonl", sample::full())]).expect("it renders");
+    // 10 Gbit/s of frames of 1,518 bytes, which the device passed; and a device that passes less.
+    let text = html.replace("&#62;", ">").replace("&gt;", ">");
+    let is_shown = |rate: &str| text.contains(rate);
+    assert!(is_shown(">= 812.7 k") && is_shown("6.2 M") && !is_shown(">= 6.2 M"), "{}", cells(&text));
+}
+
+/// What the cells of the tables hold, for a failed check.
+fn cells(html: &str) -> String {
+    let cells = html.split("<td").skip(1).filter_map(|cell| cell.split("</td>").next());
+    cells.collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn text_of_a_result_file_is_escaped() {
     let text = sample::short().replace("example", "<b>example</b>");

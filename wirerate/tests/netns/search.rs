@@ -52,8 +52,12 @@ fn counts_what_arrives_in_each_trial() -> TestResult {
     ));
     let lines: Vec<Value> =
         said.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    // Beside JSON in a file, the first trial and then one each 10 s are shown.
+    assert!(said.stderr.contains("trial   1"), "{}", said.stderr);
     let (end, trials) = lines.split_last().expect("the search ends");
     assert_eq!(end["schema"], "wirerate.search/1", "{}", said.stdout);
+    assert!(end["start_ns"].as_u64() > Some(1 << 60), "{end}");
+    assert!(end["command"].as_str().is_some_and(|command| command.contains("--max-pps 2000")), "{end}");
     assert_eq!(end["trials"].as_u64(), Some(trials.len() as u64), "{end}");
     assert!(!trials.is_empty(), "{end}");
     for trial in trials {
@@ -67,6 +71,10 @@ fn counts_what_arrives_in_each_trial() -> TestResult {
     let report = wirerate_run(&format!("report {}", file.display()));
     let report = report.expect_code(0);
     assert!(report.stdout.contains("Search history: 60 bytes, 64 with FCS"), "{}", report.stderr);
+    let today = run(&["date", "--utc", "+%Y-%m-"]);
+    for fact in [concat!("wirerate ", env!("CARGO_PKG_VERSION")), today.trim(), TX_DEV, RX_DEV, "veth"] {
+        assert!(report.stdout.contains(fact), "no {fact} in the report: {}", report.stdout);
+    }
     Ok(())
 }
 
@@ -275,6 +283,11 @@ fn a_sender_that_falls_behind_is_no_loss() -> TestResult {
     assert_eq!((&first["verdict"], &first["is_counted"]), (&"disturbed".into(), &false.into()), "{first}");
     let causes = first["disturbances"].as_array().expect("causes");
     assert!(causes.contains(&"behind".into()), "{first}");
+    // What was not sent is not lost.
+    let [frames, sent, unique, lost, not_sent] =
+        ["frames", "sent", "unique", "lost", "not_sent"].map(|name| first[name].as_u64().expect("a count"));
+    assert_eq!((not_sent, lost), (frames - sent, sent - unique), "{first}");
+    assert!(not_sent > 0 && first["causes"].as_array().is_some_and(|causes| !causes.is_empty()), "{first}");
     Ok(())
 }
 
@@ -437,5 +450,11 @@ fn refuses_unknown_options() -> TestResult {
         "{}",
         said.stderr
     );
+    // The default of the lowest load follows the highest one; a wrong one is named, with a good one.
+    let words =
+        format!("search --tx {TX_DEV}@{tx} --rx {RX_DEV}@{rx} --method quick --max-pps 500 --budget 20s");
+    wirerate_run(&format!("{words} --quiet -- --dst 198.18.0.2")).expect_code(0);
+    let said = wirerate_run(&format!("{words} --min-pps 500 -- --dst 198.18.0.2")).expect_code(2);
+    said.says(&["--min-pps 500", "the highest load is 500", "try: ", "--min-pps 50"]);
     Ok(())
 }
