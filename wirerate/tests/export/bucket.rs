@@ -1,6 +1,8 @@
 //! Data sets in a bucket of S3: moto serves it, and a relay cuts the connections to it.
 
 use super::{PacketBuf, START_NS, export_command, file_of, kept, report_of};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use packet::Rng;
 use serde_json::{Value, json};
 use std::fs;
@@ -101,12 +103,17 @@ fn forward(mut client: &TcpStream, server: &str, may_pass: &impl Fn(usize, usize
     }
 }
 
-/// The report of an export to a server, and what it prints to standard error.
-fn upload(folder: &Path, url: &str, args: &str, code: i32) -> (Value, String) {
+/// An export to a server.
+fn upload_command(folder: &Path, url: &str, args: &str) -> Command {
     let mut command = export_command(folder, &format!("{args} --json"));
     command.env("AWS_ENDPOINT_URL", url).env("AWS_REGION", "us-east-1").env_remove("AWS_SESSION_TOKEN");
     command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
-    report_of(&mut command, code)
+    command
+}
+
+/// The report of an export to a server, and what it prints to standard error.
+fn upload(folder: &Path, url: &str, args: &str, code: i32) -> (Value, String) {
+    report_of(&mut upload_command(folder, url, args), code)
 }
 
 /// A capture file whose only part takes two requests, since its bytes do not compress.
@@ -214,4 +221,47 @@ fn an_upload_that_is_cut_off_leaves_no_object_and_is_repeated() {
     let url = server.url.clone();
     upload(&folder, &url, "frames.pcapng -o s3://bucket", 0);
     assert!(from_bucket(&folder, &mut server) == kept(&original));
+}
+
+/// The relay passes 64 KiB in 0.2 s once the first chunk has begun.
+#[test]
+fn a_first_signal_ends_an_upload_and_removes_its_parts() {
+    const BEGUN: usize = 500_000;
+    let folder = Folder::new("export-bucket-signal");
+    let Some(mut server) = S3Server::start() else { return };
+    capture_file(&folder);
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let url = relay(&server.url, move |passed, _| {
+        if passed >= BEGUN {
+            // The test ends before all of it has passed.
+            let _ = begun.send(());
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        true
+    });
+    let mut command = upload_command(&folder, &url, "frames.pcapng -o s3://bucket");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    has_begun.recv().expect("the upload has begun");
+    let signaled = std::time::Instant::now();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    // All of it takes 28 s.
+    assert!(signaled.elapsed() < Duration::from_secs(15), "{:?}", signaled.elapsed());
+    assert!(stderr.contains("a signal ended the upload"), "{stderr}");
+    assert_eq!(server.ask("names"), [Vec::<String>::new(), Vec::new()]);
+}
+
+#[test]
+fn what_looks_like_a_url_of_another_kind_makes_no_folder() {
+    let folder = Folder::new("export-bucket-scheme");
+    capture_file(&folder);
+    for (place, right) in [("gs://b/x", "try: -o s3://b/x"), ("s3:/bkt", "try: -o s3://bkt")] {
+        let output = export_command(&folder, &format!("frames.pcapng -o {place}")).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(right), "{stderr}");
+        assert!(!folder.join(place.split('/').next().unwrap()).exists(), "{place}");
+    }
 }

@@ -21,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fleet_truth::a_missed_rate_and_a_failed_check_are_exit_code_1", NATS, missed),
     case("fleet_truth::stop_and_run_name_what_the_hub_refuses", NATS, viewer),
     case("fleet_truth::an_agent_with_a_wrong_key_ends_with_advice", NATS, wrong_key),
+    case("fleet_truth::an_agent_of_another_version_is_refused_with_both_versions", NATS, old_agent),
     case("fleet_truth::a_hub_that_keeps_no_counts_is_a_warning", NATS, full_disk),
 ];
 
@@ -201,5 +202,40 @@ fn full_disk() -> TestResult {
     let account = whole_account(told);
     assert_eq!(account["lost"]["max"], 0, "the controller has heard all: {account}");
     assert_ne!(fleet.report(&run).code, Some(0), "a report has only what is kept");
+    Ok(())
+}
+
+/// What an agent announces and answers that has the messages of before.
+fn old_agent() -> TestResult {
+    use futures_util::StreamExt;
+    let fleet = Fleet::new(1, |_| "");
+    let text = std::fs::read_to_string(fleet.test(1.0, "", "--pps 1k --dst 198.18.0.2"))?;
+    let test = fleet.scratch.file("old.toml").display().to_string();
+    std::fs::write(&test, text.replace("r1/p", "old/p"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let client = runtime.block_on(async_nats::connect(fleet.hub.url()))?;
+    let old = client.clone();
+    runtime.spawn(async move {
+        let mut requests = old.subscribe("wr.host.old.*").await.expect("connected");
+        while let Some(request) = requests.next().await {
+            let answer =
+                r#"{"schema":"wirerate.answer/1","host":"old","state":"refused","why":"no","tries":[]}"#;
+            let Some(reply) = request.reply else { continue };
+            old.publish(reply, answer.into()).await.expect("connected");
+        }
+    });
+    let announced = r#"{"schema":"wirerate.host/1","host":"old","version":"0.0.9","ports":[]}"#;
+    runtime.block_on(async {
+        client.publish("$KV.wr_hosts.old", announced.into()).await.expect("connected");
+        client.flush().await.expect("connected");
+    });
+    let told = wirerate_run(&format!("fleet hosts --hub {}", fleet.hub.url())).expect_code(0);
+    told.says(&["old: its announcement cannot be read: expected a wirerate.host/2, got \"wirerate.host/1\""]);
+    let told = wirerate_run(&format!("fleet run {test} --hub {}", fleet.hub.url())).expect_code(1);
+    told.says(&[
+        "old: expected a wirerate.answer/2, got \"wirerate.answer/1\"",
+        "use one version of wirerate on all hosts",
+        "not started",
+    ]);
     Ok(())
 }
