@@ -124,6 +124,11 @@ pub(crate) fn first_line(reason: &str) -> String {
 }
 
 impl CaptureError {
+    /// True if another program has the device: it is free when that program ends.
+    pub fn is_device_busy(&self) -> bool {
+        matches!(self, Self::Bpf(BpfError::XdpBusy { .. }))
+    }
+
     /// What the user can try.
     pub fn advice(&self) -> Option<String> {
         match self {

@@ -136,6 +136,15 @@ fn read_filter(nodes: Vec<ConfigNode>) -> Vec<BitMatch> {
 fn read_custom(node: &ConfigNode, start: usize) -> BitMatch {
     let offset = node.number("offset", 0, 0..=8 * 65_535) as usize;
     let bits = node.number("bit_length", 8, 1..=8 * 65_535) as usize;
+    if !node.has("bit_length")
+        && let Some(digits) = node.text("value").map(|text| text.trim_start_matches("0x").len())
+        && digits > 2
+    {
+        let text = format!("has {digits} digits: give bit_length: {}", 4 * digits);
+        node.findings().error(&node.at("value"), text);
+        node.ignore(&["mask", "negate"]);
+        return BitMatch { bit: start + offset, bits, value: vec![0], mask: vec![0], negate: false };
+    }
     read_match(node, start + offset, bits)
 }
 

@@ -65,6 +65,9 @@ impl OtgConfig {
         for interface in &config.interfaces {
             names.add_at(&format!("interface {}", interface.name), &interface.name);
             let path = format!("interface {}", interface.name);
+            if interface.port.is_empty() {
+                continue;
+            }
             config.topology().check_port(&interface.port, &path, node.findings());
         }
         for (at, flow) in node.objects("flows").into_iter().enumerate() {

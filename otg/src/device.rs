@@ -11,7 +11,7 @@ pub struct EmulatedInterface {
     pub name: String,
     /// The Ethernet interface that it belongs to.
     pub ethernet: String,
-    /// The port that it is connected to.
+    /// The port that it is connected to; empty for an interface without a connection.
     pub port: String,
     /// Its MAC address.
     pub mac: [u8; 6],
@@ -52,10 +52,8 @@ fn read_ethernet(node: &ConfigNode, interfaces: &mut Vec<EmulatedInterface>) {
             connection.ignore(&["choice"]);
             connection.required("port_name").to_owned()
         }),
-        None => {
-            node.findings().error(&node.at("connection"), "is required");
-            String::new()
-        }
+        // Only a name, as long as no flow uses it.
+        None => String::new(),
     };
     let plain = EmulatedInterface { name: name.clone(), ethernet: name, port, mac, address: None };
     interfaces.push(plain.clone());

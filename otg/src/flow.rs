@@ -109,6 +109,12 @@ impl FlowConfig {
         self.schedule.rate.pps(self.sizes.mean(), speed, self.schedule.gap)
     }
 
+    /// The share of a line of `speed` bits per second that its frames take, in percent. The gaps
+    /// between bursts are not counted.
+    pub fn line_percent(&self, speed: u64) -> f64 {
+        100.0 * self.pps(speed) / FlowRate::Percentage(100.0).pps(self.sizes.mean(), speed, 12)
+    }
+
     /// The largest frame, in bytes with FCS.
     pub fn size_max(&self) -> usize {
         self.sizes.highest()
@@ -284,8 +290,15 @@ fn read_device_ends(node: &ConfigNode, topology: &Topology, stack: &mut HeaderSt
     };
     let find = |name: &str, list| {
         let interface = topology.interface(name);
-        if interface.is_none() {
-            node.findings().error(&node.at(list), format!("there is no interface named {name}"));
+        match interface {
+            // What is not supported of a device may have the name.
+            None if node.findings().has_error_at("devices[") => {}
+            None => node.findings().error(&node.at(list), format!("there is no interface named {name}")),
+            Some(interface) if interface.port.is_empty() => {
+                let text = format!("the interface {name} has no connection to a port");
+                node.findings().error(&node.at(list), text);
+            }
+            Some(_) => {}
         }
         interface
     };

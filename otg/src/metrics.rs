@@ -100,6 +100,11 @@ impl FlowMetricsRow {
         Self { name, tx_port, rx_ports: rx_ports.join(","), shown: *metrics, counts }
     }
 
+    /// Frames are only lost where they are received.
+    fn has_loss(&self) -> bool {
+        self.shown.loss && !self.rx_ports.is_empty()
+    }
+
     /// Lost frames in percent.
     fn loss(&self) -> f64 {
         let FlowCounts { tx, rx, .. } = &self.counts;
@@ -203,7 +208,7 @@ impl MetricsRow for FlowMetricsRow {
         Column { name: "bytes_rx", cell: |row| ColumnValue::Count(row.counts.rx.bytes) },
         Column { name: "frames_tx_rate", cell: |row| rate(row.counts.tx.rate) },
         Column { name: "frames_rx_rate", cell: |row| rate(row.counts.rx.rate) },
-        Column { name: "loss", cell: |row| shown(row.shown.loss, || ColumnValue::Number(row.loss())) },
+        Column { name: "loss", cell: |row| shown(row.has_loss(), || ColumnValue::Number(row.loss())) },
         Column { name: "timestamps", cell: |row| shown(row.shown.timestamps, || row.timestamps()) },
         Column { name: "latency", cell: |row| shown(row.shown.latency, || row.latency()) },
         Column { name: "tx_l1_rate_bps", cell: |row| rate(row.counts.tx.l1_bps()) },

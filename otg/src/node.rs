@@ -47,6 +47,11 @@ impl Findings {
         self.errors.borrow_mut().add(path, text);
     }
 
+    /// True if an error was found at a path that begins with this.
+    pub(crate) fn has_error_at(&self, path: &str) -> bool {
+        self.errors.borrow().sentences.iter().any(|sentence| sentence.starts_with(path))
+    }
+
     pub(crate) fn warn(&self, path: &str, text: impl Display) {
         self.warnings.borrow_mut().add(path, text);
     }

@@ -173,3 +173,46 @@ fn rows_fit_the_model_and_have_all_fields_or_those_asked_for() {
         (&json!(125_000), &json!("up"), &json!(0))
     );
 }
+
+#[test]
+fn a_flow_without_receivers_has_no_loss() {
+    let mut flow = config().flows[0].clone();
+    flow.rx_ports.clear();
+    let row = FlowMetricsRow::new(&flow, FlowCounts::default());
+    assert_eq!(shown(&MetricsTable::of_flows(vec![row], Vec::new()))["flow_metrics"][0].get("loss"), None);
+}
+
+#[test]
+fn an_interface_without_a_connection_is_a_name() {
+    let json = |tx: &str| {
+        json!({
+            "ports": [{"name": "p", "location": "eth1"}],
+            "devices": [{"name": "d", "ethernets": [{"name": "e", "mac": "02:00:00:00:00:01"}]}],
+            "flows": [{"name": "f", "tx_rx": {"choice": "device", "device": {"tx_names": [tx], "rx_names": ["e"]}}}],
+        })
+    };
+    let mut without_flow = json("e");
+    without_flow["flows"] = json!([]);
+    assert!(OtgConfig::read(&without_flow, 1).is_ok());
+    let errors = OtgConfig::read(&json("e"), 1).unwrap_err();
+    assert!(errors[0].ends_with("the interface e has no connection to a port"), "{errors:?}");
+}
+
+#[test]
+fn what_follows_from_another_error_is_left_out() {
+    let json = json!({
+        "ports": [{"name": "p", "location": "eth1"}],
+        "devices": [{"name": "d", "bgp": {"router_id": "192.0.2.1"}}],
+        "flows": [{"name": "f", "tx_rx": {"choice": "device", "device": {"tx_names": ["route"], "rx_names": ["route"]}}}],
+    });
+    assert_eq!(OtgConfig::read(&json, 1).unwrap_err(), ["devices[0].bgp: is not supported"]);
+}
+
+#[test]
+fn a_long_value_of_a_custom_filter_needs_its_length() {
+    let custom = json!({"choice": "custom", "custom": {"offset": 0, "value": "010203", "mask": "ffffff"}});
+    let json = json!({"ports": [{"name": "p", "location": "eth1"}],
+        "captures": [{"name": "c", "port_names": ["p"], "filters": [custom]}]});
+    let expected = "captures[0].filters[0].custom.value: has 6 digits: give bit_length: 24";
+    assert_eq!(OtgConfig::read(&json, 1).unwrap_err(), [expected]);
+}

@@ -2,8 +2,9 @@
 
 use crate::call_gate::CallGate;
 use crate::caller::CallPlace;
-use crate::connection_table::{ConnectionTable, OpenConnection, ServerLimits};
-use crate::http_server::{HttpServer, Listener};
+use crate::connection_table::{ClientAddress, ConnectionTable, OpenConnection, ServerLimits};
+use crate::http_server::HttpServer;
+use crate::listen_address::{BoundListener, ListenAddress};
 use crate::origin::foreign;
 use crate::request_body::BodyBounds;
 use crate::token::has_token;
@@ -11,10 +12,8 @@ use crate::{ApiBackend, grpc, rest};
 use http::{Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -35,11 +34,12 @@ pub struct TlsFiles {
 /// Where the server listens, and who may call.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Each address takes HTTP and gRPC, with and without TLS.
-    pub addresses: Vec<SocketAddr>,
+    /// Each address takes HTTP and gRPC, with and without TLS; a socket in the file system without.
+    pub addresses: Vec<ListenAddress>,
     /// Without files, the server makes a certificate for localhost.
     pub tls: Option<TlsFiles>,
-    /// Connections from other hosts need TLS, and this token as `Authorization: Bearer TOKEN`.
+    /// Connections from other hosts need TLS, and this token as `Authorization: Bearer TOKEN` or as
+    /// the password of `Basic`. Connections to a socket in the file system need none.
     pub token: Option<String>,
     /// Open connections of all clients. One address has up to half of them.
     pub connections_max: usize,
@@ -61,7 +61,7 @@ impl Default for ServerConfig {
 
 /// A server with its listening sockets.
 pub struct Server {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<BoundListener>,
     connections: Connections,
 }
 
@@ -84,11 +84,13 @@ impl Server {
     pub async fn bind(config: &ServerConfig, backend: Arc<dyn ApiBackend>) -> io::Result<Self> {
         let mut listeners = Vec::new();
         for address in &config.addresses {
-            if !address.ip().is_loopback() && (config.token.is_none() || config.tls.is_none()) {
-                let text = format!("{address} is open to other hosts: give --tls CERT KEY and --token TOKEN");
+            let is_open = matches!(address, ListenAddress::Ip(ip) if !ip.ip().is_loopback());
+            if is_open && (config.token.is_none() || config.tls.is_none()) {
+                let text =
+                    format!("{address} is open to other hosts: give --tls CERT KEY and --token-file FILE");
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
             }
-            let bound = TcpListener::bind(address).await;
+            let bound = BoundListener::bind(address).await;
             listeners
                 .push(bound.map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?);
         }
@@ -101,11 +103,8 @@ impl Server {
     }
 
     /// The addresses, with the ports that the system chose.
-    ///
-    /// # Errors
-    /// Those of the sockets.
-    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        self.listeners.iter().map(TcpListener::local_addr).collect()
+    pub fn addresses(&self) -> Vec<ListenAddress> {
+        self.listeners.iter().map(|bound| bound.address.clone()).collect()
     }
 
     /// Serves until the task is dropped. Calls that wait are dropped then.
@@ -119,7 +118,12 @@ impl Server {
                 takes_http2: true,
                 answer: move |request| connections.clone().answer(request),
             };
-            tasks.spawn(server.run(Listener::Tcp(listener), ended.clone()));
+            let BoundListener { listener, file, .. } = listener;
+            let ended = ended.clone();
+            tasks.spawn(async move {
+                let _file = file;
+                server.run(listener, ended).await
+            });
         }
         tasks.join_all().await;
     }
@@ -131,8 +135,9 @@ impl Connections {
         let connection = connection.expect("the server adds the connection to each request");
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let is_grpc = content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
-        // With a token, a page cannot call by a name that resolves to this host.
-        if let Some(why) = foreign(&request, self.token.is_some()) {
+        // With a token, a page cannot call by a name that resolves to this host; never a socket.
+        let is_socket = connection.client == ClientAddress::Local;
+        if let Some(why) = foreign(&request, self.token.is_some() || is_socket) {
             return match is_grpc {
                 true => tonic::Status::permission_denied(why).into_http(),
                 false => rest::refuse(StatusCode::FORBIDDEN, why.to_owned()).map(tonic::body::Body::new),
@@ -159,12 +164,18 @@ impl Connections {
         connection: &OpenConnection,
     ) -> Result<(), &'static str> {
         let Some(token) = &self.token else { return Ok(()) };
+        if connection.client == ClientAddress::Local {
+            return Ok(());
+        }
         if !connection.client.is_of_this_host() && !connection.is_tls() {
             return Err("use https: this server answers other hosts by TLS only");
         }
         match has_token(request.headers(), token) {
             true => Ok(()),
-            false => Err("the header \"Authorization: Bearer TOKEN\" with the server's token is missing"),
+            false => Err(
+                "the server's token is missing: use https://x:TOKEN@HOST:PORT as the address, or the header \
+                          \"Authorization: Bearer TOKEN\"",
+            ),
         }
     }
 }

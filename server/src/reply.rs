@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The host refused: 500, INTERNAL.
     Internal,
+    /// Another program has the device: 409, FAILED_PRECONDITION.
+    Conflict,
     /// Other calls take all places: 429, RESOURCE_EXHAUSTED.
     Busy,
 }
@@ -67,6 +69,7 @@ impl ApiError {
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
             ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
             ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            ErrorKind::Conflict => StatusCode::CONFLICT,
             ErrorKind::Busy => StatusCode::TOO_MANY_REQUESTS,
         }
     }
@@ -76,6 +79,7 @@ impl ApiError {
             ErrorKind::Invalid => tonic::Code::InvalidArgument,
             ErrorKind::Unsupported => tonic::Code::Unimplemented,
             ErrorKind::Internal => tonic::Code::Internal,
+            ErrorKind::Conflict => tonic::Code::FailedPrecondition,
             ErrorKind::Busy => tonic::Code::ResourceExhausted,
         }
     }

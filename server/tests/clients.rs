@@ -1,7 +1,7 @@
 //! Unmodified snappi and curl against the server: HTTP, HTTPS, gRPC, and gRPC with streams.
 
 use serde_json::{Value, json};
-use server::{ApiBackend, ApiError, ApiReply, Operation, Server, ServerConfig};
+use server::{ApiBackend, ApiError, ApiReply, ListenAddress, Operation, Server, ServerConfig};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
@@ -37,12 +37,20 @@ impl ApiBackend for KeptConfig {
     }
 }
 
+/// The address that the system chose.
+fn ip_of(server: &Server) -> SocketAddr {
+    match server.addresses()[..] {
+        [ListenAddress::Ip(address)] => address,
+        _ => panic!("there is one address"),
+    }
+}
+
 /// A server on loopback. It ends with the runtime.
 fn serve() -> (Runtime, SocketAddr) {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let config = ServerConfig { addresses: vec!["127.0.0.1:0".parse().unwrap()], ..ServerConfig::default() };
     let server = runtime.block_on(Server::bind(&config, Arc::new(KeptConfig::default()))).unwrap();
-    let address = server.addresses().unwrap()[0];
+    let address = ip_of(&server);
     runtime.spawn(server.run());
     (runtime, address)
 }
@@ -91,12 +99,17 @@ fn pages_of_other_sites_are_refused() {
 
 /// Calls the server with snappi, and checks what the script printed.
 fn check(scheme: &str, transport: &str, streamed: &str) {
+    let (_runtime, address) = serve();
+    check_at(scheme, &address.to_string(), transport, streamed);
+}
+
+/// The same, of a server at an address.
+fn check_at(scheme: &str, address: &str, transport: &str, streamed: &str) {
     let is_there = Command::new(PYTHON).args(["-c", "import snappi"]).output();
     if !is_there.is_ok_and(|output| output.status.success()) {
         testkit::skip("needs PyPI snappi (tools/install.sh test)");
         return;
     }
-    let (_runtime, address) = serve();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients.py");
     let output =
         Command::new(PYTHON).args([script, &format!("{scheme}{address}"), transport, streamed]).output();
@@ -170,7 +183,7 @@ fn other_hosts_need_tls_and_a_token() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let config = ServerConfig { addresses: vec!["0.0.0.0:0".parse().unwrap()], ..ServerConfig::default() };
     let refused = runtime.block_on(Server::bind(&config, Arc::new(KeptConfig::default()))).err().unwrap();
-    assert!(refused.to_string().contains("give --tls CERT KEY and --token TOKEN"), "{refused}");
+    assert!(refused.to_string().contains("give --tls CERT KEY and --token-file FILE"), "{refused}");
 }
 
 #[test]
@@ -179,11 +192,55 @@ fn a_token_is_asked_of_each_caller() {
     let addresses = vec!["127.0.0.1:0".parse().unwrap()];
     let config = ServerConfig { addresses, token: Some("secret".to_owned()), ..ServerConfig::default() };
     let server = runtime.block_on(Server::bind(&config, Arc::new(KeptConfig::default()))).unwrap();
-    let address = server.addresses().unwrap()[0];
+    let address = ip_of(&server);
     runtime.spawn(server.run());
     let version = "/capabilities/version";
     let Some((status, _)) = curl(address, &[version]) else { return };
     assert_eq!(status, 401);
     assert_eq!(curl(address, &["-H", "Authorization: Bearer other!", version]).unwrap().0, 401);
     assert_eq!(curl(address, &["-H", "Authorization: Bearer secret", version]).unwrap().0, 200);
+    assert_eq!(curl(address, &["-u", "x:other!", version]).unwrap().0, 401);
+    assert_eq!(curl(address, &["-u", "x:secret", version]).unwrap().0, 200);
+    // User information in the address, as clients without a header of their own have it.
+    for scheme in ["http://x:secret@", "https://x:secret@"] {
+        check_at(scheme, &address.to_string(), "http", "whole");
+    }
+    assert_eq!(
+        grpc_version(&address.to_string(), "other!").as_deref().unwrap_or("UNAUTHENTICATED"),
+        "UNAUTHENTICATED"
+    );
+    assert!(grpc_version(&address.to_string(), "secret").is_none_or(|said| said.contains("^1.0.0")));
+}
+
+/// What a gRPC client gets that sends a token as metadata; `None` without snappi, which has gRPC.
+fn grpc_version(address: &str, token: &str) -> Option<String> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/metadata.py");
+    let output = Command::new(PYTHON).args([script, address, token]).output().ok()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[test]
+fn a_socket_of_the_file_system_takes_its_owners_calls() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let folder = testkit::Folder::new("otg-socket");
+    let path = folder.file("socket");
+    let config = ServerConfig {
+        addresses: vec![ListenAddress::Unix((&path).into())],
+        token: Some("secret".to_owned()),
+        ..ServerConfig::default()
+    };
+    let server = runtime.block_on(Server::bind(&config, Arc::new(KeptConfig::default()))).unwrap();
+    let task = runtime.spawn(server.run());
+    let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    write!(stream, "GET /capabilities/version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+    let said = grpc_version(&format!("unix:{path}"), "none");
+    assert!(said.is_none_or(|said| said.contains("^1.0.0")));
+    task.abort();
+    let _ = runtime.block_on(task);
+    assert!(!std::path::Path::new(&path).exists(), "the socket goes with its server");
 }

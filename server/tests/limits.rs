@@ -1,7 +1,7 @@
 //! What a server bears: idle and slow clients, long bodies, and many of them.
 
 use serde_json::{Value, json};
-use server::{ApiBackend, ApiError, ApiReply, Operation, Server, ServerConfig};
+use server::{ApiBackend, ApiError, ApiReply, ListenAddress, Operation, Server, ServerConfig};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,11 +26,19 @@ impl ApiBackend for LongAnswers {
 /// Ends each test that waits for a server that does not answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
+/// The address that the system chose.
+fn ip_of(server: &Server) -> SocketAddr {
+    match server.addresses()[..] {
+        [ListenAddress::Ip(address)] => address,
+        _ => panic!("there is one address"),
+    }
+}
+
 fn serve(config: ServerConfig) -> (Runtime, SocketAddr) {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let config = ServerConfig { addresses: vec!["127.0.0.1:0".parse().unwrap()], ..config };
     let server = runtime.block_on(Server::bind(&config, Arc::new(LongAnswers::default()))).unwrap();
-    let address = server.addresses().unwrap()[0];
+    let address = ip_of(&server);
     runtime.spawn(server.run());
     (runtime, address)
 }

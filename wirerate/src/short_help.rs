@@ -539,7 +539,7 @@ const PAGES: &[Page] = &[
                 &[
                     ("listen", "[default: 127.0.0.1:8443]"),
                     ("tls", "certificate and key"),
-                    ("token", "that clients must send"),
+                    ("token-file", "token that clients must send"),
                 ],
             ),
             ("Ports", &[("port", "other names of devices"), ("hub", "ports of other hosts")]),

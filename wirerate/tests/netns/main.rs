@@ -36,6 +36,7 @@ mod otg_fleet;
 mod otg_server;
 mod parquet;
 mod program;
+mod python;
 mod readers;
 mod receive;
 mod receive_disturbed;
@@ -129,6 +130,7 @@ const CASES: &[&[Case]] = &[
     otg::CASES,
     otg_fleet::CASES,
     otg_server::CASES,
+    python::CASES,
     parquet::CASES,
     timestamp::CASES,
     control::CASES,

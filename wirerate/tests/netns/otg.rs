@@ -495,7 +495,7 @@ fn removed() -> TestResult {
 }
 
 /// The row of the only flow.
-fn flow_row(lab: &Lab, address: &str) -> Value {
+pub(crate) fn flow_row(lab: &Lab, address: &str) -> Value {
     post(lab, address, "/monitor/metrics", &json!({"choice": "flow"})).1["flow_metrics"][0].clone()
 }
 
@@ -655,6 +655,13 @@ fn gosnappi() -> TestResult {
     let locations = [("http", "http://"), ("http", "https://"), ("grpc", "")];
     for (transport, scheme) in locations {
         let seen = seen_by(&mut Command::new(GOSNAPPI), &lab, &format!("{scheme}{address}"), transport);
+        assert_eq!(seen, expected, "{scheme}");
+    }
+    let file = lab.file("token");
+    std::fs::write(&file, "se-cret\n")?;
+    let (_with_token, address) = serve_with(&format!(" --token-file {}", file.display()));
+    for scheme in ["http://x:se-cret@", "https://x:se-cret@"] {
+        let seen = seen_by(&mut Command::new(GOSNAPPI), &lab, &format!("{scheme}{address}"), "http");
         assert_eq!(seen, expected, "{scheme}");
     }
     Ok(())

@@ -249,11 +249,11 @@ impl OtgBackend {
         }
     }
 
-    /// Ends flows without waiting for their last frames. Returns why runs failed.
+    /// Ends flows without waiting for their last frames. Returns why runs failed, or were slow.
     pub(super) fn end(&self, flows: &[usize], pauses: bool) -> Vec<String> {
         let _change = lock(&self.change);
         self.end_flows(flows, pauses);
-        self.failures(flows)
+        self.failings(flows)
     }
 
     fn control(&self, body: &Value) -> Result<ApiReply, ApiError> {
@@ -337,7 +337,7 @@ impl OtgBackend {
                 errors.push(format!("flow {flow}: the gateway {gateway} of {interface} does not answer"));
             }
         }
-        if errors.is_empty() { Ok(()) } else { Err(ApiError { kind: ErrorKind::Internal, errors }) }
+        if errors.is_empty() { Ok(()) } else { Err(ApiError { kind: ErrorKind::Invalid, errors }) }
     }
 
     fn resume(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
@@ -400,7 +400,18 @@ impl OtgBackend {
         failures
     }
 
-    /// Ends flows and waits for their last frames. Returns why runs failed.
+    /// Why runs of flows failed, or were slower than their rate, as far as they have ended.
+    fn failings(&self, flows: &[usize]) -> Vec<String> {
+        let mut failings = self.failures(flows);
+        let mut state = lock(&self.state);
+        for &flow in flows {
+            let name = state.config.flows[flow].name.clone();
+            failings.extend(state.flows[flow].shortfall().map(|text| format!("flow {name}: {text}")));
+        }
+        failings
+    }
+
+    /// Ends flows and waits for their last frames. Returns why runs failed, or were slow.
     pub(super) fn stop(&self, flows: &[usize], pauses: bool) -> Vec<String> {
         self.end_flows(flows, pauses);
         loop {
@@ -412,7 +423,7 @@ impl OtgBackend {
             drop(state);
             thread::sleep(POLL_INTERVAL);
         }
-        self.failures(flows)
+        self.failings(flows)
     }
 
     /// Ends the runs of flows. Frames may still be on their way.

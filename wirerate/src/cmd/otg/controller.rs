@@ -143,7 +143,7 @@ impl OtgController {
     fn check(&self, json: Value) -> Result<(JointConfig, Vec<String>), ApiError> {
         let (config, mut warnings) = OtgConfig::read(&json, time_of_day_ns()).map_err(invalid)?;
         let places = self.places(&config)?;
-        let joint = JointConfig::new(json, config, &places, fresh_seed() as u16);
+        let joint = JointConfig::new(json, config, &places, fresh_seed() as u16, self.ports.drain);
         let orders =
             joint.hosts.iter().map(|host| (host.place.clone(), OtgOrder::Check(joint.part_of(host))));
         let answers = self.hosts.ask(orders.collect(), ANSWER_MAX);

@@ -1,9 +1,12 @@
 //! A flow of the configuration in force: its run, its counts, and its state.
 
-use super::progress::FlowProgress;
+use super::progress::{DrainRule, FlowProgress};
 use super::setup::FlowSetup;
-use crate::units::quantity_of;
-use engine::{End, Request, RunHandle};
+use crate::cmd::send::limits::limits;
+use crate::cmd::send::rate::Asked;
+use crate::cmd::send::workers::WorkerResult;
+use crate::units::{human_pps, quantity_of};
+use engine::{End, Request, RunHandle, RunReport};
 use fleet::{FlowArrivals, SentFrames};
 use otg::metrics::{FlowState, TrafficCounts};
 use packet::Cursor;
@@ -23,6 +26,10 @@ pub(super) struct FlowRun {
     resume: Option<(Cursor, u64)>,
     /// Why its last run failed, or did not send all frames.
     failure: Option<String>,
+    /// The rate of its run, and the CPU that sends it.
+    asked: Option<(Asked, u32)>,
+    /// What its run did not reach.
+    shortfall: Option<String>,
 }
 
 impl FlowRun {
@@ -36,9 +43,10 @@ impl FlowRun {
         setup.request(self.past.frames, self.resume.as_ref(), stagger_ns)
     }
 
-    /// Its run was requested.
-    pub(super) fn runs(&mut self, handle: Arc<RunHandle>) {
+    /// Its run was requested, at this rate if it has one, on this CPU.
+    pub(super) fn runs(&mut self, handle: Arc<RunHandle>, asked: Option<Asked>, cpu: u32) {
         self.handle = Some(handle);
+        self.asked = asked.map(|asked| (asked, cpu));
         self.progress.sends();
     }
 
@@ -65,6 +73,11 @@ impl FlowRun {
     pub(super) fn take_end(&mut self, received: u64, pauses: bool, timeout: Duration) {
         let Some(report) = self.handle.as_ref().and_then(|handle| handle.wait(timeout)) else { return };
         self.handle = None;
+        let (report, shortfall) = match self.asked.take() {
+            Some((asked, cpu)) => shortfall_of(report, &asked, cpu),
+            None => (report, None),
+        };
+        self.shortfall = shortfall;
         let total = &report.total;
         self.past.frames += total.sent;
         self.past.bytes += total.sent_bytes();
@@ -84,6 +97,11 @@ impl FlowRun {
         self.failure.take()
     }
 
+    /// What its last run did not reach of its rate; once.
+    pub(super) fn shortfall(&mut self) -> Option<String> {
+        self.shortfall.take()
+    }
+
     /// Frames accepted by the driver since the start, as far as the worker has counted them.
     pub(super) fn counted(&self) -> SentFrames {
         let Some(handle) = &self.handle else { return self.past };
@@ -98,13 +116,18 @@ impl FlowRun {
         if self.handle.is_some() { counted.at_least(received) } else { counted }
     }
 
-    /// What it does, now that `received` frames have arrived. `waits`: frames are counted
-    /// somewhere.
-    pub(super) fn settle(&mut self, received: u64, waits: bool, now: Instant) -> FlowState {
+    /// What it does, now that these frames have arrived. `rule`: how long it waits for the last
+    /// ones; none if frames are counted nowhere.
+    pub(super) fn settle(
+        &mut self,
+        arrived: &FlowArrivals,
+        rule: Option<DrainRule>,
+        now: Instant,
+    ) -> FlowState {
         if self.is_sending() && self.handle.as_ref().is_some_and(|handle| handle.has_ended()) {
-            self.take_end(received, false, Duration::ZERO);
+            self.take_end(arrived.frames, false, Duration::ZERO);
         }
-        self.progress.settle(self.past.frames, received, waits, now)
+        self.progress.settle(self.past.frames, arrived, rule, now)
     }
 
     /// Its engine sends now: rates count from here.
@@ -116,6 +139,25 @@ impl FlowRun {
     pub(super) fn rates(&mut self, sent: u64, received: u64, now: Instant) -> (f64, f64) {
         self.progress.rates(sent, received, now)
     }
+}
+
+/// The report of a run, and the rate that it was asked for and reached, with the causes, if it was
+/// too slow.
+fn shortfall_of(run: RunReport, asked: &Asked, cpu: u32) -> (RunReport, Option<String>) {
+    let (sent, elapsed_ns) = (run.total.sent, run.elapsed_ns());
+    if !asked.is_missed(sent, elapsed_ns) {
+        return (run, None);
+    }
+    let reached = sent as f64 * 1e9 / elapsed_ns.max(1) as f64;
+    let percent = 100.0 * asked.reached(sent, elapsed_ns);
+    let mut text = format!("asked {}, reached {} ({percent:.1} %)", human_pps(asked.pps), human_pps(reached));
+    let done = [WorkerResult { cpu, run, why: String::new() }];
+    let causes: Vec<String> = limits(&done).into_iter().map(|limit| limit.meaning).collect();
+    if !causes.is_empty() {
+        text = format!("{text}: {}", causes.join(", "));
+    }
+    let [done] = done;
+    (done.run, Some(text))
 }
 
 /// Sent frames as the model counts them: with FCS.

@@ -3,7 +3,7 @@
 
 use super::flow::with_fcs;
 use super::hosts::HostPlace;
-use super::progress::FlowProgress;
+use super::progress::{DrainRule, FlowProgress};
 use crate::units::human_duration;
 use fleet::{FlowReading, FlowStart, HostClock, PortReading, RatedCounts, clock_agreement_ns};
 use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow, TrafficCounts};
@@ -52,6 +52,8 @@ pub(super) struct JointConfig {
     pub(super) mark: u16,
     /// The next number of a flow in marks.
     next_number: u32,
+    /// How long the last frames of a flow may take.
+    drain: DrainRule,
 }
 
 /// A sentence of a host about one of its flows, with its path in the whole configuration.
@@ -65,7 +67,13 @@ pub(super) type ByHost<T> = BTreeMap<usize, Vec<T>>;
 
 impl JointConfig {
     /// Splits a checked configuration; `places` has the host of each port.
-    pub(super) fn new(json: Value, config: OtgConfig, places: &[HostPlace], mark: u16) -> Self {
+    pub(super) fn new(
+        json: Value,
+        config: OtgConfig,
+        places: &[HostPlace],
+        mark: u16,
+        drain: DrainRule,
+    ) -> Self {
         let mut ports: BTreeMap<&HostPlace, Vec<usize>> = BTreeMap::new();
         places.iter().enumerate().for_each(|(port, place)| ports.entry(place).or_default().push(port));
         let host = |(place, ports): (&HostPlace, Vec<usize>)| JointHost {
@@ -84,7 +92,7 @@ impl JointConfig {
                 }
             }
         }
-        Self { json: Some(json), config, hosts, flows, mark, next_number: 0 }
+        Self { json: Some(json), config, hosts, flows, mark, next_number: 0, drain }
     }
 
     /// Flows of the same name go on from `before`, which has the same ports.
@@ -199,9 +207,13 @@ impl JointConfig {
     /// What a flow does, from the sum of its readings.
     pub(super) fn settle(&mut self, flow: usize, reading: &FlowReading, now: Instant) -> FlowState {
         let (config, progress) = (&self.config.flows[flow], &mut self.flows[flow].progress);
-        let (sent, received) = (reading.sent.frames, reading.arrived.frames);
-        progress.follow(reading.is_sending, reading.is_paused, received, now);
-        progress.settle(sent, received, Self::waits(config), now)
+        let mut arrived = reading.arrived;
+        if !config.metrics.latency {
+            // The clocks of the hosts may differ by any time.
+            arrived.stamped = 0;
+        }
+        progress.follow(reading.is_sending, reading.is_paused, arrived.frames, now);
+        progress.settle(reading.sent.frames, &arrived, Self::waits(config).then_some(self.drain), now)
     }
 
     /// The row of a flow, from the sum of its readings.
@@ -259,7 +271,7 @@ mod tests {
         let (config, _) = OtgConfig::read(&json, 1).unwrap();
         let places: Vec<HostPlace> =
             config.ports.iter().map(|port| HostPlace::of(&port.location).unwrap()).collect();
-        JointConfig::new(json, config, &places, 7)
+        JointConfig::new(json, config, &places, 7, DrainRule::default())
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Locations of ports: a device, a device in a namespace, or a text that `--port` maps to one.
 
+use super::progress::DrainRule;
 use super::rules::{PortRules, SendRules};
 use crate::cmd::send::device::TxDevice;
 use host::DevicePlace;
@@ -35,6 +36,8 @@ pub(super) struct LocalPorts {
     pub(super) allows_default_route: bool,
     /// Flows go on when their link is back.
     pub(super) keep_going: bool,
+    /// How long the last frames of a flow may take.
+    pub(super) drain: DrainRule,
 }
 
 impl LocalPorts {
@@ -55,8 +58,8 @@ impl PortRules for LocalPorts {
             }
             (None, _) => DevicePlace::of(location, None),
         };
-        let device =
-            TxDevice::find(place.netns.as_deref(), &place.device).map_err(|error| error.to_string())?;
+        let device = TxDevice::find(place.netns.as_deref(), &place.device)
+            .map_err(|error| no_device(location, &error))?;
         if !self.allows_default_route
             && device.stack.carries_default_route_of_host(&device.link).unwrap_or(true)
         {
@@ -73,7 +76,15 @@ impl PortRules for LocalPorts {
     }
 
     fn sending(&self) -> SendRules {
-        SendRules { keep_going: self.keep_going, ..SendRules::default() }
+        SendRules { keep_going: self.keep_going, drain: self.drain, ..SendRules::default() }
+    }
+}
+
+/// Why a location has no device. A location such as `localhost:5555` is that of another engine.
+fn no_device(location: &str, error: &dyn std::fmt::Display) -> String {
+    match location.contains(':') {
+        true => format!("{error}; start wirerate otg with --port {location}=DEV"),
+        false => error.to_string(),
     }
 }
 

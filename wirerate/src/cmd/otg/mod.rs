@@ -21,13 +21,14 @@ pub(crate) mod rules;
 mod run_config;
 mod setup;
 mod state;
+mod token;
 
 use crate::cmd::fleet::HubArgs;
 use crate::monitor::sources::RunList;
 use crate::monitor::{Monitored, RunSubject, count_in};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use crate::units::Size;
+use crate::units::{Nanos, Size};
 use anyhow::anyhow;
 use backend::OtgBackend;
 use controller::OtgController;
@@ -37,9 +38,10 @@ use location::LocalPorts;
 pub use location::PortLocation;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use part::HostPart;
+use progress::DrainRule;
 use run_config::RunArgs;
-use server::{ApiBackend, Server, ServerConfig, TlsFiles};
-use std::net::{Ipv4Addr, SocketAddr};
+use server::{ApiBackend, ListenAddress, Server, ServerConfig, TlsFiles};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,14 +69,19 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub struct Args {
     #[command(subcommand)]
     command: Option<OtgCommand>,
-    /// Address to listen on, for HTTP, HTTPS and gRPC; may be repeated [default: 127.0.0.1:8443 and
-    /// 127.0.0.1:40051]
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: Vec<SocketAddr>,
+    /// Address to listen on, for HTTP, HTTPS and gRPC, or a socket that only its owner may use; may
+    /// be repeated [default: 127.0.0.1:8443 and 127.0.0.1:40051]
+    #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
+    listen: Vec<ListenAddress>,
     /// Certificate and key in PEM files, instead of a certificate made at the start
     #[arg(long, num_args = 2, value_names = ["CERT", "KEY"])]
     tls: Option<Vec<PathBuf>>,
-    /// Ask clients for this token, as `Authorization: Bearer TOKEN`
+    /// Ask clients for the token in this file, as the password in https://x:TOKEN@HOST:PORT or as
+    /// `Authorization: Bearer TOKEN`. Without it, the token is that of the variable
+    /// WIRERATE_OTG_TOKEN, or of the systemd credential otg-token
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    token_file: Option<PathBuf>,
+    /// The token itself, which every user of this host sees in the list of processes
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
     /// Longest body of a call; the bodies of all calls together take up to four times as much
@@ -109,6 +116,10 @@ pub struct OtgDeviceArgs {
     /// that were due meanwhile as errors, or end
     #[arg(long, value_enum, value_name = "ACTION", default_value = "continue")]
     link_down: LinkDown,
+    /// Time without a frame after which no more frames of an ended flow are expected, for long lines
+    /// [default: 300ms, but twice the highest latency, and 2s before the first frame]
+    #[arg(long, value_name = "TIME")]
+    drain: Option<Nanos>,
 }
 
 /// What flows do when the link of their port goes down.
@@ -126,14 +137,18 @@ impl OtgDeviceArgs {
             mapped: self.ports.clone(),
             allows_default_route: self.allow_default_route,
             keep_going: self.link_down == LinkDown::Continue,
+            drain: self
+                .drain
+                .map_or_else(DrainRule::default, |time| DrainRule::of(Duration::from_nanos(time.0))),
         }
     }
 }
 
 impl Args {
-    fn server(&self) -> ServerConfig {
+    fn server(&self, token: Option<String>) -> ServerConfig {
+        let of_port = |port| ListenAddress::Ip((Ipv4Addr::LOCALHOST, port).into());
         let addresses = match self.listen.is_empty() {
-            true => OTG_PORTS.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).to_vec(),
+            true => OTG_PORTS.map(of_port).to_vec(),
             false => self.listen.clone(),
         };
         let tls = self.tls.as_deref().and_then(|files| match files {
@@ -141,13 +156,7 @@ impl Args {
             _ => None,
         });
         let body_max = self.max_body.0.try_into().unwrap_or(usize::MAX);
-        ServerConfig {
-            addresses,
-            tls,
-            token: self.token.clone(),
-            connections_max: connections_max(),
-            body_max,
-        }
+        ServerConfig { addresses, tls, token, connections_max: connections_max(), body_max }
     }
 }
 
@@ -232,19 +241,23 @@ impl OtgServed {
 fn serve(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let act = "serve the Open Traffic Generator API";
     let failed = |error: std::io::Error| Failure::refused(act, anyhow!("{error}"));
+    let token = token::read(args.token_file.as_deref(), args.token.as_deref());
+    let token = token.map_err(|why| Failure::usage(act, why))?;
     let runs = RunList::default();
     let _counted = count_in(runs.source());
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).thread_name("otg-server").enable_all().build().map_err(failed)?;
     let (backend, task) = runtime.block_on(async {
         let backend = OtgServed::new(args, runs).await?;
-        let bound = Server::bind(&args.server(), backend.calls()).await;
+        let bound = Server::bind(&args.server(token), backend.calls()).await;
         let server = bound.map_err(|error| match error.kind() {
             std::io::ErrorKind::InvalidInput => Failure::usage(act, error),
             _ => failed(error),
         })?;
-        for address in server.addresses().map_err(failed)? {
-            eprintln!("listening on {address} (http, https, gRPC)");
+        for address in server.addresses() {
+            let protocols =
+                if matches!(address, ListenAddress::Ip(_)) { "http, https, gRPC" } else { "http, gRPC" };
+            eprintln!("listening on {address} ({protocols})");
         }
         let task = tokio::spawn(server.run());
         // A signal sets a flag and wakes no task.

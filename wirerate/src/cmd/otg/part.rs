@@ -48,7 +48,10 @@ impl HostPart {
             if more > 0 {
                 errors.push(format!("and {more} more errors"));
             }
-            OtgResult::Refused { is_invalid: kind != ErrorKind::Internal, errors }
+            OtgResult::Refused {
+                is_invalid: matches!(kind, ErrorKind::Invalid | ErrorKind::Unsupported),
+                errors,
+            }
         })
     }
 

@@ -20,6 +20,21 @@ const SAMPLE_TIME: Duration = Duration::from_millis(50);
 /// Tries to read counts of one moment: a frame may arrive in between.
 const READ_TRIES: usize = 8;
 
+/// Why a port was not taken.
+#[derive(Debug)]
+pub(super) struct PortRefusal {
+    /// In one line.
+    pub(super) text: String,
+    /// Another program has the device.
+    pub(super) is_busy: bool,
+}
+
+impl From<String> for PortRefusal {
+    fn from(text: String) -> Self {
+        Self { text, is_busy: false }
+    }
+}
+
 /// A port.
 pub(super) struct Port {
     pub(super) name: String,
@@ -27,6 +42,8 @@ pub(super) struct Port {
     pub(super) device: TxDevice,
     /// Bits per second of its line.
     pub(super) speed: u64,
+    /// True if the speed is that of the configuration or of the device.
+    pub(super) has_line: bool,
     pub(super) worker: Worker,
     mode: Mode,
     receiver: Receiving,
@@ -51,7 +68,7 @@ impl Port {
     /// Takes a device: its worker starts, its receiver is attached.
     ///
     /// # Errors
-    /// In one line.
+    /// The device is busy, or the host refused.
     pub(super) fn open(
         config: &PortConfig,
         interfaces: &[EmulatedInterface],
@@ -60,8 +77,8 @@ impl Port {
         run: u16,
         has_capture: bool,
         now_ns: u64,
-    ) -> Result<Self, String> {
-        let speed = line_speed(config, &device);
+    ) -> Result<Self, PortRefusal> {
+        let (speed, has_line) = (line_speed(config, &device), known_speed(config, &device).is_some());
         let worker = Worker::spawn(cpu, &device.netns).map_err(|error| error.in_one_line())?;
         // The host's stack sees measured frames only where packet sockets capture them.
         let mode = if has_capture { Mode::Mirror } else { Mode::Drop };
@@ -81,7 +98,8 @@ impl Port {
             has_details: true,
             reflects: false,
         };
-        let receiver = Receiving::start(&options).map_err(|error| error.to_string())?;
+        let receiver = Receiving::start(&options)
+            .map_err(|error| PortRefusal { text: error.to_string(), is_busy: error.is_device_busy() })?;
         let neighbours = PortNeighbours::start(interfaces, &config.name, &device)?.map(Arc::new);
         let labels = labels_of(&device);
         let _counted = count_in(sources::receive_total(receiver.observer(), labels));
@@ -93,6 +111,7 @@ impl Port {
             was_up: device.link.is_up(),
             device,
             speed,
+            has_line,
             worker,
             mode,
             receiver,
@@ -205,8 +224,13 @@ impl Port {
 
 /// Bits per second of the line of a port.
 pub(super) fn line_speed(port: &PortConfig, device: &TxDevice) -> u64 {
+    known_speed(port, device).unwrap_or(otg::SPEED_DEFAULT)
+}
+
+/// Bits per second of the line of a port: as configured, or those of the device if it has a line.
+pub(super) fn known_speed(port: &PortConfig, device: &TxDevice) -> Option<u64> {
     let own = || device.stack.speed_bps(device.link.index).ok().flatten();
-    port.speed.or_else(own).unwrap_or(otg::SPEED_DEFAULT)
+    port.speed.or_else(own)
 }
 
 fn labels_of(device: &TxDevice) -> DeviceLabels {

@@ -1,17 +1,52 @@
 //! What a flow does over time: whether its late frames are waited for, and its rates.
 
+use fleet::FlowArrivals;
 use otg::metrics::FlowState;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Without a frame for this time, no more frames of an ended flow are expected.
 const QUIET: Duration = Duration::from_millis(300);
+/// Before the first frame of a flow has come, its latency is unknown: then this is the time.
+const QUIET_BEFORE_FIRST: Duration = Duration::from_secs(2);
 /// The wait for late frames ends after this even if frames still arrive.
-const DRAIN_MAX: Duration = Duration::from_secs(2);
+const DRAIN_MAX: Duration = Duration::from_secs(60);
 /// Rates are means over this time.
 const RATE_TIME: Duration = Duration::from_secs(1);
 /// Shortest time from one sample of the counts to the next.
 const SAMPLE_TIME: Duration = Duration::from_millis(50);
+
+/// How long the last frames of a flow may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DrainRule {
+    /// Time without a frame after which no more are expected.
+    quiet: Duration,
+    /// The same before the first frame has come.
+    before_first: Duration,
+}
+
+impl Default for DrainRule {
+    fn default() -> Self {
+        Self { quiet: QUIET, before_first: QUIET_BEFORE_FIRST }
+    }
+}
+
+impl DrainRule {
+    /// The time that a user gives.
+    pub(crate) fn of(time: Duration) -> Self {
+        Self { quiet: time, before_first: time }
+    }
+
+    /// The time without a frame after which no more are expected: at least twice the highest
+    /// latency so far.
+    fn quiet(self, arrived: &FlowArrivals) -> Duration {
+        match (arrived.frames, arrived.stamped) {
+            (0, _) => self.before_first,
+            (_, 0) => self.quiet,
+            _ => self.quiet.max(2 * Duration::from_nanos(arrived.latency_max_ns)),
+        }
+    }
+}
 
 /// What a flow does now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,15 +112,23 @@ impl FlowProgress {
         self.phase == Phase::Paused || matches!(self.phase, Phase::Draining(FlowDrain { pauses: true, .. }))
     }
 
-    /// What it does, now that `received` of `sent` frames have arrived. `waits`: frames are counted
-    /// somewhere.
-    pub(super) fn settle(&mut self, sent: u64, received: u64, waits: bool, now: Instant) -> FlowState {
+    /// What it does, now that these of `sent` frames have arrived. `rule`: how long it waits for the
+    /// last ones; none if frames are counted nowhere.
+    pub(super) fn settle(
+        &mut self,
+        sent: u64,
+        arrived: &FlowArrivals,
+        rule: Option<DrainRule>,
+        now: Instant,
+    ) -> FlowState {
+        let received = arrived.frames;
         if let Phase::Draining(drain) = &mut self.phase {
             if received != drain.received {
                 (drain.received, drain.changed) = (received, now);
             }
-            let has_all = !waits || received >= sent;
-            if has_all || now - drain.changed >= QUIET || now - drain.since >= DRAIN_MAX {
+            let is_quiet = |rule: DrainRule| now - drain.changed >= rule.quiet(arrived);
+            let has_all = received >= sent || rule.is_none_or(is_quiet);
+            if has_all || now - drain.since >= DRAIN_MAX {
                 self.phase = if drain.pauses { Phase::Paused } else { Phase::Stopped };
             }
         }
@@ -124,13 +167,43 @@ impl FlowProgress {
 mod tests {
     use super::*;
 
+    fn arrived(frames: u64, latency_max_ns: u64) -> FlowArrivals {
+        FlowArrivals { frames, stamped: frames, latency_max_ns, ..FlowArrivals::default() }
+    }
+
+    #[test]
+    fn a_long_line_is_waited_for() {
+        let start = Instant::now();
+        let second = 1_000_000_000;
+        for (rule, received, latency_ns, quiet_ms) in [
+            (DrainRule::default(), 0, 0, 2000),
+            (DrainRule::default(), 1, 1_000, 300),
+            (DrainRule::default(), 1, second, 2000),
+            (DrainRule::of(Duration::from_secs(5)), 0, 0, 5000),
+            (DrainRule::of(Duration::from_secs(5)), 1, 3 * second, 6000),
+        ] {
+            let mut flow = FlowProgress::default();
+            flow.sends();
+            flow.drains(received, false, start);
+            let mut at = |ms: u64| {
+                let arrived = arrived(received, latency_ns);
+                flow.settle(10, &arrived, Some(rule), start + Duration::from_millis(ms))
+            };
+            assert_eq!(at(quiet_ms - 1), FlowState::Started, "{rule:?}");
+            assert_eq!(at(quiet_ms), FlowState::Stopped, "{rule:?}");
+        }
+        let mut flow = FlowProgress::default();
+        flow.drains(0, false, start);
+        assert_eq!(flow.settle(10, &arrived(0, 0), None, start), FlowState::Stopped, "nothing is counted");
+    }
+
     #[test]
     fn a_flow_of_another_host_is_stopped_once_its_frames_are_there() {
         let (mut flow, start) = (FlowProgress::default(), Instant::now());
         let after = |ms: u64| start + Duration::from_millis(ms);
         let mut at = |ms: u64, is_sending: bool, is_paused: bool, received: u64| {
             flow.follow(is_sending, is_paused, received, after(ms));
-            flow.settle(10, received, true, after(ms))
+            flow.settle(10, &arrived(received, 1_000), Some(DrainRule::default()), after(ms))
         };
         assert_eq!(at(0, false, false, 0), FlowState::Stopped);
         assert_eq!(at(1, true, false, 3), FlowState::Started);

@@ -1,5 +1,6 @@
 //! Which devices ports may have, and what may be sent on them.
 
+use super::progress::DrainRule;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::run::CATCH_UP_DEFAULT;
 use engine::CatchUp;
@@ -28,10 +29,12 @@ pub(crate) struct SendRules {
     pub(crate) catch_up: CatchUp,
     /// It goes on when its link is back; otherwise a link that goes down ends it.
     pub(crate) keep_going: bool,
+    /// How long the last frames of a flow may take.
+    pub(crate) drain: DrainRule,
 }
 
 impl Default for SendRules {
     fn default() -> Self {
-        Self { catch_up: CATCH_UP_DEFAULT, keep_going: true }
+        Self { catch_up: CATCH_UP_DEFAULT, keep_going: true, drain: DrainRule::default() }
     }
 }

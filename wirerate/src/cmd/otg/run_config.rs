@@ -89,7 +89,9 @@ fn read(path: &Path) -> Result<Value, Failure> {
 fn failure(args: &RunArgs, error: &ApiError) -> Failure {
     let (act, why) = (act(&args.config), error.errors.join("\n  "));
     match error.kind {
-        ErrorKind::Internal | ErrorKind::Busy => Failure::refused(act, anyhow::anyhow!("{why}")),
+        ErrorKind::Internal | ErrorKind::Conflict | ErrorKind::Busy => {
+            Failure::refused(act, anyhow::anyhow!("{why}"))
+        }
         ErrorKind::Invalid | ErrorKind::Unsupported => Failure::usage(act, why),
     }
 }

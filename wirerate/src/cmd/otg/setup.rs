@@ -1,7 +1,8 @@
 //! A flow of the configuration as a run of an engine.
 
 use super::rules::SendRules;
-use engine::{EngineKind, Limits, Pace, Request, TxOptions};
+use crate::cmd::send::rate::Asked;
+use engine::{CatchUp, EngineKind, Limits, Pace, Request, TxOptions};
 use otg::{FlowConfig, FlowDuration};
 use packet::plan::{FrameSpec, PacketOrder};
 use packet::{Cursor, DeviceFacts, Plan, Rate, Rng, XmitMode};
@@ -13,6 +14,12 @@ pub(super) const FAST_FLOWS_MAX: usize = 8;
 /// Up to this many flows get a ring each. The kernel takes about 20 ms for each ring, so more flows
 /// share a socket and send their frames one by one.
 pub(super) const RING_FLOWS_MAX: usize = 64;
+
+/// The last frames of a time may be late by this much.
+const LATE_MAX_NS: u64 = 10_000_000;
+
+/// Rates of bits are not whole frames: a full line may be a little more.
+const LINE_PERCENT_MAX: f64 = 100.1;
 
 /// What a run of a flow needs.
 pub(super) struct FlowSetup<'a> {
@@ -26,12 +33,25 @@ pub(super) struct FlowSetup<'a> {
     pub(super) engine: Option<EngineKind>,
     /// Frames per call of the engine, if not its default.
     pub(super) batch: Option<u32>,
+    /// True if the speed is that of the configuration or of the device.
+    pub(super) has_line: bool,
     /// What it does when it is late, or its link is down.
     pub(super) sending: SendRules,
     pub(super) seed: u64,
 }
 
 impl FlowSetup<'_> {
+    /// How fast a late flow catches up: never faster than its line.
+    fn catch_up(&self) -> CatchUp {
+        let percent = if self.has_line { self.flow.line_percent(self.speed) } else { 0.0 };
+        match self.sending.catch_up {
+            CatchUp::Times(times) if percent * f64::from(times.get()) > LINE_PERCENT_MAX => {
+                CatchUp::Times(NonZeroU32::MIN)
+            }
+            other => other,
+        }
+    }
+
     /// The request: `sent` frames were sent before, of a flow that goes on at `resume`. None if all
     /// were sent.
     pub(super) fn request(
@@ -50,10 +70,18 @@ impl FlowSetup<'_> {
         let schedule = &self.flow.schedule;
         let pps = self.flow.pps(self.speed);
         let rate = Rate::nearest_pps(pps);
+        let air_ns = resume.map_or(0, |(_, air_ns)| *air_ns);
+        let duration_ns = match schedule.duration {
+            FlowDuration::FixedSeconds(seconds) => (seconds * 1e9) as u64 + LATE_MAX_NS,
+            _ => 0,
+        };
+        if duration_ns != 0 && air_ns >= duration_ns {
+            return None;
+        }
         let (total, pace) = match schedule.duration {
             FlowDuration::Continuous => (0, Pace::Constant(rate)),
             FlowDuration::FixedPackets(count) => (count, Pace::Constant(rate)),
-            // Frames that are due before the end; at least the first.
+            // Frames that are due before the end, and no more; at least the first.
             FlowDuration::FixedSeconds(seconds) => {
                 (((seconds * pps).round() as u64).max(1), Pace::Constant(rate))
             }
@@ -67,8 +95,10 @@ impl FlowSetup<'_> {
         let delay_ns = if sent == 0 { schedule.delay.nanoseconds(self.speed) as u64 } else { 0 };
         let limits = Limits {
             count: total.saturating_sub(sent),
+            // 0 is no limit.
+            duration_ns: duration_ns.saturating_sub(air_ns),
             pace,
-            catch_up: self.sending.catch_up,
+            catch_up: self.catch_up(),
             keep_going: self.sending.keep_going,
             start_delay_ns: delay_ns + stagger_ns,
             ..Limits::default()
@@ -85,6 +115,13 @@ impl FlowSetup<'_> {
             next_ns: None,
         })
     }
+}
+
+/// The rate of a flow, to compare the reached one with; none for bursts.
+pub(super) fn asked_of(flow: &FlowConfig, speed: u64) -> Option<Asked> {
+    let is_burst = matches!(flow.schedule.duration, FlowDuration::Bursts { .. });
+    let pps = flow.pps(speed);
+    (!is_burst).then_some(Asked { pps, wire_bps: None, ramp: None, group: 1, is_random: false })
 }
 
 /// Groups of frames at a rate; `gap_ns` is the time that is added to the usual gap between two

@@ -3,13 +3,13 @@
 use super::capture::PortCapture;
 use super::flow::{FlowRun, with_fcs};
 use super::neighbours::PortNeighbours;
-use super::port::{FLOW_NUMBERS, Port, line_speed};
+use super::port::{FLOW_NUMBERS, Port, PortRefusal, known_speed, line_speed};
 use super::reading::arrivals;
 use super::rules::{PortRules, SendRules};
-use super::setup::{FAST_FLOWS_MAX, FlowSetup, RING_FLOWS_MAX};
+use super::setup::{FAST_FLOWS_MAX, FlowSetup, RING_FLOWS_MAX, asked_of};
 use crate::cmd::send::device::TxDevice;
 use crate::monitor::sources::{RunList, SendSource};
-use crate::units::time_of_day_ns;
+use crate::units::{human_bps, time_of_day_ns};
 use engine::{EngineKind, Request, StartBarrier, StartGate};
 use fleet::{FlowArrivals, FlowReading, SentFrames};
 use host::CpuList;
@@ -18,7 +18,7 @@ use otg::{CaptureQuery, EmulatedInterface, FlowConfig, OtgConfig, PortConfig, Re
 use packet::DeviceFacts;
 use packet::plan::FrameSpec;
 use serde_json::{Value, json};
-use server::ApiError;
+use server::{ApiError, ErrorKind};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
@@ -82,7 +82,7 @@ impl RankedFlows {
 pub(super) type PortRequests = Vec<Vec<(usize, Request)>>;
 
 fn refuse(errors: Vec<String>) -> ApiError {
-    ApiError { kind: server::ErrorKind::Invalid, errors }
+    ApiError { kind: ErrorKind::Invalid, errors }
 }
 
 /// Checks a configuration, and finds the devices of its ports. Nothing changes. `own` has the ports
@@ -117,6 +117,7 @@ pub(super) fn check(
         check_mtu(&config, port, at, &device, &mut errors, &mut warnings);
         let flows: Vec<(usize, &FlowConfig)> =
             config.flows.iter().enumerate().filter(|(_, flow)| flow.tx_port == port.name).collect();
+        warnings.extend(above_the_line(at, &flows, known_speed(port, &device)));
         errors.extend(rules.check(&port.location, &flows, line_speed(port, &device)));
         devices.push(device);
         places.push(at);
@@ -125,6 +126,15 @@ pub(super) fn check(
         true => Ok(CheckedConfig { json, config, devices, sending: rules.sending(), warnings }),
         false => Err(refuse(errors)),
     }
+}
+
+/// A warning if the flows of a port together are more than its line, where that is known. A single
+/// flow above a configured speed has a warning of its own.
+fn above_the_line(at: usize, flows: &[(usize, &FlowConfig)], speed: Option<u64>) -> Option<String> {
+    let speed = speed?;
+    let percent: f64 = flows.iter().map(|(_, flow)| flow.line_percent(speed)).sum();
+    let line = human_bps(speed as f64);
+    (percent > 100.1).then(|| format!("ports[{at}]: its flows are {percent:.0} % of the line of {line}"))
 }
 
 /// Frames that the device does not take are an error, a configured MTU above its own is a warning.
@@ -148,6 +158,17 @@ fn check_mtu(
             let name = &device.link.name;
             errors.push(format!(
                 "flows[{index}].size: {size} bytes are more than the {most} of {name} (MTU {mtu})"
+            ));
+        }
+    }
+    for (index, flow) in
+        config.flows.iter().enumerate().filter(|(_, flow)| flow.rx_ports.contains(&port.name))
+    {
+        let (size, most) = (flow.size_max(), mtu as usize + 18 + flow.tags_len());
+        if size > most {
+            let name = &device.link.name;
+            warnings.push(format!(
+                "flows[{index}].size: {size} bytes are more than the {most} that {name} receives (MTU {mtu})"
             ));
         }
     }
@@ -180,9 +201,10 @@ impl ActiveState {
             let has_capture = config.captures.iter().any(|capture| capture.ports.contains(&port.name));
             match Port::open(port, &config.interfaces, device, cpu, self.run, has_capture, time_of_day_ns()) {
                 Ok(port) => self.ports.push(port),
-                Err(error) => {
+                Err(PortRefusal { text, is_busy }) => {
                     self.ports.clear();
-                    return Err(ApiError::internal(format!("ports[{at}].location: {error}")));
+                    let kind = if is_busy { ErrorKind::Conflict } else { ErrorKind::Internal };
+                    return Err(ApiError { kind, errors: vec![format!("ports[{at}].location: {text}")] });
                 }
             }
         }
@@ -226,10 +248,6 @@ impl ActiveState {
         (gone, changed)
     }
 
-    fn port_index(&self, name: &str) -> usize {
-        self.config.ports.iter().position(|port| port.name == name).unwrap_or_default()
-    }
-
     /// The ports on which a flow is counted.
     fn rx_ports(&self, flow: usize) -> impl Iterator<Item = &Port> {
         self.ends[flow].rx.iter().map(|port| &self.ports[*port])
@@ -269,7 +287,7 @@ impl ActiveState {
     fn read(&mut self, flow: usize, now: Instant) -> (FlowState, FlowArrivals, SentFrames) {
         let (received, waits) = (self.received(flow), self.waits(flow));
         let run = &mut self.flows[flow];
-        let state = run.settle(received.frames, waits, now);
+        let state = run.settle(&received, waits.then_some(self.sending.drain), now);
         let sent = run.sent(&received);
         (state, received, sent)
     }
@@ -383,7 +401,8 @@ impl ActiveState {
             let sources = handles.iter().map(|handle| SendSource { thread, cpu, handle: Arc::clone(handle) });
             self.runs.begin(&port.labels(), sources);
             for (flow, handle) in flows.into_iter().zip(handles) {
-                self.flows[flow].runs(handle);
+                let asked = asked_of(&self.config.flows[flow], port.speed);
+                self.flows[flow].runs(handle, asked, cpu);
             }
         }
     }
@@ -399,6 +418,7 @@ impl ActiveState {
             ifname: &port.device.link.name,
             facts: DeviceFacts { cpu: port.worker.cpu(), ..port.device.facts },
             speed: port.speed,
+            has_line: port.has_line,
             packets,
             order,
             engine: (flow_count > FAST_FLOWS_MAX).then_some(EngineKind::AfPacket),
@@ -426,16 +446,19 @@ impl ActiveState {
     /// # Errors
     /// See [`OtgConfig::states`].
     pub(super) fn neighbours(&self, request: &Value) -> Result<Value, RequestRefusal> {
-        self.config.states(request, |interface| {
-            let neighbours = self.ports[self.port_index(&interface.port)].neighbours.as_ref()?;
-            neighbours.gateway_mac(&interface.name)
-        })
+        self.config.states(request, |interface| self.neighbours_of(interface)?.gateway_mac(&interface.name))
+    }
+
+    /// What resolves the gateway of an interface.
+    fn neighbours_of(&self, interface: &EmulatedInterface) -> Option<&Arc<PortNeighbours>> {
+        let port = self.config.ports.iter().position(|port| port.name == interface.port)?;
+        self.ports.get(port)?.neighbours.as_ref()
     }
 
     /// The interfaces whose gateways are known, and their MAC addresses.
     pub(super) fn gateway_macs(&self) -> Vec<(String, [u8; 6])> {
         let mac = |interface: &EmulatedInterface| {
-            let neighbours = self.ports[self.port_index(&interface.port)].neighbours.as_ref()?;
+            let neighbours = self.neighbours_of(interface)?;
             Some((interface.name.clone(), neighbours.gateway_mac(&interface.name)?))
         };
         self.config.interfaces.iter().filter_map(mac).collect()
