@@ -195,7 +195,7 @@ install_venv() {
 
 # What tests compare with or use as clients.
 install_python_packages() {
-	install_venv python 'duckdb, MLRsearch, snappi' 'duckdb==2.0.0' 'MLRsearch==1.2.1' 'snappi==1.62.0'
+	install_venv python 'duckdb, MLRsearch, snappi, pytest' 'duckdb==2.0.0' 'MLRsearch==1.2.1' 'snappi==1.62.0' 'pytest==9.1.1'
 }
 
 # A Go of 1.25 or later into GO: that of PATH, else one that Debian's older Go fetches as a module.

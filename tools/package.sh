@@ -5,6 +5,7 @@
 #   wirerate-VERSION-1.CPU.rpm              for Fedora, RHEL and SUSE, linked statically
 #   wirerate-VERSION-linux-CPU.tar.gz       for any Linux, linked statically
 #   wirerate-VERSION-oci-CPU.tar            the same as an image for containers
+#   wirerate-VERSION-py3-none-any.whl       the package for Python and pytest (docs/pytest.md)
 #   wirerate-VERSION.cdx.json               the software in them (CycloneDX)
 #   SHA256SUMS
 #
@@ -20,7 +21,7 @@ out=$(realpath --canonicalize-missing "${1:-target/package}")
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 umask 022
-for tool in dpkg-deb dpkg-shlibdeps gzip jq rpmbuild; do
+for tool in dpkg-deb dpkg-shlibdeps gzip jq python3 rpmbuild; do
 	command -v "$tool" >/dev/null || { echo "tools/package.sh needs $tool; try: tools/install.sh package" >&2 && exit 3; }
 done
 
@@ -83,7 +84,7 @@ install_documents() {
 
 install -d "$out"
 # Packages of earlier versions go; whatever else is in the folder stays.
-rm -f "$out"/wirerate[_-]*.{deb,rpm,tar.gz,tar,cdx.json} "$out/SHA256SUMS"
+rm -f "$out"/wirerate[_-]*.{deb,rpm,tar.gz,tar,whl,cdx.json} "$out/SHA256SUMS"
 make_deb
 for cpu in "${cpus[@]}"; do
 	program=$(tools/release.sh "$cpu-unknown-linux-musl")
@@ -91,6 +92,7 @@ for cpu in "${cpus[@]}"; do
 	make_rpm "$cpu" "$program"
 	make_image "$cpu" "$program"
 done
+PYTHONDONTWRITEBYTECODE=1 python3 python/wheel_backend.py "$out" >/dev/null
 make_sbom
 (cd "$out" && sha256sum -- wirerate[_-]* >SHA256SUMS)
 (cd "$out" && ls -- wirerate[_-]*)
