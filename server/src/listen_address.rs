@@ -90,8 +90,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// The socket gets its name when only its owner may use it, so it is made in a folder that nobody
-/// else may enter.
+/// The socket gets its name when only its owner may use it, so it is made in a folder of its owner
+/// (mode 0700).
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     refuse_used(path)?;
     let name = path.file_name().ok_or_else(|| io::Error::other("the path ends without a name"))?;
@@ -111,7 +111,7 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     bound
 }
 
-/// A socket that nobody listens on is left of a server that was killed. Everything else stays.
+/// A socket without a listener is left of a server that was killed. Everything else stays.
 fn refuse_used(path: &Path) -> io::Result<()> {
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     let is_used = !found.file_type().is_socket() || UnixStream::connect(path).is_ok();

@@ -136,7 +136,7 @@ fn bodies_of_all_calls_together_are_bounded() {
     }
 }
 
-/// Answers of 30 MiB that nobody reads take 64 MiB and one more answer.
+/// Unread answers of 30 MiB take 64 MiB and one more answer.
 #[test]
 fn clients_that_do_not_read_their_answers_make_space() {
     let (_runtime, address) = serve(ServerConfig::default());

@@ -116,8 +116,8 @@ pub struct OtgDeviceArgs {
     /// that were due meanwhile as errors, or end
     #[arg(long, value_enum, value_name = "ACTION", default_value = "continue")]
     link_down: LinkDown,
-    /// Time without a frame after which no more frames of an ended flow are expected, for long lines
-    /// [default: 300ms, but twice the highest latency, and 2s before the first frame]
+    /// Time without a frame after which no more frames of an ended flow are expected, for long
+    /// lines [default: 300ms, but twice the highest latency, and 2s before the first frame]
     #[arg(long, value_name = "TIME")]
     drain: Option<Nanos>,
 }

@@ -112,8 +112,8 @@ impl FlowProgress {
         self.phase == Phase::Paused || matches!(self.phase, Phase::Draining(FlowDrain { pauses: true, .. }))
     }
 
-    /// What it does, now that these of `sent` frames have arrived. `rule`: how long it waits for the
-    /// last ones; none if frames are counted nowhere.
+    /// What it does, now that these of `sent` frames have arrived. `rule`: how long it waits for
+    /// the last ones; none if frames are counted nowhere.
     pub(super) fn settle(
         &mut self,
         sent: u64,
