@@ -2,8 +2,9 @@
 //! plans.
 //!
 //! [`read_json`] and [`read_protobuf`] check bodies against the whole [`model`].
-//! [`OtgConfig::read`] takes the part that wirerate does, and refuses the rest with the path of each
-//! field. [`AddressResolution`] answers ARP and Neighbor Discovery for the emulated interfaces of a port.
+//! [`OtgConfig::read`] takes the part that wirerate does, and refuses the rest with the path of
+//! each field. [`AddressResolution`] answers ARP and Neighbor Discovery for the emulated interfaces
+//! of a port.
 #![forbid(unsafe_code)]
 
 mod body;

@@ -657,6 +657,8 @@ fn gosnappi() -> TestResult {
         let seen = seen_by(&mut Command::new(GOSNAPPI), &lab, &format!("{scheme}{address}"), transport);
         assert_eq!(seen, expected, "{scheme}");
     }
+    // The first server has the ports of the other lab.
+    let lab = Lab::new(Peer::Gro);
     let file = lab.file("token");
     std::fs::write(&file, "se-cret\n")?;
     let (_with_token, address) = serve_with(&format!(" --token-file {}", file.display()));
