@@ -1,10 +1,9 @@
 //! A frame of a plan as JSON.
 
-use super::layers::{is_fragment, verdict};
 use crate::out;
 use measure::{Mark, Signature};
 use packet::headers::{
-    FirstHeader, Header, Protocol, SumFinder, Walk, ah, esp, ethernet, ipv4, ipv6, mpls, udp, vlan,
+    FirstHeader, Header, Protocol, SumFinder, SumPlace, Walk, ah, esp, ethernet, ipv4, ipv6, mpls, udp, vlan,
 };
 use packet::plan::MARK_LEN;
 use packet::wire_len;
@@ -207,6 +206,26 @@ impl Frame {
     /// The frame as one line of JSON.
     pub fn json_line(&self) -> String {
         out::json_line(FRAME_SCHEMA, self)
+    }
+}
+
+/// If the checksum is the right one.
+pub(super) fn verdict(sum: &SumPlace, frame: &[u8]) -> Checksum {
+    match sum.is_right(frame) {
+        _ if sum.is_none(frame) => Checksum::None,
+        Some(true) => Checksum::Right,
+        // A checksum over bytes that are not there is not right.
+        _ => Checksum::Wrong,
+    }
+}
+
+/// True if what follows is only a part of a payload.
+pub(super) fn is_fragment(frame: &[u8], header: &Header) -> bool {
+    let bytes = header.bytes(frame);
+    match header.protocol {
+        Protocol::Ipv4 => ipv4::View::new(bytes).is_some_and(|view| view.is_fragment()),
+        Protocol::Fragment => true,
+        _ => false,
     }
 }
 

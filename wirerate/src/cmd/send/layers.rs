@@ -3,7 +3,7 @@
 //! The walk of `packet` finds the headers and their checksums. What it does not know, and a packet
 //! that an ICMP error quotes, is payload here.
 
-use super::decode::{Checksum, MarkFields, SignatureFields};
+use super::decode::{Checksum, MarkFields, SignatureFields, is_fragment, verdict};
 use packet::MacAddr;
 use packet::headers::{
     FirstHeader, Header, Protocol, PseudoPlaces, SumFinder, SumPlace, SumProtocol, Walk, ah, arp, esp,
@@ -246,26 +246,6 @@ impl FoundLayers {
 fn signature(frame: &[u8], header: &Header) -> Option<SignatureFields> {
     let payload = header.bytes(frame).get(udp::LEN..)?;
     (header.protocol == Protocol::Udp).then(|| SignatureFields::parse(payload))?
-}
-
-/// True if what follows is only a part of a payload.
-pub(super) fn is_fragment(frame: &[u8], header: &Header) -> bool {
-    let bytes = header.bytes(frame);
-    match header.protocol {
-        Protocol::Ipv4 => ipv4::View::new(bytes).is_some_and(|view| view.is_fragment()),
-        Protocol::Fragment => true,
-        _ => false,
-    }
-}
-
-/// If the checksum is the right one.
-pub(super) fn verdict(sum: &SumPlace, frame: &[u8]) -> Checksum {
-    match sum.is_right(frame) {
-        _ if sum.is_none(frame) => Checksum::None,
-        Some(true) => Checksum::Right,
-        // A checksum over bytes that are not there is not right.
-        _ => Checksum::Wrong,
-    }
 }
 
 /// A right checksum of a payload as a plan computes it; nothing if the plan's is another one, as
