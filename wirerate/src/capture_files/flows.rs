@@ -1,11 +1,11 @@
-//! The number of flows of IP in capture files, for `info` and `replay`.
+//! Flows of IP in capture files: which packets belong to one, and their number.
 
 use packet::HeaderFields;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 /// Flows that are told apart; if there are more, the count is a lower bound.
-const FLOWS_MAX: usize = 1_000_000;
+pub(super) const FLOWS_MAX: usize = 1_000_000;
 
 /// Hashes that are entered at once, so that the CPU waits for the memory of several entries at the
 /// same time.
@@ -41,7 +41,7 @@ impl FlowCounter {
     /// A packet with these headers.
     #[inline]
     pub fn see(&mut self, headers: &HeaderFields<'_>) {
-        if let Some(flow) = flow_of(headers, self.start)
+        if let Some((flow, _)) = flow_of(headers, self.start)
             && flow != self.last
         {
             self.last = flow;
@@ -74,9 +74,23 @@ pub fn flows_remark(has_more: bool) -> &'static str {
     if has_more { "or more: IP, both directions" } else { "IP, both directions" }
 }
 
-/// The hash of the flow of a packet, not 0; `None` if it is not IP, or its headers are cut.
+/// The ends of a flow, and the direction of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowEnds {
+    /// The address of the lower end, as two words.
+    pub(super) low: (u64, u64),
+    /// That of the other end.
+    pub(super) high: (u64, u64),
+    pub(super) is_ipv6: bool,
+    pub(super) protocol: u8,
+    /// The lower end sent the packet.
+    pub(super) is_from_low: bool,
+}
+
+/// The hash of the flow of a packet, not 0, and its ends; `None` if it is not IP, or its headers
+/// are cut.
 #[inline]
-fn flow_of(headers: &HeaderFields<'_>, start: u64) -> Option<u64> {
+pub(super) fn flow_of(headers: &HeaderFields<'_>, start: u64) -> Option<(u64, FlowEnds)> {
     let version = headers.ip_version?;
     let v4 = |address: u32| (0, u64::from(address));
     let v6 = |address: &[u8; 16]| {
@@ -87,10 +101,13 @@ fn flow_of(headers: &HeaderFields<'_>, start: u64) -> Option<u64> {
     let destination = headers.dst4.map(v4).or(headers.dst6.map(v6))?;
     let port = |port: Option<u16>| u64::from(port.unwrap_or(0));
     let ends = [(source, port(headers.src_port)), (destination, port(headers.dst_port))];
-    let [low, high] = if ends[0] <= ends[1] { ends } else { [ends[1], ends[0]] };
-    let rest = low.1 << 48 | high.1 << 32 | u64::from(headers.proto?) << 8 | u64::from(version);
+    let is_from_low = ends[0] <= ends[1];
+    let [low, high] = if is_from_low { ends } else { [ends[1], ends[0]] };
+    let protocol = headers.proto?;
+    let rest = low.1 << 48 | high.1 << 32 | u64::from(protocol) << 8 | u64::from(version);
     let words = [low.0.0, low.0.1, high.0.0, high.0.1, rest];
-    Some(words.into_iter().fold(start, mixed).max(1))
+    let ends = FlowEnds { low: low.0, high: high.0, is_ipv6: version == 6, protocol, is_from_low };
+    Some((words.into_iter().fold(start, mixed).max(1), ends))
 }
 
 /// A hash and one more word of what is hashed.
@@ -103,7 +120,7 @@ fn mixed(hash: u64, word: u64) -> u64 {
 
 /// The set is of hashes, which are not hashed again.
 #[derive(Default)]
-struct NoHash(u64);
+pub(super) struct NoHash(u64);
 
 impl Hasher for NoHash {
     #[inline]
@@ -187,7 +204,7 @@ mod tests {
         let start = RandomState::new().hash_one(0);
         let mut slots = vec![0_u32; 1 << 12];
         for number in 0..1_u32 << 16 {
-            let hash = flow_of(&v4((number >> 8, 1), (number & 0xff, 2), 17), start).unwrap();
+            let hash = flow_of(&v4((number >> 8, 1), (number & 0xff, 2), 17), start).unwrap().0;
             slots[(hash >> 52) as usize] += 1;
             slots[(hash & 0xfff) as usize] += 1;
         }

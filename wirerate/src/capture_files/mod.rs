@@ -3,10 +3,12 @@
 mod ahead;
 pub mod damage;
 mod decompress;
+pub mod flow_statistics;
 pub mod flows;
 #[cfg(test)]
 mod fuzz;
 pub mod input;
 pub mod losses;
 pub mod playlist;
+pub mod protocol;
 pub mod records;

@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     case("replay::gaps_of_the_file_are_kept_by_both_engines", &[], gaps_are_kept)
         .with_lock("measures gaps between frames"),
     case("replay::loops_count_and_duration_end_the_run", &[], loops_and_limits),
+    case("replay::flows_of_a_run_are_counted_as_in_a_dry_run", &[], flows),
     case("replay::frames_over_the_mtu_are_refused_with_their_count", &[], over_the_mtu),
     case("replay::an_mtu_beyond_the_longest_live_frame_hinders_no_other_frame", &[], longest_live_frame),
     case("replay::two_devices_get_their_shares", &[], two_devices),
@@ -228,6 +229,30 @@ fn loops_and_limits() -> TestResult {
     }
     let report = replay(&lab, &path, "--speed top --loop 200 --engine xdp --cpus 0");
     assert_eq!(number(&report, "sent") + number(&report, "errors"), 20_000);
+    Ok(())
+}
+
+fn flows() -> TestResult {
+    let lab = Lab::new(Peer::Sink);
+    let path = file(&lab, 100, 1000);
+    // Each frame has a source port of its own, and they come from two hosts.
+    let fields = ["flows", "has_more_flows", "addresses", "protocols", "top_talkers"];
+    let of = |report: &Value| fields.map(|field| report[field].clone());
+    let dry = replay(&lab, &path, "--dry-run");
+    let bytes: usize = (0..100).map(|number| frame(number).len()).sum();
+    let udp = serde_json::json!([{ "name": "UDP", "flows": 100, "packets": 100, "bytes": bytes }]);
+    assert_eq!((&dry["flows"], &dry["addresses"], &dry["protocols"]), (&100.into(), &2.into(), &udp));
+    let sent: u64 = dry["top_talkers"].as_array().unwrap().iter().map(|talker| number(talker, "bytes")).sum();
+    assert_eq!(sent, bytes as u64);
+    for words in ["--engine xdp", "--engine xdp --speed top --loop 20", "--engine af_packet --loop 3"] {
+        let report = report(&wirerate_run(&command(&lab, &path, words)));
+        assert_eq!(of(&report), of(&dry), "{words}");
+        assert!(report["flows_ps"].as_f64().unwrap() > 0.0, "{words}: {report}");
+    }
+    let report = replay(&lab, &path, "--loop 3 --each-loop src-port+=1000 --engine af_packet");
+    assert_eq!(number(&report, "flows"), 300);
+    let text = wirerate_run(&format!("replay {TX_DEV} {} --dry-run", path.display())).stdout;
+    assert!(text.contains("UDP: 100 flows, 100 frames") && text.contains("talker"), "{text}");
     Ok(())
 }
 

@@ -4,10 +4,9 @@ use super::args::Args;
 use super::player::Player;
 use super::report::{ReplayEnd, ReplayReport};
 use super::target::{self, TargetFacts};
-use crate::capture_files::flows::FlowCounter;
+use crate::capture_files::flow_statistics::FlowStatistics;
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
-use packet::HeaderFields;
 use replay::OutputPort;
 use std::fs::File;
 use std::io::BufWriter;
@@ -34,7 +33,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         notes,
         ..ReplayReport::default()
     };
-    let (mut flows, link_type) = (FlowCounter::default(), target::link_type_of(facts.kind));
+    let mut flows = FlowStatistics::new(target::link_type_of(facts.kind));
     while let Some(next) = player.advance()? {
         if stop.is_set() {
             report.end = ReplayEnd::Stopped;
@@ -45,16 +44,16 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         if let Some(file) = &mut file {
             file.add(next.port, player.first_time_ns().saturating_add(next.due_ns), frame)?;
         }
-        flows.see(&HeaderFields::parse(link_type, frame));
+        if player.counts_flows() {
+            flows.see(frame);
+        }
         report.fates.sent += 1;
         report.sent_other += u64::from(next.port == OutputPort::Second);
         report.frame_bytes += frame.len() as u64;
         report.duration_ns = next.due_ns;
     }
     file.map_or(Ok(()), ReplayFile::finish)?;
-    let (flows, has_more_flows) = flows.total();
-    (report.flows, report.has_more_flows) = (Some(flows), has_more_flows);
-    Ok(report.with_files(player.finish()))
+    Ok(report.with_files(player.finish()).with_flows(flows, !args.each_loop.is_empty()))
 }
 
 /// A pcapng file with one interface for each device.

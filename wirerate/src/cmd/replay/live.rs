@@ -10,6 +10,7 @@ use super::report::{GapErrors, ReplayCause, ReplayEnd, ReplayReport};
 use super::target;
 use super::verify::{SharedComparison, Verifier, VerifyReport, ignored_fields};
 use super::watch::watched;
+use crate::capture_files::flow_statistics::FlowStatistics;
 use crate::cmd::send::args::{EngineName, Entry};
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::report::LinkInterruptions;
@@ -39,6 +40,7 @@ struct PlayerSource {
     queues: u16,
     /// Compares the frames of the first device with those that arrive.
     comparison: Option<SharedComparison>,
+    flows: FlowStatistics,
     /// IP packets for the receive path of this host; `None` if frames are sent.
     ip_packets: Option<u64>,
     failure: Option<Failure>,
@@ -53,6 +55,9 @@ impl ReplaySource for PlayerSource {
         match step {
             PlayerStep::Frame(NextFrame { due_ns, port }) => {
                 let (frame, is_second) = (self.player.frame(), port == OutputPort::Second);
+                if self.player.counts_flows() {
+                    self.flows.see(frame);
+                }
                 if let (Some(comparison), false) = (&self.comparison, is_second) {
                     comparison.expect(frame);
                 }
@@ -150,7 +155,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let receive_path = args.receives().then(|| ReceivePath::new(&device.netns, &args.device));
     let receive_path = receive_path.transpose().map_err(|why| Failure::host(act(), why))?;
     let ip_packets = args.receives().then_some(0);
-    let mut source = PlayerSource { player, queues, comparison, ip_packets, failure: None };
+    let flows = FlowStatistics::new(target::link_type_of(kind));
+    let mut source = PlayerSource { player, queues, comparison, flows, ip_packets, failure: None };
     let run = || engine::replay(&device.netns, &request, &mut source, &stop.flag());
     let orders = ReplayOrders::open(args, &device.netns, &control, request.is_timed);
     announce(args.start_at);
@@ -168,6 +174,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let is_long = result.engine != EngineKind::AfPacket && facts.mtu + HEADER_LEN > len_max;
     let name = result.engine.name();
     let mut report = sum_up(args, &request, result, verify, act).with_files(source.player.finish());
+    report = report.with_flows(source.flows, !args.each_loop.is_empty());
     report.notes.extend(dropped);
     counts.end(&report.fates, report.loops, report.starved);
     if let Some(failure) = source.failure {

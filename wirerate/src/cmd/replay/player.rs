@@ -103,6 +103,8 @@ pub struct Player {
     next_segments: u64,
     /// Time of the packet at hand, for its segments.
     packet_time_ns: Option<u64>,
+    /// Each loop has other flows.
+    has_other_flows: bool,
     /// A file has begun since the last frame.
     begins_file: bool,
     /// The options keep all gaps between files.
@@ -269,6 +271,7 @@ impl Player {
             padded_short: 0,
             next_segments: 0,
             packet_time_ns: None,
+            has_other_flows: !args.each_loop.is_empty(),
             begins_file: false,
             keeps_gaps: args.keep_gaps,
             is_live: !args.dry_run,
@@ -568,6 +571,12 @@ impl Player {
             FrameBytes::Made => self.maker.bytes(),
             FrameBytes::Kept(place) => self.cache.as_ref().expect("it is in the cache").bytes(place.clone()),
         }
+    }
+
+    /// True if the flow of the last frame is to be counted: all loops have the flows of the first,
+    /// unless each has others.
+    pub fn counts_flows(&self) -> bool {
+        self.has_other_flows || (self.cache_place.is_none() && self.playlist.loops_done() == 0)
     }
 
     /// Time of the first packet that gave a frame, in nanoseconds since 1970.

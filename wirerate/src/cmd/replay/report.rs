@@ -4,6 +4,7 @@ use super::control::SpeedChange;
 use super::player::FileReport;
 use super::verify::VerifyReport;
 use crate::capture_files::damage::Damages;
+use crate::capture_files::flow_statistics::{FlowFacts, FlowStatistics};
 use crate::capture_files::flows::flows_remark;
 use crate::cmd::send::report::LinkInterruptions;
 use crate::edit_args::report::EditReport;
@@ -17,6 +18,10 @@ use std::fmt;
 
 /// Name and version of the report as JSON.
 pub const REPLAY_SCHEMA: &str = "wirerate.replay/2";
+
+/// Protocols and addresses in the text; JSON has more.
+const PROTOCOLS_SHOWN: usize = 5;
+const TALKERS_SHOWN: usize = 3;
 
 /// Why a replay ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -134,10 +139,9 @@ pub struct ReplayReport {
     pub sent_other: u64,
     /// Bytes sent, without FCS.
     pub frame_bytes: u64,
-    /// Flows of the frames of a dry run: both directions of the same addresses, ports and protocol.
-    pub flows: Option<u64>,
-    /// There are more flows than are told apart.
-    pub has_more_flows: bool,
+    /// Flows of the frames of the first loop, or of all loops with `--each-loop`.
+    #[serde(flatten)]
+    pub flow_facts: FlowFacts,
     /// Time from the first frame to the last; of a dry run, the due time of the last.
     pub duration_ns: u64,
     /// The requested start, if there was one.
@@ -196,6 +200,14 @@ impl ReplayReport {
         self
     }
 
+    /// Enters the flows of the frames: those of all loops, or of one. Behind
+    /// [`Self::with_files`].
+    #[must_use]
+    pub fn with_flows(mut self, flows: FlowStatistics, is_of_all_loops: bool) -> Self {
+        self.flow_facts = flows.finish(self.loops, is_of_all_loops, self.duration_ns);
+        self
+    }
+
     /// Adds a note.
     #[must_use]
     pub fn with_note(mut self, note: String) -> Self {
@@ -242,6 +254,22 @@ impl ReplayReport {
     }
 }
 
+/// The rows of the flows.
+fn add_flow_rows(table: &mut Table, facts: &FlowFacts) {
+    let addresses = human_count(facts.addresses);
+    let kind = flows_remark(facts.has_more_flows);
+    let remark = format!("{kind}; {:.1} per second, {addresses} addresses", facts.flows_ps);
+    table.count("flows", facts.flows, &remark);
+    for protocol in facts.protocols.iter().take(PROTOCOLS_SHOWN) {
+        let [flows, packets, bytes] = [protocol.flows, protocol.packets, protocol.bytes].map(human_count);
+        table.text("protocol", &format!("{}: {flows} flows, {packets} frames, {bytes} bytes", protocol.name));
+    }
+    for talker in facts.top_talkers.iter().take(TALKERS_SHOWN) {
+        let [packets, bytes] = [talker.packets, talker.bytes].map(human_count);
+        table.text("talker", &format!("{}: {packets} frames, {bytes} bytes", talker.address));
+    }
+}
+
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.headline())?;
@@ -255,9 +283,7 @@ impl fmt::Display for ReplayReport {
         if let Some(other) = &self.other {
             table.count("  other", self.sent_other, &format!("by {other}"));
         }
-        if let Some(flows) = self.flows {
-            table.count("flows", flows, flows_remark(self.has_more_flows));
-        }
+        add_flow_rows(&mut table, &self.flow_facts);
         for (name, count, meaning) in [
             ("not wanted", self.fates.not_wanted, "the options did not select them"),
             ("cut", self.fates.cut, "the file has only their first bytes, and --cut skip was given"),
