@@ -126,7 +126,7 @@ impl TxDevice {
         let act = format!("send on {ifname}");
         let failed = |why| Failure::engine(&act, why, self.netns_name.as_deref());
         let takes_frames = matches!(self.link.layer, LinkLayer::Ethernet | LinkLayer::Loopback);
-        if !takes_frames && !(transmit && self.takes_ip_packets()) {
+        if !(takes_frames || transmit && self.takes_ip_packets()) {
             return Err(failed(EngineError::NotEthernet { ifname }));
         }
         if !self.link.is_up() {
