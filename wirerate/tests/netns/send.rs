@@ -62,6 +62,7 @@ pub(crate) const CASES: &[Case] = &[
     case("send::rows_report_and_csv_have_the_same_numbers", &[], rows),
     case("send::quiet_prints_the_report_and_nothing_else", &[], quiet),
     case("send::a_full_queue_costs_retries_and_no_frame", &["tc"], full_queue),
+    case("send::frames_lost_behind_the_stack_are_noted", &["tc"], lost_behind_the_stack),
     case("send::a_full_ring_costs_retries_and_no_error", &[], full_ring),
     case("send::goes_on_when_the_link_is_back", &[], goes_on_when_the_link_is_back),
 ];
@@ -653,6 +654,36 @@ fn full_queue() -> TestResult {
         assert_eq!((number(&report, "sent"), number(&report, "errors")), (700, 0), "{report}");
         assert!(number(&report, "retries") > 0, "{report}");
         assert_arrived(&lab, before, 700);
+    }
+    Ok(())
+}
+
+/// A filter behind the stack takes each second frame away, without an error.
+fn lost_behind_the_stack() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let words = "--xmit-mode queue_xmit --count 20k --pps 20k --udp-src 1000-1001";
+    let paced = |words: &str| report(&wirerate_run(&sending(&lab, words)).expect_paced());
+    for engine in ["skb", "af_packet"] {
+        let whole = paced(&format!("{words} --engine {engine}"));
+        assert_eq!(number(&whole, "device_counted"), 20_000, "{whole}");
+        assert!(!whole["notes"].to_string().contains("counted"), "{whole}");
+    }
+    let tc = |words: &str| {
+        run(&["tc", "-n", &lab.tx_netns].into_iter().chain(words.split(' ')).collect::<Vec<_>>())
+    };
+    tc(&format!("qdisc add dev {TX_DEV} clsact"));
+    let odd = "protocol ip u32 match ip sport 1001 0xffff action mirred egress redirect dev lo";
+    tc(&format!("filter add dev {TX_DEV} egress {odd}"));
+    for engine in ["skb", "af_packet"] {
+        let before = lab.received();
+        let report = paced(&format!("{words} --engine {engine}"));
+        assert_eq!(
+            (number(&report, "sent"), number(&report, "device_counted")),
+            (20_000, 10_000),
+            "{report}"
+        );
+        assert_arrived(&lab, before, 10_000);
+        assert!(report["notes"].to_string().contains("of 20,000 frames that were accepted"), "{report}");
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ pub mod config;
 pub mod control;
 pub mod decode;
 pub mod device;
+pub mod device_count;
 pub mod dry_run;
 pub mod end_frames;
 pub mod flows;

@@ -210,6 +210,8 @@ pub struct Report {
     /// Of these, frames that a full ring dropped, so that the next frame took their place. Their
     /// numbers are not sent.
     pub replaced: u64,
+    /// Frames that the device counted as sent meanwhile, of all senders; `None` if unknown.
+    pub device_counted: Option<u64>,
     /// Time from the first frame to the last, in nanoseconds.
     pub duration_ns: u64,
     /// Frames sent per second.
@@ -522,6 +524,7 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
         error_causes: causes(&total.errors),
         retries: total.retries,
         replaced,
+        device_counted: None,
         duration_ns,
         rate_pps: per_second(total.sent, duration_ns),
         frame_bps: rate(frame_bytes),
@@ -735,6 +738,7 @@ mod tests {
             error_causes: Vec::new(),
             retries: 0,
             replaced: 0,
+            device_counted: Some(10_000_000),
             duration_ns: 512_000_000,
             rate_pps: 19_531_250.0,
             frame_bps: 9.375e9,

@@ -4,6 +4,7 @@ use super::args::Args;
 use super::config;
 use super::control::SendControl;
 use super::device::TxDevice;
+use super::device_count::DeviceCount;
 use super::end_frames;
 use super::next_hop::{self, NextHopMac};
 use super::packets::Packets;
@@ -112,6 +113,8 @@ pub fn drive(
 ) -> Result<(Report, Option<EngineError>), Failure> {
     let (started, cpu_time) = (Instant::now(), host::process_cpu_time());
     let limits = requests.iter().map(|(_, request)| request.limits).collect();
+    let mode = requests.first().map_or(XmitMode::StartXmit, |(_, request)| request.mode);
+    let device_count = DeviceCount::start(device, mode);
     announce(info.start_at);
     let left = left(info.start_at);
     let workers = WorkerSet::start(&device.netns, requests, stop, info.start_at)?;
@@ -131,7 +134,8 @@ pub fn drive(
     // wait for a requested time.
     let elapsed = started.elapsed().checked_sub(left).unwrap_or_else(|| started.elapsed());
     let cpus_busy = (host::process_cpu_time() - cpu_time).div_duration_f64(elapsed);
-    let report = report::sum_up(info, &done, cpus_busy, control.changes());
+    let mut report = report::sum_up(info, &done, cpus_busy, control.changes());
+    device_count.enter(device, &mut report);
     watch.finish(SentTotals::of(&done), Duration::from_nanos(report.duration_ns))?;
     Ok((report, report::failure(done)))
 }
