@@ -91,6 +91,11 @@ fn stop(unit: &str) -> Result<Duration> {
     Ok(took)
 }
 
+/// The exposure of a service, as systemd rates it, is 4.5 at most.
+fn is_confined(unit: &str) -> Result<()> {
+    sh(&format!("systemd-analyze security --no-pager --threshold=45 {unit}")).map(drop)
+}
+
 fn journal(unit: &str) -> Result<String> {
     sh(&format!("journalctl --no-pager --unit {unit}"))
 }
@@ -142,6 +147,7 @@ fn control_files(finding: &mut CaseReport) -> Result<()> {
 /// `wirerate otg`, used by curl: 1,000 frames from one namespace to another.
 fn open_traffic_generator(finding: &mut CaseReport) -> Result<()> {
     let unit = "wirerate-otg";
+    is_confined(unit)?;
     start(unit)?;
     let configuration = serde_json::json!({
         "ports": [{"name": "tx", "location": "tx/tx0"}, {"name": "rx", "location": "rx/rx0"}],
@@ -178,6 +184,7 @@ fn open_traffic_generator(finding: &mut CaseReport) -> Result<()> {
 /// `wirerate agent`, with a hub: a run of 1,000 frames between its two ports.
 fn agent(finding: &mut CaseReport) -> Result<()> {
     let unit = "wirerate-agent";
+    is_confined(unit)?;
     sh(r#"mkdir -p /etc/wirerate /root/fleet; cd /root/fleet
           wirerate fleet init --hosts h1 --ports tx0,rx0
           cp agent-h1.toml /etc/wirerate/agent.toml; cp h1.nk hub-cert.pem /etc/wirerate

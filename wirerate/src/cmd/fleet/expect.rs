@@ -6,8 +6,11 @@ use fleet::{CountBounds, FlowAccount, RunAccount};
 use measure::PERCENTILES;
 use std::str::FromStr;
 
+/// Reads a sum from an account.
+type SumOf = fn(&RunAccount) -> CountBounds;
+
 /// Sums that can be checked.
-const COUNTS: [(&str, fn(&RunAccount) -> CountBounds); 6] = [
+const COUNTS: [(&str, SumOf); 6] = [
     ("lost", |account| account.lost),
     ("sent", |account| account.sent),
     ("received", |account| account.received),
@@ -27,7 +30,7 @@ fn sum(account: &RunAccount, of: fn(&FlowAccount) -> Option<u64>) -> CountBounds
 #[derive(Clone, Copy, Debug)]
 enum FleetMetric {
     /// Frames of all flows.
-    Counted(fn(&RunAccount) -> CountBounds),
+    Counted(SumOf),
     /// A percentile of the latency; 0 is the lowest one, 100 the highest.
     Latency(f64),
 }
