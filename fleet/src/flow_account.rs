@@ -57,8 +57,8 @@ pub struct FlowAccount {
     pub to: PortPlace,
     /// Frames that the driver accepted; `null` if the sender's last counts are missing.
     pub sent: Option<u64>,
-    /// First copies that arrived; `null` if more may have arrived, because the receiver's last counts
-    /// are missing or it ended before the sender.
+    /// First copies that arrived; `null` if more may have arrived: the receiver's last counts are
+    /// missing, or it ended before the sender.
     pub received: Option<u64>,
     /// Lost frames; `null` if they are not exactly known.
     pub lost: Option<u64>,

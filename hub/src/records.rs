@@ -273,7 +273,7 @@ impl Hub {
     }
 }
 
-/// True if there is no such stream: nobody has written into it yet.
+/// True if there is no such stream: no run has made it yet.
 fn is_missing(kind: &LastRawMessageErrorKind) -> bool {
     use async_nats::jetstream::ErrorCode;
     matches!(kind, LastRawMessageErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)

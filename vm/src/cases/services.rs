@@ -208,7 +208,8 @@ END"#)?;
     let report = r#"cd /root/fleet
         wirerate fleet report $(sed 's/.*"run":"\([^"]*\)".*/\1/' account) --json"#;
     until(&format!("{report} | grep '\"verdict\":\"whole\"'"))?;
-    let account = sh(report)?;
+    // A loaded machine may miss the rate, which is exit code 1.
+    let account = sh(&format!("{report} || [ $? = 1 ]"))?;
     let account: serde_json::Value = serde_json::from_str(account.trim()).with_context(|| account.clone())?;
     ensure!(account["verdict"] == "whole" && account["flows"][0]["received"] == 1000, "{account}");
     finding.note("agent stops in", milliseconds(stop(unit)?));

@@ -1,4 +1,4 @@
-//! A hostile host, with a real hub and its own key: what it may do, and that it harms no other host.
+//! A hostile host, with a real hub and its own key: what it may do, and that it harms no other.
 
 use crate::fleet::{KeyedFleet, NATS, json, run_name, started};
 use crate::program::{Running, TIME_LIMIT, wirerate, wirerate_run, wirerate_start};

@@ -62,7 +62,8 @@ fn advice(host: &FleetName) -> String {
     format!("end one of both, or give it another host = in its file than {host}")
 }
 
-/// The end of an agent whose hub refuses what each agent needs; `None` if it refused something else.
+/// The end of an agent whose hub refuses what each agent needs; `None` if it refused something
+/// else.
 pub(super) fn refused_key(file: &AgentFile, why: &str) -> Option<Failure> {
     let host = &file.host;
     let plain = why.to_lowercase();

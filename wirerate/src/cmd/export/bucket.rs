@@ -223,7 +223,8 @@ impl Drop for ObjectUpload {
         if let Some(mut upload) = self.upload.take() {
             self.uploader.runtime.block_on(async {
                 self.requests.shutdown().await;
-                // Should this fail, the chunks stay invisible until a rule of the bucket removes them.
+                // Should this fail, the chunks stay invisible until a rule of the bucket removes
+                // them.
                 let _ = tokio::time::timeout(ABORT_TIME, upload.abort()).await;
             });
         }

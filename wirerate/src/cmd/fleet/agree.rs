@@ -83,8 +83,8 @@ impl<'a> Agreement<'a> {
         Ok(readiness)
     }
 
-    /// Gives all hosts that are ready their time. Returns those that have not agreed soon enough, or
-    /// are two.
+    /// Gives all hosts that are ready their time. Returns those that have not agreed soon enough,
+    /// or are two.
     pub(super) async fn go(&mut self, run: &RunPlan) -> Result<Vec<GoRefused>, HubError> {
         let go = Go { run: run.run.clone(), start_at_ns: run.start_at_ns };
         let left = Duration::from_nanos(run.start_at_ns.saturating_sub(realtime_ns()));

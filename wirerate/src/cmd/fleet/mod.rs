@@ -51,8 +51,8 @@ enum FleetCommand {
 /// Which hub.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct HubArgs {
-    /// File of the controller, as `fleet init` writes it, or the address of a hub without keys, such
-    /// as nats://127.0.0.1:4222 [default: fleet.toml]
+    /// File of the controller, as `fleet init` writes it, or the address of a hub without keys,
+    /// such as nats://127.0.0.1:4222 [default: fleet.toml]
     #[arg(long, value_name = "URL|FILE")]
     hub: Option<String>,
     /// Print JSON (docs/json.md)
