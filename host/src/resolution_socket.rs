@@ -1,4 +1,5 @@
-//! A packet socket that exchanges the frames of address resolution: ARP and Neighbor Discovery.
+//! A packet socket that exchanges the frames of address resolution, ARP and Neighbor Discovery, and
+//! receives pings.
 //!
 //! For addresses that the kernel does not have: it answers for its own ones only.
 
@@ -11,18 +12,27 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Classic BPF: ARP, and ICMPv6 of types 135 and 136 without extension headers, passes.
-const FILTER: [(u16, u8, u8, u32); 10] = [
-    (0x28, 0, 0, 12),     // EtherType
-    (0x15, 6, 0, 0x0806), // ARP: accept
-    (0x15, 0, 6, 0x86dd), // not IPv6: reject
-    (0x30, 0, 0, 20),     // next header
-    (0x15, 0, 4, 58),     // not ICMPv6: reject
-    (0x30, 0, 0, 54),     // ICMPv6 type
-    (0x35, 0, 2, 135),    // below 135: reject
-    (0x25, 1, 0, 136),    // above 136: reject
-    (0x06, 0, 0, 2048),   // accept
-    (0x06, 0, 0, 0),      // reject
+/// Classic BPF: ARP, echo requests without IPv4 options, and ICMPv6 of types 128, 135 and 136
+/// without extension headers, pass.
+const FILTER: [(u16, u8, u8, u32); 18] = [
+    (0x28, 0, 0, 12),      // EtherType
+    (0x15, 14, 0, 0x0806), // ARP: accept
+    (0x15, 0, 6, 0x0800),  // not IPv4: perhaps IPv6
+    (0x30, 0, 0, 14),      // version and header length
+    (0x15, 0, 12, 0x45),   // options: reject
+    (0x30, 0, 0, 23),      // protocol
+    (0x15, 0, 10, 1),      // not ICMP: reject
+    (0x30, 0, 0, 34),      // ICMP type
+    (0x15, 7, 8, 8),       // echo request: accept, else reject
+    (0x15, 0, 7, 0x86dd),  // not IPv6: reject
+    (0x30, 0, 0, 20),      // next header
+    (0x15, 0, 5, 58),      // not ICMPv6: reject
+    (0x30, 0, 0, 54),      // ICMPv6 type
+    (0x15, 2, 0, 128),     // echo request: accept
+    (0x35, 0, 2, 135),     // below 135: reject
+    (0x25, 1, 0, 136),     // above 136: reject
+    (0x06, 0, 0, 2048),    // accept
+    (0x06, 0, 0, 0),       // reject
 ];
 
 /// ARP and Neighbor Discovery of one device.

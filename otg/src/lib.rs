@@ -3,14 +3,15 @@
 //!
 //! [`read_json`] and [`read_protobuf`] check bodies against the whole [`model`].
 //! [`OtgConfig::read`] takes the part that wirerate does, and refuses the rest with the path of
-//! each field. [`AddressResolution`] answers ARP and Neighbor Discovery for the emulated interfaces
-//! of a port.
+//! each field. [`AddressResolution`] answers ARP, Neighbor Discovery and ping for the emulated
+//! interfaces of a port.
 #![forbid(unsafe_code)]
 
 mod body;
 mod capture;
 mod config;
 mod device;
+mod echo;
 pub mod edit;
 mod flow;
 mod header;

@@ -5,6 +5,7 @@
 //! It sees frames and returns frames; sockets and time are the caller's.
 
 use crate::device::{EmulatedInterface, InterfaceAddress};
+use crate::echo::EchoRequest;
 use packet::plan::{ChecksumField, PseudoHeader, SumKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -90,8 +91,12 @@ impl AddressResolution {
     }
 
     /// Takes a frame that the port received: learns from it, and returns the answer to it, if it
-    /// asks for an address of these interfaces.
+    /// asks for an address of these interfaces, or pings one.
     pub fn receive(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+        if let Some(echo) = EchoRequest::of(frame) {
+            let owner = self.owner(echo.target())?;
+            return Some(echo.reply(owner.mac));
+        }
         match frame.get(ETHER_TYPE)? {
             [0x08, 0x06] => self.receive_arp(frame.get(ETHERNET_LEN..ETHERNET_LEN + ARP_LEN)?),
             [0x86, 0xdd] => self.receive_discovery(frame),

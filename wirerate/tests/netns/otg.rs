@@ -282,6 +282,8 @@ fn host_as_gateway() -> TestResult {
         until("the host to know the interface", || {
             of_host(&format!("neighbour show {address}")).contains("lladdr 02:00:00:00:0a:01")
         });
+        let ping = ["ping", "-n", "-c", "3", "-i", "0.2", "-W", "10", "-s", "1200", address];
+        run(&["ip", "netns", "exec", &lab.rx_netns].into_iter().chain(ping).collect::<Vec<_>>());
     }
     Ok(())
 }
