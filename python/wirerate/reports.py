@@ -42,7 +42,7 @@ class Latency:
 
 @dataclasses.dataclass(frozen=True)
 class SendReport:
-    """What was sent (``wirerate.send/1``). ``offered`` is ``sent`` + ``errors``."""
+    """What was sent (``wirerate.send``). ``offered`` is ``sent`` + ``errors``."""
 
     data: Dict[str, Any] = dataclasses.field(repr=False)
     exit_code: int
@@ -63,7 +63,7 @@ class SendReport:
 
 @dataclasses.dataclass(frozen=True)
 class MeasureReport:
-    """What a receiver has measured (``wirerate.measure/1``)."""
+    """What a receiver has measured (``wirerate.measure``)."""
 
     data: Dict[str, Any] = dataclasses.field(repr=False)
     exit_code: int
@@ -126,7 +126,7 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True)
 class CaptureReport:
-    """What was captured (``wirerate.capture/2``)."""
+    """What was captured (``wirerate.capture``)."""
 
     data: Dict[str, Any] = dataclasses.field(repr=False)
     exit_code: int
@@ -145,7 +145,7 @@ class CaptureReport:
 
 @dataclasses.dataclass(frozen=True)
 class ReplayReport:
-    """What was replayed (``wirerate.replay/1``)."""
+    """What was replayed (``wirerate.replay``)."""
 
     data: Dict[str, Any] = dataclasses.field(repr=False)
     exit_code: int

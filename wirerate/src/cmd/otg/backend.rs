@@ -355,8 +355,25 @@ impl OtgBackend {
         self.wait_for_start(flows)
     }
 
+    /// Waits until the engines of all runs are built, for an order that holds no lock: another one
+    /// may end the configuration meanwhile. Returns why runs failed.
+    ///
+    /// # Errors
+    /// Runs that failed; the configuration has gone.
+    pub(super) fn await_start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        self.wait_until_started(flows);
+        // A release that has ended the runs lets their ports go before it is over.
+        let _change = lock(&self.change);
+        self.has_started(flows)
+    }
+
     /// Waits until the engines of all runs are built. Returns why runs failed.
-    pub(super) fn wait_for_start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+    fn wait_for_start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        self.wait_until_started(flows);
+        self.has_started(flows)
+    }
+
+    fn wait_until_started(&self, flows: &[usize]) {
         let deadline = Instant::now() + BUILD_MAX;
         let mut waiting: Vec<_> = {
             let state = lock(&self.state);
@@ -371,6 +388,9 @@ impl OtgBackend {
                 thread::sleep(POLL_INTERVAL);
             }
         }
+    }
+
+    fn has_started(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
         let failures = self.failures(flows);
         let (mut state, now) = (lock(&self.state), Instant::now());
         // An order that waits holds no lock, so the configuration may have gone meanwhile.

@@ -86,7 +86,7 @@ impl HostPart {
                 Ok(done(Vec::new()))
             }
             OtgOrder::Go { start_at_ns } => self.go(StartTime { unix_ns: start_at_ns }),
-            OtgOrder::AwaitStart { flows } => backend.wait_for_start(&self.flows(flows)?).map(done),
+            OtgOrder::AwaitStart { flows } => backend.await_start(&self.flows(flows)?).map(done),
             OtgOrder::End { flows, pauses } => {
                 *lock(&self.gate) = None;
                 Ok(done(backend.end(&self.flows(flows)?, pauses)))
