@@ -1,6 +1,6 @@
 //! Errors of the argument parser in wirerate's form: one line, and what to try.
 
-use crate::cmd::completions::{device_of, named_netns};
+use crate::completions::{device_of, named_netns};
 use crate::habits;
 use crate::outcome::Failure;
 use crate::path_words;

@@ -17,28 +17,40 @@ pub mod active_window;
 pub mod bad_usage;
 pub mod capture_files;
 pub mod cmd;
+pub mod completions;
+pub mod connection_args;
+pub mod device_patterns;
+pub mod doctor;
 pub mod edit_args;
 pub mod events;
 pub mod expectations;
+pub mod fleets;
 pub mod habits;
 pub mod json_error;
 pub mod log;
+pub mod mgcap;
 pub mod monitor;
 pub mod out;
 pub mod outcome;
 pub mod path_words;
+pub mod ports;
 pub mod rate_options;
 pub mod raw_terminal;
+pub mod receiver;
 pub mod rows;
 pub mod run_control;
 pub mod run_orders;
 pub mod runs;
+pub mod rx_args;
+pub mod rx_stats;
 pub mod seed;
+pub mod sender;
 pub mod short_help;
 pub mod signal_counts;
 pub mod start_at;
 pub mod stop;
 pub mod term;
+pub mod trials;
 pub mod tui;
 pub mod units;
 pub mod waiting_read;
@@ -121,6 +133,13 @@ fn explain(asked: &clap::Error, args: &[OsString]) -> Result<outcome::Outcome, F
         }
         _ => Err(bad_usage::explain(asked, args)),
     }
+}
+
+/// Arguments of a command, from the words behind its name.
+#[cfg(test)]
+pub(crate) fn args_of<A: clap::Args>(words: &str) -> Result<A, clap::Error> {
+    let words = ["wirerate"].into_iter().chain(words.split_whitespace());
+    A::from_arg_matches(&A::augment_args(clap::Command::new("wirerate")).try_get_matches_from(words)?)
 }
 
 #[cfg(test)]

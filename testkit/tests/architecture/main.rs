@@ -92,3 +92,29 @@ fn modules_of_a_crate_have_no_circles() {
     }
     assert!(new.is_empty(), "files that use each other:\n{}", new.join("\n"));
 }
+
+/// What commands share is in modules beside `cmd`, so that a command can be read, and left out, by
+/// itself.
+#[test]
+fn no_command_imports_another() {
+    let (mut files, mut found) = (Vec::new(), Vec::new());
+    rust_files(&root().join("wirerate/src"), &mut files);
+    for file in files {
+        let name = file.strip_prefix(root()).expect("it is below").display().to_string();
+        let is_allowed = ["wirerate/src/lib.rs", "wirerate/src/cmd/mod.rs"].contains(&&*name);
+        let text = fs::read_to_string(&file).expect("it is there");
+        found.extend((!is_allowed && text.contains("crate::cmd")).then_some(name));
+    }
+    assert!(found.is_empty(), "these files import commands: {found:?}");
+}
+
+fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("it is there").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            rust_files(&path, files);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            files.push(path);
+        }
+    }
+}

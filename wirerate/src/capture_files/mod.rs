@@ -9,6 +9,7 @@ pub mod flows;
 mod fuzz;
 pub mod input;
 pub mod losses;
+pub mod names;
 pub mod playlist;
 pub mod protocol;
 pub mod records;

@@ -2,8 +2,8 @@
 
 use crate::active_window::ActiveRate;
 use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions};
-use crate::cmd::receive::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin};
 use crate::outcome::{Failure, Outcome};
+use crate::receiver::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin};
 use crate::stop::Stop;
 use crate::units::{Count, quantity_of};
 use capture::ReceiveResult;

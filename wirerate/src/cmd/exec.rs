@@ -1,7 +1,7 @@
 //! `wirerate exec -- CMD`: a command that finds pktgen's control files at `/proc/net/pktgen`.
 
-use super::mgcap::Captures;
 use crate::log;
+use crate::mgcap::Captures;
 use crate::outcome::{Failure, Outcome};
 use ctlfs::Tree;
 use ctlfs::control::{Control, StartedRun};

@@ -5,34 +5,22 @@ pub mod agent;
 pub mod analyze;
 pub mod bench;
 pub mod capture;
-pub mod completions;
 pub mod connect;
-pub mod connection_args;
 pub mod count;
 pub mod ctl;
 pub mod demo;
-pub mod device_patterns;
-pub mod doctor;
 pub mod exec;
 pub mod export;
-pub mod fleet;
 pub mod help;
 pub mod info;
 pub mod man;
 pub mod measure;
-pub mod mgcap;
 pub mod mgdump;
-pub mod otg;
-pub mod receive;
 pub mod reflect;
 pub mod replay;
 pub mod report;
 pub mod rewrite;
 pub mod rfc2544;
-pub mod rx_args;
-pub mod rx_stats;
-pub mod search;
-pub mod send;
 pub mod serve;
 pub mod timestamp;
 pub mod trafgen;
@@ -40,6 +28,7 @@ pub mod trafgen;
 use crate::monitor::{Monitored, RunSubject};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
+use crate::{completions, doctor, fleets, mgcap, ports, receiver, sender, trials};
 use host::DevicePlace;
 
 const COUNT_HELP: &str = "\
@@ -177,7 +166,7 @@ wirerate report kernel-6.1.jsonl kernel-6.12.jsonl -o report.html";
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Generate frames and send them on a device
-    Send(Box<Monitored<send::Args>>),
+    Send(Box<Monitored<sender::Args>>),
     /// Send the packets of capture files, with their own times or at a rate
     Replay(Box<Monitored<replay::Args>>),
     /// Edit the packets of capture files: addresses, ports, tags, checksums, lengths
@@ -200,7 +189,7 @@ pub enum Command {
     Sink(Monitored<count::Args>),
     /// Measure loss, duplicates, order and latency of the frames of a sender
     #[command(after_help = RECEIVE_HELP)]
-    Receive(Box<Monitored<receive::Args>>),
+    Receive(Box<Monitored<receiver::Args>>),
     /// Send through a device under test, and measure what comes back
     #[command(after_help = MEASURE_HELP)]
     Measure(Box<Monitored<measure::Args>>),
@@ -230,7 +219,7 @@ pub enum Command {
     #[command(after_help = BENCH_HELP)]
     Bench(bench::Args),
     /// Find the highest load that passes between two devices without loss
-    Search(Box<Monitored<search::Args>>),
+    Search(Box<Monitored<trials::Args>>),
     /// Run the tests of RFC 2544: throughput, latency, loss, bursts, recovery
     #[command(name = "rfc2544")]
     Rfc2544(Box<Monitored<rfc2544::Args>>),
@@ -239,13 +228,13 @@ pub enum Command {
     Report(report::Args),
     /// Serve the Open Traffic Generator API, for snappi, gosnappi and otgen
     #[command(after_help = OTG_HELP)]
-    Otg(Monitored<otg::Args>),
+    Otg(Monitored<ports::Args>),
     /// Let a fleet send and receive on ports of this host
     #[command(after_help = AGENT_HELP)]
     Agent(agent::Args),
     /// Run one test over many hosts: loss, latency and rates of flows between them
     #[command(after_help = FLEET_HELP)]
-    Fleet(fleet::Args),
+    Fleet(fleets::Args),
     /// Report what works on this machine, what limits it, and what to change
     Doctor(doctor::Args),
     /// Run a command that finds pktgen's control files at /proc/net/pktgen
@@ -324,7 +313,7 @@ impl Command {
         match self {
             Self::Send(command) => {
                 let subject = subject("send", &command.args.device, command.args.netns.as_deref());
-                command.run(subject, stop, |args| send::run(args, stop))
+                command.run(subject, stop, |args| sender::run(args, stop))
             }
             Self::Replay(command) => {
                 let subject = subject("replay", &command.args.device, command.args.netns.as_deref());
@@ -350,7 +339,7 @@ impl Command {
             }
             Self::Receive(command) => {
                 let subject = subject("receive", &command.args.run.device, command.args.run.netns.as_deref());
-                command.run(subject, stop, |args| receive::run(args, stop))
+                command.run(subject, stop, |args| receiver::run(args, stop))
             }
             Self::Measure(command) => {
                 let place = command.args.transmitter();
@@ -376,7 +365,7 @@ impl Command {
             Self::Demo(args) => demo::run(&args, stop),
             Self::Bench(args) => bench::run(&args, stop),
             Self::Search(command) => {
-                command.run(subject("search", "", None), stop, |args| search::run(args, stop))
+                command.run(subject("search", "", None), stop, |args| trials::run(args, stop))
             }
             Self::Rfc2544(command) => {
                 command.run(subject("rfc2544", "", None), stop, |args| rfc2544::run(args, stop))
@@ -384,10 +373,10 @@ impl Command {
             Self::Report(args) => report::run(&args),
             Self::Otg(command) => {
                 let stop = Stop::on_signals()?;
-                command.run(subject("otg", "", None), &stop, |args| otg::run(args, &stop))
+                command.run(subject("otg", "", None), &stop, |args| ports::run(args, &stop))
             }
             Self::Agent(args) => agent::run(&args, stop),
-            Self::Fleet(args) => fleet::run(&args, stop),
+            Self::Fleet(args) => fleets::run(&args, stop),
             Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Serve(command) => command.run(subject("serve", "", None), stop, serve::run),
@@ -400,13 +389,6 @@ impl Command {
             Self::Man(args) => man::run(&args),
         }
     }
-}
-
-/// Arguments of a command, from the words behind its name.
-#[cfg(test)]
-pub(crate) fn args_of<A: clap::Args>(words: &str) -> Result<A, clap::Error> {
-    let words = ["wirerate"].into_iter().chain(words.split_whitespace());
-    A::from_arg_matches(&A::augment_args(clap::Command::new("wirerate")).try_get_matches_from(words)?)
 }
 
 fn subject(command: &'static str, device: &str, netns: Option<&str>) -> RunSubject {

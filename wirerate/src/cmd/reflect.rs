@@ -1,8 +1,8 @@
 //! `wirerate reflect DEV`: sends measured frames back, so that their sender measures round trips.
 
-use crate::cmd::receive::{self, CountingArgs, ReceiveRunArgs, ReceiverArgs, Reflection};
-use crate::cmd::send::device::TxDevice;
 use crate::outcome::{Failure, Outcome};
+use crate::receiver::{self, CountingArgs, ReceiveRunArgs, ReceiverArgs, Reflection};
+use crate::sender::device::TxDevice;
 use crate::stop::Stop;
 use crate::units::Nanos;
 use capture::SourceKind;
@@ -42,5 +42,5 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         mirror: false,
         counting: args.counting.clone(),
     };
-    receive::run(&receive::Args { run: args.run.clone(), start_at: None, options }, stop)
+    receiver::run(&receiver::Args { run: args.run.clone(), start_at: None, options }, stop)
 }

@@ -1,8 +1,8 @@
 //! `wirerate serve`: the control files on a directory, for everyone, until it is stopped.
 
 use super::exec::build;
-use super::mgcap::Captures;
 use crate::log;
+use crate::mgcap::Captures;
 use crate::monitor::count_in;
 use crate::monitor::sources::{DeviceLabels, RunList, SendSource};
 use crate::outcome::{Failure, Outcome};

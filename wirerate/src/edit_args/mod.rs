@@ -285,7 +285,7 @@ fn key(text: &str) -> Result<AnonymizeKey, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::args_of;
+    use crate::args_of;
 
     fn edits(words: &str) -> Result<Edits, String> {
         let args = args_of::<EditArgs>(words).map_err(|why| why.to_string())?;

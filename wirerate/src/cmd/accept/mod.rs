@@ -6,7 +6,7 @@ mod run;
 pub use report::Report;
 pub use run::run;
 
-use crate::cmd::connection_args::XdpArg;
+use crate::connection_args::XdpArg;
 use crate::rows::RowArgs;
 use crate::units::{Addresses, Count, Interval, Nanos, VlanId};
 

@@ -2,13 +2,13 @@
 
 use super::report::AcceptRow;
 use super::{AcceptClose, Args, Report};
-use crate::cmd::connection_args::{Target, count_of, xdp_text};
-use crate::cmd::send::device::TxDevice;
+use crate::connection_args::{Target, count_of, xdp_text};
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::OutError;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{PERIOD, RowFormat, RowTime, print_report};
+use crate::sender::device::TxDevice;
 use crate::stop::Stop;
 use crate::units::{Addresses, Interval, time_of_day_ns};
 use anyhow::anyhow;
@@ -182,7 +182,7 @@ fn watch(accepting: &Accepting, args: &Args, stop: &Stop, start: Instant) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::args_of;
+    use crate::args_of;
     use crate::units::Count;
 
     #[test]

@@ -4,8 +4,8 @@
 use super::config::AgentPort;
 use super::receiver::ReceivedFlows;
 use super::streams;
-use crate::cmd::send::streams::Stream;
 use crate::outcome::Failure;
+use crate::sender::streams::Stream;
 use fleet::{CountedFlow, FleetName, FlowOrder, FlowRole, Prepare, ReceiverFigures};
 use measure::{HISTOGRAM_LEN, HistogramLog, histogram_index};
 use packet::DeviceFacts;

@@ -1,10 +1,10 @@
 //! What the agent's own file allows to send.
 
 use super::config::AgentPort;
-use crate::cmd::fleet::words;
-use crate::cmd::send::rate::RequestedRate;
-use crate::cmd::send::run::CATCH_UP_DEFAULT;
-use crate::cmd::send::streams::Stream;
+use crate::fleets::words;
+use crate::sender::rate::RequestedRate;
+use crate::sender::run::CATCH_UP_DEFAULT;
+use crate::sender::streams::Stream;
 use crate::units::{human_bps, human_pps};
 use engine::CatchUp;
 use otg::FlowConfig;

@@ -4,10 +4,10 @@
 use super::config::{AgentFile, AgentPort};
 use super::limits;
 use super::status::Answerer;
-use crate::cmd::otg::part::HostPart;
-use crate::cmd::otg::rules::{PortRules, SendRules};
-use crate::cmd::send::device::TxDevice;
 use crate::monitor::sources::RunList;
+use crate::ports::part::HostPart;
+use crate::ports::rules::{PortRules, SendRules};
+use crate::sender::device::TxDevice;
 use fleet::{AnswerState, FleetName, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult, PortPlace};
 use hub::HubRequest;
 use otg::FlowConfig;

@@ -2,10 +2,10 @@
 
 use super::config::AgentPort;
 use crate::active_window::ActiveRate;
-use crate::cmd::fleet::words;
-use crate::cmd::receive::Report;
-use crate::cmd::rx_stats::RxHead;
+use crate::fleets::words;
 use crate::outcome::Failure;
+use crate::receiver::Report;
+use crate::rx_stats::RxHead;
 use crate::units::Nanos;
 use anyhow::anyhow;
 use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
@@ -74,7 +74,7 @@ impl PortReceiver {
             xdp: XdpModeChoice::Best,
             meter: MeterOptions {
                 flow_count: 1,
-                stream_count: crate::cmd::send::run::STREAMS,
+                stream_count: crate::sender::run::STREAMS,
                 carried_flows,
                 run: Some(prepare.mark),
                 ..MeterOptions::default()

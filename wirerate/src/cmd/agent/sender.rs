@@ -2,12 +2,12 @@
 
 use super::config::AgentPort;
 use super::streams as flow_streams;
-use crate::cmd::send::device::TxDevice;
-use crate::cmd::send::report::{self, EndReason, RunInfo};
-use crate::cmd::send::run::nearest_cpus;
-use crate::cmd::send::streams;
-use crate::cmd::send::workers::{WorkerResult, WorkerSet};
 use crate::outcome::Failure;
+use crate::sender::device::TxDevice;
+use crate::sender::report::{self, EndReason, RunInfo};
+use crate::sender::run::nearest_cpus;
+use crate::sender::streams;
+use crate::sender::workers::{WorkerResult, WorkerSet};
 use crate::stop::Stop;
 use crate::units::{time_of_day_ns, utc_time};
 use engine::{End, EngineError, RunHandle, StartGate};

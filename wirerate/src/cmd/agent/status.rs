@@ -2,8 +2,8 @@
 
 use super::config::{AgentFile, AgentPort};
 use super::host_run::AgentClock;
-use crate::cmd::doctor;
-use crate::cmd::send::device::TxDevice;
+use crate::doctor;
+use crate::sender::device::TxDevice;
 use crate::start_at::{boot_id, host_clock};
 use fleet::{AgentAnswer, AnswerState, FleetName, HostStatus, PortStatus};
 use host::ClockQuality;

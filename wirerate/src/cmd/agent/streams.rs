@@ -2,10 +2,10 @@
 
 use super::config::AgentPort;
 use super::limits;
-use crate::cmd::fleet::words;
-use crate::cmd::send::args::Args;
-use crate::cmd::send::streams::{self, Stream, StreamEntry};
+use crate::fleets::words;
 use crate::outcome::Failure;
+use crate::sender::args::Args;
+use crate::sender::streams::{self, Stream, StreamEntry};
 use crate::units::Nanos;
 use fleet::{FlowOrder, Prepare};
 use packet::DeviceFacts;

@@ -4,7 +4,7 @@ use super::autostop::Autostop;
 use super::files::FileArgs;
 use super::recorder::RecorderArgs;
 use super::source::SourceArgs;
-use crate::cmd::rx_args::RxArgs;
+use crate::rx_args::RxArgs;
 use crate::units::{Count, Nanos, Size};
 use capture::{Mode, RING_SIZE_BYTES_MAX, SNAPLEN_WHOLE};
 use host::StartTime;
@@ -168,7 +168,7 @@ fn ring_size(text: &str) -> Result<Size, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::args_of;
+    use crate::args_of;
 
     fn parsed(words: &str) -> Args {
         args_of(words).unwrap()

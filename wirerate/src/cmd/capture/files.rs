@@ -1,6 +1,7 @@
 //! Arguments of `wirerate capture` about the format, rotation and writing of files.
 
 use super::autostop::{FileLimit, megabytes, positive, seconds};
+use crate::capture_files::names::{format_of, plain_name};
 use crate::units::{Count, Nanos, Size};
 use capture::rotate::{FileInterval, RotatePolicy};
 use capture::{Compression, DataSetNames, Format, OnError, Options, Order};
@@ -207,16 +208,6 @@ fn shell_command(text: &str) -> Result<String, String> {
 
 /// Suffixes of compressed files that cannot be written.
 const UNKNOWN_SUFFIXES: [&str; 6] = ["gz", "bz2", "xz", "zip", "Z", "br"];
-
-/// A name without the suffix of its compression.
-fn plain_name(name: &str) -> &str {
-    [".zst", ".lz4"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
-}
-
-/// The format that a name asks for: `x.pcap` and `x.pcap.zst` are pcap.
-pub fn format_of(name: &str) -> Format {
-    if plain_name(name).ends_with(".pcap") { Format::Pcap } else { Format::Pcapng }
-}
 
 fn compression_of(name: &str) -> Option<Compression> {
     let all = [Compression::Zstd { level: LEVEL_DEFAULT }, Compression::Lz4];

@@ -1,7 +1,7 @@
 //! The report of a capture: a table, or JSON as `wirerate.capture/2`.
 
-use crate::cmd::rx_stats::RxHead;
 use crate::out;
+use crate::rx_stats::RxHead;
 use crate::start_at::StartReport;
 use crate::units::{human_count, human_duration, human_size, quantity_of};
 use capture::{Counts, PhcFacts};

@@ -11,7 +11,7 @@ pub use expect::Expectation;
 pub use report::Report;
 pub use run::run;
 
-use crate::cmd::connection_args::{Target, XdpArg};
+use crate::connection_args::{Target, XdpArg};
 use crate::rows::RowArgs;
 use crate::units::{Addresses, Count, FrameRate, Interval, Nanos, VlanId, arrivals};
 use connect::Query;

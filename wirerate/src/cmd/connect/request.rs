@@ -144,7 +144,7 @@ fn response_end(args: &Args, close: Close) -> Result<ResponseEnd, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::args_of;
+    use crate::args_of;
 
     fn conversation(words: &str) -> Result<Conversation, Failure> {
         let words = format!("c0 --dst 198.18.0.2:80 --src 198.18.64.1 {words}");

@@ -4,7 +4,7 @@ use super::report::{Head, protocol_of};
 use super::row::ConnectRow;
 use super::setup::Setup;
 use super::{Args, Report};
-use crate::cmd::connection_args::xdp_text;
+use crate::connection_args::xdp_text;
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::OutError;

@@ -2,11 +2,11 @@
 
 use super::Args;
 use super::request::Conversation;
-use crate::cmd::connection_args::{CONNECTIONS_MAX, count_of};
-use crate::cmd::send::device::TxDevice;
-use crate::cmd::send::next_hop::{self, NextHopMac};
+use crate::connection_args::{CONNECTIONS_MAX, count_of};
 use crate::outcome::Failure;
 use crate::rate_options::frame_rate;
+use crate::sender::device::TxDevice;
+use crate::sender::next_hop::{self, NextHopMac};
 use crate::units::{Addresses, Interval, Nanos, human_count};
 use anyhow::anyhow;
 use engine::{ConnectKind, ConnectRequest, Pace};
@@ -210,7 +210,7 @@ fn addresses(args: &Args, timeout_ns: u64) -> Result<connect::Addresses, Failure
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::args_of;
+    use crate::args_of;
 
     fn addresses_of(words: &str) -> Result<connect::Addresses, Failure> {
         let words = format!("c0 --dst 198.18.0.2:80 {words}");

@@ -7,8 +7,8 @@ mod run;
 pub use report::Report;
 pub use run::{CountKind, run};
 
-use crate::cmd::rx_args::RxArgs;
 use crate::rows::RowArgs;
+use crate::rx_args::RxArgs;
 use crate::units::{Count, Nanos};
 
 /// Arguments of both commands.

@@ -1,7 +1,7 @@
 //! The report of `wirerate count`: a table, or JSON as `wirerate.count/1`.
 
-use crate::cmd::rx_stats::{Cpu, RxHead};
 use crate::out;
+use crate::rx_stats::{Cpu, RxHead};
 use serde::Serialize;
 use std::fmt;
 

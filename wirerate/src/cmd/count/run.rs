@@ -2,13 +2,13 @@
 
 use super::{Args, Report};
 use crate::active_window::ActiveWindow;
-use crate::cmd::rx_args::Targets;
-use crate::cmd::rx_stats::{Cpu, RxHead, Ticker};
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::OutError;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{RowFormat, print_report};
+use crate::rx_args::Targets;
+use crate::rx_stats::{Cpu, RxHead, Ticker};
 use crate::stop::Stop;
 use capture::{CountOptions, Counting, CpuCount, Mode, XdpModeChoice};
 use std::thread;

@@ -1,13 +1,13 @@
 //! The demo: a veth lab, a capture at one end, frames from the other, and the report.
 
 use super::report::Report;
-use crate::cmd::capture::files::format_of;
-use crate::cmd::send::device::TxDevice;
-use crate::cmd::send::report as send;
-use crate::cmd::send::run::{Job, nearest_cpus};
-use crate::cmd::send::watch::View;
+use crate::capture_files::names::format_of;
 use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
+use crate::sender::device::TxDevice;
+use crate::sender::report as send;
+use crate::sender::run::{Job, nearest_cpus};
+use crate::sender::watch::View;
 use crate::stop::Stop;
 use crate::units::Count;
 use capture::{Format, Mode, Options, Output, Session};

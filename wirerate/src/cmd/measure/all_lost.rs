@@ -1,6 +1,6 @@
 //! What to look at when no frame of a sender arrived, from what this host can see.
 
-use crate::cmd::send::report::Report;
+use crate::sender::report::Report;
 use crate::units::quantity_of;
 use capture::ReceiveResult;
 

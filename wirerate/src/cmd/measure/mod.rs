@@ -7,12 +7,9 @@ mod run;
 mod sender;
 mod total;
 
-pub use run::Drain;
-
 use crate::bad_usage;
-use crate::cmd::receive::ReceiverArgs;
-use crate::cmd::send;
 use crate::outcome::{Failure, Outcome};
+use crate::receiver::ReceiverArgs;
 use crate::runs::Repeated;
 use crate::stop::Stop;
 use crate::units::Nanos;
@@ -78,7 +75,7 @@ pub struct Args {
 #[command(name = "wirerate measure", disable_help_flag = true, args_override_self = true)]
 struct SendLine {
     #[command(flatten)]
-    args: send::Args,
+    args: crate::sender::Args,
 }
 
 /// Measures, once or `--runs` times.
@@ -137,7 +134,7 @@ impl Args {
     }
 
     /// The arguments of the sender of a direction.
-    fn sender(&self, from: &DevicePlace) -> Result<send::Args, Failure> {
+    fn sender(&self, from: &DevicePlace) -> Result<crate::sender::Args, Failure> {
         self.sender_with(from, &self.send)
     }
 
@@ -147,17 +144,17 @@ impl Args {
         &self,
         from: &DevicePlace,
         options: &str,
-        forward: send::Args,
-    ) -> Result<send::Args, Failure> {
+        forward: crate::sender::Args,
+    ) -> Result<crate::sender::Args, Failure> {
         let words: Vec<OsString> = options.split_whitespace().map(OsString::from).collect();
         let own = self.sender_with(from, &words)?;
         let limited = match own.count.is_some() || own.duration.is_some() {
             true => own,
-            false => send::Args { count: forward.count, duration: forward.duration, ..own },
+            false => crate::sender::Args { count: forward.count, duration: forward.duration, ..own },
         };
         let paced = match limited.has_rate() {
             true => limited,
-            false => send::Args {
+            false => crate::sender::Args {
                 rate: forward.rate,
                 pps: forward.pps,
                 delay: forward.delay,
@@ -165,10 +162,10 @@ impl Args {
                 ..limited
             },
         };
-        Ok(send::Args { start_at: forward.start_at, ..paced })
+        Ok(crate::sender::Args { start_at: forward.start_at, ..paced })
     }
 
-    fn sender_with(&self, from: &DevicePlace, options: &[OsString]) -> Result<send::Args, Failure> {
+    fn sender_with(&self, from: &DevicePlace, options: &[OsString]) -> Result<crate::sender::Args, Failure> {
         let netns = from.netns.iter().flat_map(|netns| ["--netns", netns]).map(OsString::from);
         let json = self.options.counting.results.json.then(|| OsString::from("--json"));
         let device = OsString::from(&from.device);
@@ -187,7 +184,7 @@ mod tests {
     use super::*;
 
     fn parsed(words: &str) -> Args {
-        crate::cmd::args_of(words).unwrap()
+        crate::args_of(words).unwrap()
     }
 
     #[test]

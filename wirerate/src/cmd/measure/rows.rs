@@ -1,8 +1,8 @@
 //! Rows of `measure --every-second`: one per receiver each second, and a last one at the end.
 
 use super::sender::UnsentNumbers;
-use crate::cmd::receive::Seconds;
 use crate::out::OutError;
+use crate::receiver::Seconds;
 use crate::rows::{PERIOD, RowPrinter};
 use capture::Receiving;
 use std::time::Instant;

@@ -6,15 +6,14 @@ use super::rows::ReceiverRows;
 use super::sender::{MeasureSender, UnsentNumbers};
 use super::{Args, total};
 use crate::active_window::{ActiveRate, ActiveWindow};
-use crate::cmd::receive::{self, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
-use crate::cmd::send;
-use crate::cmd::send::device::TxDevice;
-use crate::cmd::send::report::Report;
-use crate::cmd::send::turn_back::turn_back;
 use crate::events;
 use crate::monitor::Counted;
 use crate::outcome::{Failure, Outcome};
+use crate::receiver::{self, Drain, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
 use crate::rows::{RowFormat, RowPrinter, print_report};
+use crate::sender::device::TxDevice;
+use crate::sender::report::Report;
+use crate::sender::turn_back::turn_back;
 use crate::start_at::refuse_if_late;
 use crate::stop::Stop;
 use crate::units::CpuSequence;
@@ -31,14 +30,12 @@ use std::time::{Duration, Instant};
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Runs have numbers of 12 bits.
 const RUN_MASK: u64 = 0xfff;
-/// The wait for late frames ends after this even if frames still arrive.
-const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// A direction with its receiver at work.
 struct PathRun {
     direction: MeasuredPath,
     options: ReceiverArgs,
-    sender_args: send::Args,
+    sender_args: crate::sender::Args,
     copies: u64,
     unsent: UnsentNumbers,
     source: String,
@@ -93,14 +90,14 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let (mut measured, mut senders) = (Vec::new(), Vec::new());
     for (direction, sender, options) in ready {
         let (device, netns) = (&direction.to.device, direction.to.netns.as_deref());
-        let receiving = receive::start(device, netns, &options)?;
+        let receiving = receiver::start(device, netns, &options)?;
         let (unsent, unsent_live) = (sender.unsent(), sender.unsent());
         measured.push(PathRun {
-            _counted: receive::count_frames(&receiving, device, netns, move || unsent_live.count()),
+            _counted: receiver::count_frames(&receiving, device, netns, move || unsent_live.count()),
             unsent,
-            source: receive::source_text(&receiving),
+            source: receiver::source_text(&receiving),
             begin: RunBegin::of(&receiving, sender.args.start_at),
-            sender_args: send::Args { csv: args.csv || sender.args.csv, ..sender.args.clone() },
+            sender_args: crate::sender::Args { csv: args.csv || sender.args.csv, ..sender.args.clone() },
             copies: sender.copies,
             direction,
             options,
@@ -122,7 +119,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let mut look = || {
         let observed = windows.iter_mut().zip(&observers).zip(&measured);
         observed.for_each(|((window, observer), run)| {
-            receive::observe(window, observer, run.receiving.elapsed())
+            receiver::observe(window, observer, run.receiving.elapsed())
         });
     };
     let mut printed = Ok(());
@@ -153,7 +150,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 
 /// Options of one of several senders: its threads are on CPUs of their own, as far as there are
 /// enough.
-fn spread(sender: &mut send::Args, index: usize) -> Result<(), Failure> {
+fn spread(sender: &mut crate::sender::Args, index: usize) -> Result<(), Failure> {
     let threads = sender.threads.unwrap_or(1) as usize;
     let allowed = CpuList::allowed().map_err(|why| Failure::host("choose CPUs to send from", why))?;
     let cpus: Vec<u32> = allowed.iter().collect();
@@ -226,9 +223,9 @@ fn conclude(
         let PathRun { direction, options, sender_args, copies, source, begin, receiving, .. } = measured;
         let mode = options.mode_name(receiving.mode());
         let result = receiving.stop();
-        let print = |report: &_| send::run::print(&sender_args, report);
+        let print = |report: &_| crate::sender::run::print(&sender_args, report);
         let netns = sender_args.netns.as_deref();
-        outcomes.push(send::run::conclude(&sender_args.device, netns, &report, error, print)?);
+        outcomes.push(crate::sender::run::conclude(&sender_args.device, netns, &report, error, print)?);
         let streams = report.streams.iter();
         let sender = SenderCounts {
             numbers: report.sent.div_ceil(copies),
@@ -274,78 +271,5 @@ fn drain(receiving: &Receiving, mut drain: Drain, mut look: impl FnMut()) {
     while !drain.is_over(receiving.received(), || receiving.unique(), started.elapsed()) {
         thread::sleep(POLL_INTERVAL);
         look();
-    }
-}
-
-/// The wait for late frames: until the first copy of each number has arrived, or no frame has for
-/// the time `settle`.
-#[derive(Debug)]
-pub struct Drain {
-    sent: u64,
-    numbers: u64,
-    settle: Duration,
-    /// Frames received so far, and when the last one was noticed.
-    last: Option<(u64, Duration)>,
-}
-
-impl Drain {
-    /// After `sent` frames with so many different `numbers`.
-    pub fn new(sent: u64, numbers: u64, settle: Duration) -> Self {
-        Self { sent, numbers, settle, last: None }
-    }
-
-    /// True if it is over at `now`, after its start. `unique` counts first copies, which takes long
-    /// with many flows: it is called only if enough frames have arrived, once for each new count.
-    pub fn is_over(&mut self, received: u64, unique: impl FnOnce() -> u64, now: Duration) -> bool {
-        let since = match self.last {
-            Some((last, since)) if last == received => since,
-            _ => {
-                if received >= self.sent && unique() >= self.numbers {
-                    return true;
-                }
-                self.last = Some((received, now));
-                now
-            }
-        };
-        now - since >= self.settle || now >= DRAIN_MAX.max(self.settle)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SETTLE: Duration = Duration::from_millis(200);
-
-    fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    #[test]
-    fn duplicates_do_not_end_the_wait_for_a_late_first_copy() {
-        let mut drain = Drain::new(10, 10, SETTLE);
-        assert!(!drain.is_over(10, || 9, ms(0)), "one of them is a duplicate");
-        assert!(!drain.is_over(10, || panic!("nothing arrived"), ms(199)));
-        assert!(drain.is_over(11, || 10, ms(199)));
-    }
-
-    #[test]
-    fn copies_are_waited_for() {
-        let mut drain = Drain::new(10, 5, SETTLE);
-        assert!(!drain.is_over(9, || panic!("not all have arrived"), ms(0)));
-        assert!(drain.is_over(10, || 5, ms(1)));
-        assert!(Drain::new(0, 0, SETTLE).is_over(0, || 0, ms(0)), "nothing was sent");
-    }
-
-    #[test]
-    fn without_a_frame_the_wait_ends_and_it_never_takes_long() {
-        let mut drain = Drain::new(10, 10, SETTLE);
-        assert!(!drain.is_over(8, || 8, ms(0)));
-        assert!(!drain.is_over(9, || 9, ms(150)));
-        assert!(!drain.is_over(9, || 9, ms(349)));
-        assert!(drain.is_over(9, || 9, ms(350)));
-        let mut endless = Drain::new(1_000_000, 1_000_000, SETTLE);
-        assert!((0..20).all(|step| !endless.is_over(step, || step, ms(100 * step))));
-        assert!(endless.is_over(20, || 20, ms(2000)));
     }
 }

@@ -1,16 +1,16 @@
 //! The sender of a direction: it announces nothing, because its report is at hand, and its frames
 //! carry what the receiver needs.
 
-use crate::cmd::receive::{CountingArgs, MeterArgs, ReceiverArgs};
-use crate::cmd::send;
-use crate::cmd::send::args::SignatureName;
-use crate::cmd::send::own_frames::OwnFrames;
-use crate::cmd::send::rate::RequestedRate;
-use crate::cmd::send::report::Report;
-use crate::cmd::send::run::{STREAMS, flows_per_thread};
-use crate::cmd::send::streams::StreamSet;
-use crate::cmd::send::workers::StartedRuns;
 use crate::outcome::Failure;
+use crate::receiver::{CountingArgs, MeterArgs, ReceiverArgs};
+use crate::sender;
+use crate::sender::args::SignatureName;
+use crate::sender::own_frames::OwnFrames;
+use crate::sender::rate::RequestedRate;
+use crate::sender::report::Report;
+use crate::sender::run::{STREAMS, flows_per_thread};
+use crate::sender::streams::StreamSet;
+use crate::sender::workers::StartedRuns;
 use crate::stop::Stop;
 use engine::EngineError;
 use packet::{Config, SignatureLevel};
@@ -24,7 +24,7 @@ const ACT: &str = "measure this run";
 #[derive(Debug)]
 pub(super) struct MeasureSender {
     /// Its options.
-    pub(super) args: send::Args,
+    pub(super) args: sender::Args,
     frames: MeasuredFrames,
     /// Frames with the same number.
     pub(super) copies: u64,
@@ -58,7 +58,7 @@ impl MeasureSender {
     /// # Errors
     /// Bad usage for a run that cannot be measured; refused by the host or the device.
     pub(super) fn prepare(
-        mut args: send::Args,
+        mut args: sender::Args,
         options: &ReceiverArgs,
         run: u16,
     ) -> Result<(Self, ReceiverArgs), Failure> {
@@ -96,10 +96,10 @@ impl MeasureSender {
             let options = marked(frames.flow_count());
             return Ok((Self { args, frames: MeasuredFrames::Own(Box::new(frames)), copies: 1 }, options));
         }
-        let mut config = send::config::config(&args)?;
+        let mut config = sender::config::config(&args)?;
         let pace = RequestedRate::of(&args)?;
         if args.signature.is_none() {
-            send::config::sign(&mut config, SignatureLevel::Full);
+            sender::config::sign(&mut config, SignatureLevel::Full);
         }
         let options = join(options, &args, &mut config, run)?;
         let copies = config.clone_skb.max(1) as u64;
@@ -120,9 +120,9 @@ impl MeasureSender {
     /// # Errors
     /// Refused by the host or the device before the first frame.
     pub(super) fn transmit(self, shows: bool, stop: &Stop) -> Result<(Report, Option<EngineError>), Failure> {
-        let args = send::Args { quiet: self.args.quiet || !shows, is_measured: true, ..self.args };
+        let args = sender::Args { quiet: self.args.quiet || !shows, is_measured: true, ..self.args };
         match self.frames {
-            MeasuredFrames::Pktgen { config, pace } => send::run::transmit(&args, *config, pace, stop),
+            MeasuredFrames::Pktgen { config, pace } => sender::run::transmit(&args, *config, pace, stop),
             MeasuredFrames::Own(frames) => frames.transmit(&args, stop),
             MeasuredFrames::Streams(streams) => streams.transmit(&args, stop),
         }
@@ -139,7 +139,7 @@ fn unsigned(advice: &str) -> Failure {
 /// Bad usage for a run that cannot be measured.
 fn join(
     options: &ReceiverArgs,
-    sender: &send::Args,
+    sender: &sender::Args,
     config: &mut Config,
     run: u16,
 ) -> Result<ReceiverArgs, Failure> {

@@ -1,8 +1,8 @@
 //! The sums of several directions as one report.
 
 use crate::active_window::ActiveRate;
-use crate::cmd::receive::{Report, SenderCounts};
-use crate::cmd::rx_stats::RxHead;
+use crate::receiver::{Report, SenderCounts};
+use crate::rx_stats::RxHead;
 use capture::ReceiveResult;
 use measure::{Figures, Loss};
 
@@ -46,7 +46,7 @@ pub(super) fn of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::rx_stats::Cpu;
+    use crate::rx_stats::Cpu;
     use measure::{Arrival, Meter, MeterOptions, Signature};
     use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! mgdump of a device that is not captured yet: a capture of its own.
 
 use super::{Args, DumpSummary, LOOK, name_for};
-use crate::cmd::rx_stats::{Cpu, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::Failure;
+use crate::rx_stats::{Cpu, Ticker};
 use crate::stop::Stop;
 use capture::{Options, Order, Output, Session, Stats};
 use host::Netns;

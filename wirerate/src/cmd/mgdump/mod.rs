@@ -185,7 +185,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 mod tests {
     use super::*;
     fn args(words: &str) -> Args {
-        crate::cmd::args_of(words).unwrap()
+        crate::args_of(words).unwrap()
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use super::fields::{LoopStep, SplitChoice};
 use super::verify::IgnoredField;
-use crate::cmd::send::args::{EngineName, Entry};
 use crate::edit_args::EditArgs;
 use crate::edit_args::policies::{Cut, Long};
+use crate::sender::args::{EngineName, Entry};
 use crate::units::{Count, CpuSequence, FrameRate, Nanos, WireRate};
 use host::StartTime;
 use packet::Arrivals;

@@ -11,14 +11,14 @@ use super::target;
 use super::verify::{SharedComparison, Verifier, VerifyReport, ignored_fields};
 use super::watch::watched;
 use crate::capture_files::flow_statistics::FlowStatistics;
-use crate::cmd::send::args::{EngineName, Entry};
-use crate::cmd::send::device::TxDevice;
-use crate::cmd::send::report::LinkInterruptions;
-use crate::cmd::send::run::nearest_cpus;
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::outcome::Failure;
 use crate::run_control;
+use crate::sender::args::{EngineName, Entry};
+use crate::sender::device::TxDevice;
+use crate::sender::report::LinkInterruptions;
+use crate::sender::run::nearest_cpus;
 use crate::start_at::{StartReport, announce, refuse_if_late};
 use crate::stop::Stop;
 use engine::{

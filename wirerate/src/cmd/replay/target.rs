@@ -1,8 +1,8 @@
 //! The device of a replay: what it sends, its MTU and MAC address.
 
 use super::args::Args;
-use crate::cmd::send::device::TxDevice;
 use crate::outcome::Failure;
+use crate::sender::device::TxDevice;
 use host::{HostError, Link, LinkLayer};
 use packet::{FRAME_LEN_MAX, MacAddr};
 use replay::TargetKind;

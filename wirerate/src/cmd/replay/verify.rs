@@ -4,8 +4,8 @@
 //! digests to the [`Comparison`], which the source of the frames fills. The bytes of the last
 //! frames are kept, to name the fields of the first frame that differs.
 
-use crate::cmd::measure::Drain;
 use crate::outcome::{Failure, Refused};
+use crate::receiver::Drain;
 use crate::stop::{BlockedSignals, Stop};
 use crate::units::Table;
 use capture::{ClockMode, Mode, Options, Output, SNAPLEN_WHOLE, Session};

@@ -2,12 +2,12 @@
 
 use super::args::Args;
 use super::orders::ReplayOrders;
-use crate::cmd::send::watch::{View, Watch};
-use crate::cmd::send::workers::SentTotals;
 use crate::events;
 use crate::out::OutError;
 use crate::outcome::{Failure, Refused};
 use crate::rows::RowFormat;
+use crate::sender::watch::{View, Watch};
+use crate::sender::workers::SentTotals;
 use crate::stop::{BlockedSignals, Stop};
 use engine::ReplayProgress;
 use std::os::unix::net::UnixStream;

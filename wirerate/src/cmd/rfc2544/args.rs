@@ -1,6 +1,6 @@
 //! The arguments of `wirerate rfc2544`.
 
-use crate::cmd::search::PathArgs;
+use crate::trials::PathArgs;
 use crate::units::{Nanos, Pps};
 use search::{BILLION, Method};
 

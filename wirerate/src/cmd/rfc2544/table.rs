@@ -1,6 +1,6 @@
 //! The results of `wirerate rfc2544` as text.
 
-use crate::cmd::search::shape_text;
+use crate::trials::shape_text;
 use crate::units::{human_count, human_duration, human_pps, quantity_of};
 use search::record::{Rfc2544Record, SizeRecord};
 use std::fmt::Write;

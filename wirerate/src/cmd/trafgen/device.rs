@@ -2,14 +2,14 @@
 
 use super::Args;
 use super::output::FileRate;
-use crate::cmd::send::device::TxDevice;
-use crate::cmd::send::packets::Packets;
-use crate::cmd::send::rate::RequestedRate;
-use crate::cmd::send::run::{Job, conclude};
-use crate::cmd::send::watch::View;
 use crate::events;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{RowFormat, print_report};
+use crate::sender::device::TxDevice;
+use crate::sender::packets::Packets;
+use crate::sender::rate::RequestedRate;
+use crate::sender::run::{Job, conclude};
+use crate::sender::watch::View;
 use crate::stop::Stop;
 use host::CpuList;
 use packet::{Arrivals, Rate, XmitMode};

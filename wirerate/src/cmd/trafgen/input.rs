@@ -3,8 +3,8 @@
 
 use super::Args;
 use crate::capture_files::input::is_stdin;
-use crate::cmd::send::capture_frames::{CaptureFiles, frames_of};
 use crate::outcome::Failure;
+use crate::sender::capture_frames::{CaptureFiles, frames_of};
 use crate::waiting_read;
 use frames::{DeviceAddresses, FrameSpec, ParseSettings};
 use std::fs;

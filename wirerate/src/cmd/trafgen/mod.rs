@@ -5,9 +5,9 @@ mod device;
 mod input;
 mod output;
 
-use crate::cmd::send::args::EngineName;
-use crate::cmd::send::packets::{Packets, addresses};
 use crate::outcome::{Failure, Outcome};
+use crate::sender::args::EngineName;
+use crate::sender::packets::{Packets, addresses};
 use crate::stop::Stop;
 use crate::{out, units};
 use frames::{Expander, FrameSpec, PacketOrder};

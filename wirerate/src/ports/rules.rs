@@ -1,0 +1,40 @@
+//! Which devices ports may have, and what may be sent on them.
+
+use super::progress::DrainRule;
+use crate::sender::device::TxDevice;
+use crate::sender::run::CATCH_UP_DEFAULT;
+use engine::CatchUp;
+use otg::FlowConfig;
+
+/// The rules of a host.
+pub(crate) trait PortRules: Send + Sync {
+    /// The device of a location.
+    ///
+    /// # Errors
+    /// No such device or namespace, or it may not be used; in one line.
+    fn device(&self, location: &str) -> Result<TxDevice, String>;
+
+    /// Checks the flows that are sent on the port at `location`, each with its index, on a line of
+    /// `speed` bits per second. Returns what is refused.
+    fn check(&self, location: &str, flows: &[(usize, &FlowConfig)], speed: u64) -> Vec<String>;
+
+    /// How flows are sent that are late, or whose link is down.
+    fn sending(&self) -> SendRules;
+}
+
+/// What a flow does when it cannot send in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendRules {
+    /// How fast it may catch up when it is late.
+    pub(crate) catch_up: CatchUp,
+    /// It goes on when its link is back; otherwise a link that goes down ends it.
+    pub(crate) keep_going: bool,
+    /// How long the last frames of a flow may take.
+    pub(crate) drain: DrainRule,
+}
+
+impl Default for SendRules {
+    fn default() -> Self {
+        Self { catch_up: CATCH_UP_DEFAULT, keep_going: true, drain: DrainRule::default() }
+    }
+}

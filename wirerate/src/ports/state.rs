@@ -1,0 +1,561 @@
+//! The configuration in force, and its ports and flows.
+
+use super::capture::PortCapture;
+use super::flow::{FlowRun, with_fcs};
+use super::neighbours::PortNeighbours;
+use super::port::{FLOW_NUMBERS, Port, PortRefusal, known_speed, line_speed};
+use super::reading::arrivals;
+use super::rules::{PortRules, SendRules};
+use super::setup::{FAST_FLOWS_MAX, FlowSetup, RING_FLOWS_MAX, asked_of};
+use crate::monitor::sources::{RunList, SendSource};
+use crate::sender::device::TxDevice;
+use crate::units::{human_bps, time_of_day_ns};
+use engine::{EngineKind, Request, StartBarrier, StartGate};
+use fleet::{FlowArrivals, FlowReading, SentFrames};
+use host::CpuList;
+use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow};
+use otg::{CaptureQuery, EmulatedInterface, FlowConfig, OtgConfig, PortConfig, RequestRefusal};
+use packet::DeviceFacts;
+use packet::plan::FrameSpec;
+use serde_json::{Value, json};
+use server::{ApiError, ErrorKind};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Most sizes of a flow whose size is random, and of all such flows: each is a packet in memory.
+const SIZES_OF_FLOW_MAX: usize = 2048;
+const SIZES_MAX: usize = 1 << 17;
+
+/// What is in force.
+#[derive(Default)]
+pub(super) struct ActiveState {
+    /// The configuration as it was set.
+    pub(super) json: Option<Value>,
+    pub(super) config: OtgConfig,
+    pub(super) ports: Vec<Port>,
+    pub(super) flows: Vec<FlowRun>,
+    /// Where the frames of each flow leave and arrive.
+    ends: Vec<FlowPorts>,
+    /// The run in the marks of this configuration.
+    run: u16,
+    /// The next number of a flow in marks.
+    next_number: u32,
+    /// How fast a late flow may catch up.
+    sending: SendRules,
+    /// All runs of flows, for metrics.
+    pub(super) runs: RunList,
+}
+
+/// The ports of a flow, as indexes.
+struct FlowPorts {
+    /// None if another host sends them.
+    tx: Option<usize>,
+    /// Those of this host, without doubles.
+    rx: Vec<usize>,
+}
+
+/// A configuration that passed all checks, and its devices.
+pub(super) struct CheckedConfig {
+    pub(super) json: Value,
+    pub(super) config: OtgConfig,
+    devices: Vec<TxDevice>,
+    sending: SendRules,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Flows to start, each with its place among those of all hosts that start together.
+pub(super) struct RankedFlows {
+    pub(super) flows: Vec<(usize, usize)>,
+    /// Flows of all hosts.
+    pub(super) count: usize,
+}
+
+impl RankedFlows {
+    /// All flows that start together.
+    pub(super) fn all(flows: &[usize]) -> Self {
+        Self { flows: flows.iter().copied().enumerate().collect(), count: flows.len() }
+    }
+}
+
+/// Runs that can be requested, by port, each with its flow.
+pub(super) type PortRequests = Vec<Vec<(usize, Request)>>;
+
+fn refuse(errors: Vec<String>) -> ApiError {
+    ApiError { kind: ErrorKind::Invalid, errors }
+}
+
+/// Checks a configuration, and finds the devices of its ports. Nothing changes. `own` has the ports
+/// of this host; without it, all are.
+///
+/// # Errors
+/// All that is wrong.
+pub(super) fn check(
+    json: Value,
+    rules: &dyn PortRules,
+    own: Option<&[usize]>,
+) -> Result<CheckedConfig, ApiError> {
+    let (mut config, mut warnings) = OtgConfig::read(&json, time_of_day_ns()).map_err(refuse)?;
+    let whole: Vec<usize> = own.map_or_else(|| (0..config.ports.len()).collect(), <[usize]>::to_vec);
+    config.keep_ports(&whole).map_err(|port| ApiError::invalid(format!("there is no ports[{port}]")))?;
+    let (mut devices, mut places, mut errors) = (Vec::<TxDevice>::new(), Vec::new(), Vec::new());
+    for (port, at) in config.ports.iter().zip(whole) {
+        let path = format!("ports[{at}].location");
+        let device = match rules.device(&port.location) {
+            Ok(device) => device,
+            Err(error) => {
+                errors.push(format!("{path}: {error}"));
+                continue;
+            }
+        };
+        let is_same =
+            |other: &TxDevice| other.netns.id() == device.netns.id() && other.link.index == device.link.index;
+        if let Some(first) = devices.iter().position(is_same) {
+            let (first, name) = (places[first], &device.link.name);
+            errors.push(format!("{path}: ports[{first}] is the device {name} too"));
+        }
+        check_mtu(&config, port, at, &device, &mut errors, &mut warnings);
+        let flows: Vec<(usize, &FlowConfig)> =
+            config.flows.iter().enumerate().filter(|(_, flow)| flow.tx_port == port.name).collect();
+        warnings.extend(above_the_line(at, &flows, known_speed(port, &device)));
+        errors.extend(rules.check(&port.location, &flows, line_speed(port, &device)));
+        devices.push(device);
+        places.push(at);
+    }
+    match errors.is_empty() {
+        true => Ok(CheckedConfig { json, config, devices, sending: rules.sending(), warnings }),
+        false => Err(refuse(errors)),
+    }
+}
+
+/// A warning if the flows of a port together are more than its line, where that is known. A single
+/// flow above a configured speed has a warning of its own.
+fn above_the_line(at: usize, flows: &[(usize, &FlowConfig)], speed: Option<u64>) -> Option<String> {
+    let speed = speed?;
+    let percent: f64 = flows.iter().map(|(_, flow)| flow.line_percent(speed)).sum();
+    let line = human_bps(speed as f64);
+    (percent > 100.1).then(|| format!("ports[{at}]: its flows are {percent:.0} % of the line of {line}"))
+}
+
+/// Frames that the device does not take are an error, a configured MTU above its own is a warning.
+fn check_mtu(
+    config: &OtgConfig,
+    port: &PortConfig,
+    at: usize,
+    device: &TxDevice,
+    errors: &mut Vec<String>,
+    warnings: &mut Vec<String>,
+) {
+    let mtu = device.link.mtu;
+    if let Some(wanted) = port.mtu.filter(|wanted| *wanted > mtu) {
+        let name = &device.link.name;
+        warnings
+            .push(format!("ports[{at}]: MTU {wanted} is above the {mtu} of {name}, which is not changed"));
+    }
+    for (index, flow) in config.flows.iter().enumerate().filter(|(_, flow)| flow.tx_port == port.name) {
+        let (size, most) = (flow.size_max(), mtu as usize + 18 + flow.tags_len());
+        if size > most {
+            let name = &device.link.name;
+            errors.push(format!(
+                "flows[{index}].size: {size} bytes are more than the {most} of {name} (MTU {mtu})"
+            ));
+        }
+    }
+    for (index, flow) in
+        config.flows.iter().enumerate().filter(|(_, flow)| flow.rx_ports.contains(&port.name))
+    {
+        let (size, most) = (flow.size_max(), mtu as usize + 18 + flow.tags_len());
+        if size > most {
+            let name = &device.link.name;
+            warnings.push(format!(
+                "flows[{index}].size: {size} bytes are more than the {most} that {name} receives (MTU {mtu})"
+            ));
+        }
+    }
+}
+
+impl ActiveState {
+    /// Nothing is in force; `runs` gets the runs of flows.
+    pub(super) fn with_runs(runs: RunList) -> Self {
+        Self { runs, ..Self::default() }
+    }
+
+    /// Puts a checked configuration in force. What ran before has ended. `mark` is the run in the
+    /// marks of frames, if a controller decides it.
+    ///
+    /// # Errors
+    /// The host refused; then nothing is in force.
+    pub(super) fn take(
+        &mut self,
+        checked: CheckedConfig,
+        mark: Option<u16>,
+    ) -> Result<Vec<String>, ApiError> {
+        let CheckedConfig { json, config, devices, sending, warnings } = checked;
+        let (run, runs) = (mark.unwrap_or(self.run.wrapping_add(1)), self.runs.clone());
+        *self = Self { run, runs, sending, ..Self::default() };
+        let cpus: Vec<u32> =
+            CpuList::allowed().map_err(|error| ApiError::internal(error.to_string()))?.iter().collect();
+        for (at, (port, device)) in config.ports.iter().zip(devices).enumerate() {
+            // The last CPUs first: the first ones often serve interrupts.
+            let cpu = cpus[cpus.len() - 1 - at % cpus.len()];
+            let has_capture = config.captures.iter().any(|capture| capture.ports.contains(&port.name));
+            match Port::open(port, &config.interfaces, device, cpu, self.run, has_capture, time_of_day_ns()) {
+                Ok(port) => self.ports.push(port),
+                Err(PortRefusal { text, is_busy }) => {
+                    self.ports.clear();
+                    let kind = if is_busy { ErrorKind::Conflict } else { ErrorKind::Internal };
+                    return Err(ApiError { kind, errors: vec![format!("ports[{at}].location: {text}")] });
+                }
+            }
+        }
+        self.flows = config.flows.iter().map(|_| FlowRun::default()).collect();
+        self.set(json, config);
+        Ok(warnings)
+    }
+
+    /// Sets the configuration of these ports and flows.
+    fn set(&mut self, json: Value, config: OtgConfig) {
+        let index = |name: &str| config.ports.iter().position(|port| port.name == name);
+        let ends = |flow: &FlowConfig| {
+            let rx: BTreeSet<usize> = flow.rx_ports.iter().filter_map(|name| index(name)).collect();
+            FlowPorts { tx: index(&flow.tx_port), rx: rx.into_iter().collect() }
+        };
+        self.ends = config.flows.iter().map(ends).collect();
+        (self.json, self.config) = (Some(json), config);
+    }
+
+    /// Puts other flows on the same ports in force: flows of the same name continue.
+    pub(super) fn change_flows(&mut self, json: Value, config: OtgConfig) {
+        let names = self.config.flows.iter().map(|flow| &flow.name[..]);
+        let mut before: HashMap<&str, FlowRun> = names.zip(std::mem::take(&mut self.flows)).collect();
+        let continued = |flow: &FlowConfig| before.remove(&flow.name[..]).unwrap_or_default();
+        self.flows = config.flows.iter().map(continued).collect();
+        self.set(json, config);
+    }
+
+    /// Flows that `config` does not have, and running flows that it changes.
+    pub(super) fn differences(&self, config: &OtgConfig) -> (Vec<usize>, Vec<usize>) {
+        let (mut gone, mut changed) = (Vec::new(), Vec::new());
+        let others: HashMap<&str, &FlowConfig> =
+            config.flows.iter().map(|flow| (&flow.name[..], flow)).collect();
+        for (index, flow) in self.config.flows.iter().enumerate() {
+            match others.get(&flow.name[..]) {
+                None => gone.push(index),
+                Some(other) if *other != flow && self.flows[index].is_sending() => changed.push(index),
+                Some(_) => {}
+            }
+        }
+        (gone, changed)
+    }
+
+    /// The ports on which a flow is counted.
+    fn rx_ports(&self, flow: usize) -> impl Iterator<Item = &Port> {
+        self.ends[flow].rx.iter().map(|port| &self.ports[*port])
+    }
+
+    /// What was received of a flow.
+    pub(super) fn received(&self, flow: usize) -> FlowArrivals {
+        if !self.config.flows[flow].metrics.enable {
+            return FlowArrivals::default();
+        }
+        arrivals(self.rx_ports(flow), self.flows[flow].number)
+    }
+
+    /// Ports on which a flow is counted.
+    pub(super) fn rx_count(&self, flow: usize) -> usize {
+        self.ends[flow].rx.len()
+    }
+
+    /// True if frames of the flow are counted on this port.
+    pub(super) fn counts(&self, flow: usize, port: usize) -> bool {
+        self.config.flows[flow].metrics.enable && self.ends[flow].rx.contains(&port)
+    }
+
+    /// True if frames of the flow are counted somewhere.
+    pub(super) fn waits(&self, flow: usize) -> bool {
+        let config = &self.config.flows[flow];
+        config.metrics.enable && !config.rx_ports.is_empty()
+    }
+
+    /// What a flow does now.
+    pub(super) fn settle(&mut self, flow: usize) -> FlowState {
+        self.read(flow, Instant::now()).0
+    }
+
+    /// What a flow does, and what was received and sent of it, in this order: a frame is sent
+    /// before it is received.
+    fn read(&mut self, flow: usize, now: Instant) -> (FlowState, FlowArrivals, SentFrames) {
+        let (received, waits) = (self.received(flow), self.waits(flow));
+        let run = &mut self.flows[flow];
+        let state = run.settle(&received, waits.then_some(self.sending.drain), now);
+        let sent = run.sent(&received);
+        (state, received, sent)
+    }
+
+    /// Restarts flows. If all flows restart, the counts of ports start at 0 too.
+    ///
+    /// # Errors
+    /// See [`Self::number`].
+    pub(super) fn begin(&mut self, flows: &[usize]) -> Result<(), ApiError> {
+        self.number(flows)?;
+        if flows.iter().collect::<BTreeSet<_>>().len() == self.flows.len() {
+            self.clear_ports();
+        }
+        Ok(())
+    }
+
+    /// Flows get counts of 0 and a number of their own, so that late frames of earlier runs do not
+    /// count.
+    ///
+    /// # Errors
+    /// All numbers of marks are used up.
+    pub(super) fn number(&mut self, flows: &[usize]) -> Result<(), ApiError> {
+        if self.next_number + flows.len() as u32 > FLOW_NUMBERS {
+            let text = "65,536 flows were started with this configuration: set it again";
+            return Err(ApiError::internal(text));
+        }
+        for &flow in flows {
+            self.restart(flow, self.next_number);
+            self.next_number += 1;
+        }
+        Ok(())
+    }
+
+    /// A flow gets counts of 0 and this number.
+    pub(super) fn restart(&mut self, flow: usize, number: u32) {
+        let sent = with_fcs(self.flows[flow].counted(), 0.0);
+        if let Some(port) = self.ends[flow].tx {
+            let before = &mut self.ports[port].sent_before;
+            before.frames += sent.frames;
+            before.bytes += sent.bytes;
+        }
+        self.flows[flow].start(number);
+    }
+
+    /// The counts of ports start at 0.
+    pub(super) fn clear_ports(&mut self) {
+        self.ports.iter_mut().for_each(Port::clear);
+    }
+
+    /// Refuses a start while the device of a port is gone.
+    ///
+    /// # Errors
+    /// It is.
+    pub(super) fn refuse_gone_ports(&self) -> Result<(), ApiError> {
+        match self.ports.iter().find(|port| port.is_gone()) {
+            None => Ok(()),
+            Some(port) => Err(ApiError::internal(format!("port {}: {} is gone", port.name, port.location))),
+        }
+    }
+
+    /// True if this host sends the flow.
+    pub(super) fn sends(&self, flow: usize) -> bool {
+        self.ends[flow].tx.is_some()
+    }
+
+    /// Starts the runs of flows, all at one instant per port.
+    ///
+    /// # Errors
+    /// Frames that cannot be built.
+    pub(super) fn run_flows(&mut self, flows: &[usize]) -> Result<(), ApiError> {
+        let requests = self.requests(&RankedFlows::all(flows))?;
+        self.order(requests, None);
+        Ok(())
+    }
+
+    /// Builds the engines of flows that this host sends, which then wait for the gate to open.
+    ///
+    /// # Errors
+    /// Frames that cannot be built.
+    pub(super) fn arm_flows(&mut self, flows: &RankedFlows) -> Result<StartGate, ApiError> {
+        let requests = self.requests(flows)?;
+        let threads = requests.iter().filter(|requests| !requests.is_empty()).count();
+        let (gate, barrier) = StartGate::with_barrier(threads);
+        self.order(requests, Some(&barrier));
+        Ok(gate)
+    }
+
+    /// The requests of the next runs of flows. A flow of n begins a fraction of its gap later than
+    /// the one before, so that n flows are no burst.
+    fn requests(&self, ranked: &RankedFlows) -> Result<PortRequests, ApiError> {
+        let mut requests: PortRequests = self.ports.iter().map(|_| Vec::new()).collect();
+        for &(rank, flow) in &ranked.flows {
+            let (config, Some(port)) = (&self.config.flows[flow], self.ends[flow].tx) else { continue };
+            let stagger = rank as f64 / ranked.count as f64;
+            let setup = self.setup(flow, port, ranked.flows.len())?;
+            let gap_ns = 1e9 / config.pps(self.ports[port].speed);
+            let request = self.flows[flow].request(&setup, (gap_ns * stagger) as u64);
+            requests[port].extend(request.map(|request| (flow, request)));
+        }
+        Ok(requests)
+    }
+
+    fn order(&mut self, requests: PortRequests, barrier: Option<&Arc<StartBarrier>>) {
+        for (thread, (port, requests)) in self.ports.iter().zip(requests).enumerate() {
+            if requests.is_empty() {
+                continue;
+            }
+            let (flows, requests): (Vec<usize>, Vec<Request>) = requests.into_iter().unzip();
+            let handles = port.worker.start_all(requests, barrier.cloned());
+            let cpu = port.worker.cpu();
+            let sources = handles.iter().map(|handle| SendSource { thread, cpu, handle: Arc::clone(handle) });
+            self.runs.begin(&port.labels(), sources);
+            for (flow, handle) in flows.into_iter().zip(handles) {
+                let asked = asked_of(&self.config.flows[flow], port.speed);
+                self.flows[flow].runs(handle, asked, cpu);
+            }
+        }
+    }
+
+    fn setup(&self, flow: usize, port: usize, flow_count: usize) -> Result<FlowSetup<'_>, ApiError> {
+        let config = &self.config.flows[flow];
+        let mark = config.metrics.enable.then_some((self.flows[flow].number as u16, self.run));
+        let (packets, order): (Vec<FrameSpec>, _) =
+            config.packets(mark, self.sizes_max(), self.gateway_mac(flow)).map_err(refuse)?;
+        let port = &self.ports[port];
+        Ok(FlowSetup {
+            flow: config,
+            ifname: &port.device.link.name,
+            facts: DeviceFacts { cpu: port.worker.cpu(), ..port.device.facts },
+            speed: port.speed,
+            has_line: port.has_line,
+            packets,
+            order,
+            engine: (flow_count > FAST_FLOWS_MAX).then_some(EngineKind::AfPacket),
+            batch: (flow_count > RING_FLOWS_MAX).then_some(1),
+            sending: self.sending,
+            seed: time_of_day_ns().wrapping_add(flow as u64),
+        })
+    }
+
+    /// The MAC address of the gateway that a flow is sent to, if it is one and known.
+    fn gateway_mac(&self, flow: usize) -> Option<[u8; 6]> {
+        let (neighbours, interface) = self.gateway(flow)?;
+        neighbours.gateway_mac(interface)
+    }
+
+    /// What resolves the gateway of a flow, and the interface that has the gateway.
+    pub(super) fn gateway(&self, flow: usize) -> Option<(&Arc<PortNeighbours>, &str)> {
+        let config = &self.config.flows[flow];
+        let neighbours = self.ports[self.ends[flow].tx?].neighbours.as_ref()?;
+        Some((neighbours, config.gateway_of.as_deref()?))
+    }
+
+    /// The neighbours that a client asks for.
+    ///
+    /// # Errors
+    /// See [`OtgConfig::states`].
+    pub(super) fn neighbours(&self, request: &Value) -> Result<Value, RequestRefusal> {
+        self.config.states(request, |interface| self.neighbours_of(interface)?.gateway_mac(&interface.name))
+    }
+
+    /// What resolves the gateway of an interface.
+    fn neighbours_of(&self, interface: &EmulatedInterface) -> Option<&Arc<PortNeighbours>> {
+        let port = self.config.ports.iter().position(|port| port.name == interface.port)?;
+        self.ports.get(port)?.neighbours.as_ref()
+    }
+
+    /// The interfaces whose gateways are known, and their MAC addresses.
+    pub(super) fn gateway_macs(&self) -> Vec<(String, [u8; 6])> {
+        let mac = |interface: &EmulatedInterface| {
+            let neighbours = self.neighbours_of(interface)?;
+            Some((interface.name.clone(), neighbours.gateway_mac(&interface.name)?))
+        };
+        self.config.interfaces.iter().filter_map(mac).collect()
+    }
+
+    /// Most sizes of a flow whose size is random: each is a packet in memory.
+    fn sizes_max(&self) -> usize {
+        (SIZES_MAX / self.flows.len().max(1)).clamp(64, SIZES_OF_FLOW_MAX)
+    }
+
+    /// The row of a flow.
+    pub(super) fn flow_row(&mut self, flow: usize, now: Instant) -> FlowMetricsRow {
+        let (state, received, sent) = self.read(flow, now);
+        let (tx_rate, rx_rate) = self.flows[flow].rates(sent.frames, received.frames, now);
+        let arrived = SentFrames { frames: received.frames, bytes: received.bytes };
+        let (tx, rx) = (with_fcs(sent, tx_rate), with_fcs(arrived, rx_rate));
+        let (latency_ns, first_last_ns) = (received.latency_ns(), (received.first_ns, received.last_ns));
+        FlowMetricsRow::new(&self.config.flows[flow], FlowCounts { state, tx, rx, latency_ns, first_last_ns })
+    }
+
+    /// The counts of a flow on this host.
+    pub(super) fn flow_reading(&mut self, flow: usize, now: Instant) -> FlowReading {
+        let (_, arrived, sent) = self.read(flow, now);
+        let run = &self.flows[flow];
+        FlowReading { is_sending: run.is_sending(), is_paused: run.is_paused(), sent, arrived }
+    }
+
+    /// The row of a port.
+    pub(super) fn port_row(&mut self, port: usize, now: Instant) -> PortRow {
+        let counts = self.port_counts(port, now);
+        PortRow::new(&self.ports[port].name, &self.ports[port].location, counts)
+    }
+
+    /// What was counted on a port.
+    pub(super) fn port_counts(&mut self, port: usize, now: Instant) -> PortCounts {
+        let mut is_sending = false;
+        let mut tx = self.ports[port].sent_before;
+        for flow in (0..self.flows.len()).filter(|flow| self.ends[*flow].tx == Some(port)).collect::<Vec<_>>()
+        {
+            let (state, received, sent) = self.read(flow, now);
+            is_sending |= state == FlowState::Started;
+            let counts = with_fcs(sent, self.flows[flow].rates(sent.frames, received.frames, now).0);
+            tx.frames += counts.frames;
+            tx.bytes += counts.bytes;
+            tx.rate += counts.rate;
+        }
+        let port = &mut self.ports[port];
+        PortCounts {
+            is_up: port.link_is_up(time_of_day_ns()),
+            is_capturing: port.capture.as_ref().is_some_and(PortCapture::is_running),
+            is_sending,
+            tx,
+            rx: port.received(),
+            last_change_ns: port.last_change_ns,
+            speed: port.speed,
+        }
+    }
+
+    /// Starts or stops captures. Returns warnings.
+    ///
+    /// # Errors
+    /// The host refused.
+    pub(super) fn capture(&mut self, ports: &[usize], starts: bool) -> Result<Vec<String>, ApiError> {
+        let mut warnings = Vec::new();
+        for &index in ports {
+            let config = self.config.capture_of(index).map(|capture| &self.config.captures[capture]);
+            let port = &mut self.ports[index];
+            if let Some(mut running) = port.capture.take() {
+                let name = port.name.clone();
+                warnings.extend(running.stop(&name));
+                port.capture = Some(running);
+            }
+            if let (true, Some(config)) = (starts, config) {
+                let started = PortCapture::start(config, &port.device);
+                let failed = |error| ApiError::internal(format!("port {}: capture: {error}", port.name));
+                port.capture = Some(started.map_err(failed)?);
+                warnings.clear();
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// The file of a capture, which is stopped.
+    ///
+    /// # Errors
+    /// The capture was not started.
+    pub(super) fn captured(&mut self, query: CaptureQuery) -> Result<Vec<u8>, ApiError> {
+        self.capture(&[query.port], false)?;
+        let port = &self.ports[query.port];
+        let Some(capture) = &port.capture else {
+            return Err(ApiError::invalid(format!("port {}: its capture was not started", port.name)));
+        };
+        capture.file(query.slice).map_err(ApiError::internal)
+    }
+
+    /// The configuration as it was set.
+    pub(super) fn as_set(&self) -> Value {
+        self.json.clone().unwrap_or_else(|| json!({}))
+    }
+}
