@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes one HTML site of the documents, in target/book, with the table of the README as its contents.
+# Makes one HTML site of the documents, in target/book, with the table of docs/README.md as its contents.
 #
 #   tools/docs.sh [MDBOOK]
 #
@@ -21,10 +21,11 @@ ${WIRERATE:-cargo run --quiet --package wirerate --} man --options >"$source/doc
 
 # Rows of the table are "| question | [page](page) |"; a row may have several pages.
 {
-	printf '# Contents\n\n[wirerate](README.md)\n\n'
+	printf '# Contents\n\n[wirerate](README.md)\n\n- [All commands and pages](docs/README.md)\n'
 	perl -ne 'next unless /^\| (.*?) \| (\[.*) \|$/; my ($question, $pages) = ($1, $2);
 		my @pages = grep { !/:/ } $pages =~ /\]\(([^)]+\.md)\)/g;
-		print "- [", (@pages > 1 ? $_ : $question), "]($_)\n" for @pages' README.md
+		s{^}{docs/}, s{^docs/\.\./}{} for @pages;
+		print "- [", (@pages > 1 ? $_ : $question), "]($_)\n" for @pages' docs/README.md
 	echo '- [Which options does each command have?](docs/options.md)'
 } >"$source/SUMMARY.md"
 

@@ -210,7 +210,7 @@ check_deb() {
 	done
 	for file in usr/share/man/man1/wirerate-send.1.gz usr/share/bash-completion/completions/wirerate \
 		usr/share/zsh/vendor-completions/_wirerate usr/share/fish/vendor_completions.d/wirerate.fish \
-		usr/share/doc/wirerate/docs/metrics.md; do
+		usr/share/doc/wirerate/docs/watching.md; do
 		[ -s "$root/$file" ] || fail "/$file is missing"
 	done
 	inside dpkg --verify wirerate || fail "installed files differ from the package"

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Characters of a MAC address.
 const MAC_TEXT_LEN: usize = 17;
 
-/// Four decimal fields. Stricter than the kernel, which takes any text (docs/differences.md, row
+/// Four decimal fields. Stricter than the kernel, which takes any text (docs/pktgen.md, row
 /// 1).
 pub(crate) fn parse_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     std::str::from_utf8(text).ok()?.parse().ok()

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 pub struct Facts {
     /// Addresses and queues.
     pub link: DeviceFacts,
-    /// The device rejects `clone_skb` and `burst`. True for loopback only (docs/differences.md, row
+    /// The device rejects `clone_skb` and `burst`. True for loopback only (docs/pktgen.md, row
     /// 8).
     pub forbids_shared_skb: bool,
     /// The kernel has IPsec; without it there is no command `spi` and no flag IPSEC.

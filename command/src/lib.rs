@@ -5,7 +5,7 @@
 //! page, the completions and the serialization all read two tables: [`COMMANDS`] and [`FLAGS`]. A
 //! [`ControlTree`] has the threads and their [`Device`] instances. Texts and errors are those of
 //! Linux 7.3 byte for byte; a comment at each intentional difference names its row of
-//! `docs/differences.md`.
+//! `docs/pktgen.md`.
 //!
 //! No files, no clock, no kernel: the host is described by [`Facts`] and [`LinkState`], time is in
 //! nanoseconds since boot. `engine` sends, `ctlfs` serves the files.

@@ -34,7 +34,7 @@ impl RunTotals {
     /// Whole microseconds, each cut on its own, so c and d may add up to one less than the total.
     /// Rates are reckoned in 128 bits: in the kernel's 64 the frames wrap after 1.8e10, a quarter
     /// of an hour at 20 Mpps, and the bits of an internet mix after two gigabytes
-    /// (docs/differences.md, row 16).
+    /// (docs/pktgen.md, row 16).
     pub fn text(&self) -> String {
         let busy_us = (self.elapsed_ns.wrapping_sub(self.idle_ns) as i64 / 1000) as u64;
         let pps = per_second(u128::from(self.sent) * u128::from(NS_PER_S), self.elapsed_ns);

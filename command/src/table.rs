@@ -137,7 +137,7 @@ pub struct Spec {
     /// Its word.
     pub word: &'static str,
     /// Other words for it: the kernel's own, and spellings of the pktgen HOWTO
-    /// (docs/differences.md, row 10).
+    /// (docs/pktgen.md, row 10).
     pub aliases: &'static [&'static str],
     /// What it takes.
     pub takes: Arg,

@@ -177,7 +177,7 @@ impl ControlTree {
     /// Gives device instances new names, all at once, so that two may swap theirs: what is wanted,
     /// as old name and new. Returns what was done; a name that is taken, or that no file can have,
     /// leaves its device instance as it is. (The kernel loses track of an interface that is
-    /// renamed; docs/differences.md, row 7.)
+    /// renamed; docs/pktgen.md, row 7.)
     pub fn rename_devices(&mut self, wanted: Vec<(String, String)>) -> Vec<(String, String)> {
         let mut moves = wanted;
         // One that has to stay keeps its name from another, which has to stay then as well.

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// Exactly `count` frames are sent, where the kernel's burst overshoots (`docs/differences.md`).
+/// Exactly `count` frames are sent, where the kernel's burst overshoots (`docs/pktgen.md`).
 const DIFFERENT: [&str; 2] = ["burst-2", "burst-4"];
 
 /// Cases that an engine leaves to others (`docs/engines.md`).

@@ -1,4 +1,4 @@
-//! The table of metric families: names, types, labels, help. `docs/metrics.md` has the same table.
+//! The table of metric families: names, types, labels, help. `docs/watching.md` has the same table.
 //!
 //! Names have base units; counters end in `_total`. Rates are never exported, since the server
 //! computes them. A value that is unknown is absent, never 0.

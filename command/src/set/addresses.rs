@@ -1,7 +1,7 @@
 //! Addresses: IPv4 ranges, IPv6, MAC.
 //!
 //! Bad IP addresses are rejected with a result, where the kernel accepts any text
-//! (docs/differences.md, row 1).
+//! (docs/pktgen.md, row 1).
 
 use super::{Argument, SetterResult, result};
 use crate::address::{ipv4_text, ipv6_text, parse_ipv4, parse_ipv6, parse_mac};

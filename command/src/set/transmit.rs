@@ -87,7 +87,7 @@ pub(crate) fn delay(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     arg.ok(device.config.delay_ns)
 }
 
-/// The kernel also takes nodes beyond its table (docs/differences.md, row 11).
+/// The kernel also takes nodes beyond its table (docs/pktgen.md, row 11).
 pub(crate) fn node(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let node = arg.number as i32;
     if !arg.facts.has_node(node) {
@@ -97,7 +97,7 @@ pub(crate) fn node(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     arg.ok(node)
 }
 
-/// wirerate's own: repeats all random values (docs/differences.md, row 13). Without digits each run
+/// wirerate's own: repeats all random values (docs/pktgen.md, row 13). Without digits each run
 /// has a new seed.
 pub(crate) fn seed(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let digits = arg.lossy();

@@ -8,7 +8,7 @@ struct Change {
     scenario: &'static str,
     /// From 1.
     step: usize,
-    /// `docs/differences.md`, and why.
+    /// `docs/pktgen.md`, and why.
     reason: &'static str,
     answer: Answer,
 }

@@ -13,7 +13,7 @@ struct Change {
     is: &'static str,
 }
 
-/// Row 2 of `docs/differences.md`: exactly `count` frames are sent, where the kernel's burst
+/// Row 2 of `docs/pktgen.md`: exactly `count` frames are sent, where the kernel's burst
 /// overshoots.
 const CHANGES: &[Change] = &[
     Change { case: "burst-2", was: "pkts-sofar: 6 ", is: "pkts-sofar: 5 " },

@@ -64,7 +64,7 @@ pub struct MetricsArgs {
     /// Show rates, losses and latency on a full screen, with keys to pause, stop and set the rate
     #[arg(long)]
     pub tui: bool,
-    /// Show and control the run on a web page [default: port 9465 of 127.0.0.1] (docs/web.md)
+    /// Show and control the run on a web page [default: port 9465 of 127.0.0.1] (docs/watching.md)
     #[arg(long, value_name = "[ADDR:]PORT", num_args = 0..=1, default_missing_value = WEB_PORT)]
     pub web: Option<MonitorAddress>,
 }

@@ -29,7 +29,7 @@ pub struct Args {
     /// See [`ReceiveRunArgs`]
     #[command(flatten)]
     pub run: ReceiveRunArgs,
-    /// Count the time of the run from this time on, and be ready before (docs/start-at.md)
+    /// Count the time of the run from this time on, and be ready before (docs/pacing.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
     pub start_at: Option<StartTime>,
     /// See [`ReceiverArgs`]

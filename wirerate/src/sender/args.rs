@@ -387,7 +387,7 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "Run", conflicts_with_all = ["start_at", "dry_run", "csv"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub runs: Option<u32>,
     /// Start at this time, with everything ready before: 2026-11-23T19:00:00Z, 19:00:00, +5s, or
-    /// @SECONDS since 1970 (docs/start-at.md)
+    /// @SECONDS since 1970 (docs/pacing.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time, conflicts_with = "dry_run", help_heading = "Run")]
     pub start_at: Option<StartTime>,
     /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12);

@@ -1,5 +1,5 @@
-//! The documents say what is so: every test that docs/differences.md names is in the source, and
-//! docs/scripts.md knows every command and flag of a device file, and only options that there are.
+//! The documents say what is so: every test that docs/pktgen.md names is in the source, and the page
+//! knows every command and flag of a device file, and only options that there are.
 
 mod links;
 
@@ -23,9 +23,11 @@ fn every_difference_names_a_test_that_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut source = String::new();
     sources(&root, &mut source);
-    let page = fs::read_to_string(root.join("docs/differences.md")).expect("the page is there");
+    let page = fs::read_to_string(root.join("docs/pktgen.md")).expect("the page is there");
+    let part =
+        page.split("\n## Differences from pktgen and trafgen\n").nth(1).expect("the part has its title");
     let rows: Vec<_> =
-        page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| #")).collect();
+        part.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| #")).collect();
     assert!(rows.len() >= 16, "{rows:?}");
     for row in rows {
         let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
@@ -41,7 +43,7 @@ fn every_difference_names_a_test_that_exists() {
 #[test]
 fn the_page_for_scripts_has_every_word_and_only_options_that_there_are() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let page = fs::read_to_string(root.join("docs/scripts.md")).expect("the page is there");
+    let page = fs::read_to_string(root.join("docs/pktgen.md")).expect("the page is there");
     let table = page.split("## The same in one line").nth(1).expect("the table has its title");
     let table = table.split("\n## ").next().unwrap_or_default();
     let words = command::COMMANDS.iter().filter(|spec| spec.place == command::FileKind::Device);
@@ -113,11 +115,11 @@ fn every_command_line_of_the_pages_parses() {
     assert!(parsed > 100, "{parsed}");
 }
 
-/// README says that its table has all commands.
+/// The contents say that their table has all commands.
 #[test]
 fn the_table_of_commands_has_every_command() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let page = fs::read_to_string(root.join("README.md")).expect("the page is there");
+    let page = fs::read_to_string(root.join("docs/README.md")).expect("the page is there");
     let table = page.split("## Commands").nth(1).and_then(|rest| rest.split("Examples:").next());
     let table = table.expect("the table has its title");
     let parser = wirerate::parser();
@@ -130,12 +132,13 @@ fn the_table_of_commands_has_every_command() {
 
 #[test]
 fn the_page_of_pktgen_commands_is_what_help_prints() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pktgen-commands.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pktgen.md");
     let text = fs::read_to_string(&page).expect("the page is there");
     let indented = |line: &str| if line.is_empty() { String::new() } else { format!("    {line}") };
     let block: Vec<_> = command::commands_text().lines().map(indented).collect();
-    let intro = text.split("\n    Control commands").next().unwrap_or_default();
-    let expected = format!("{intro}\n{}\n", block.join("\n"));
+    let (intro, rest) = text.split_once("\n    Control commands").expect("the list is there");
+    let behind = rest.find("\n## ").map_or("", |at| &rest[at..]);
+    let expected = format!("{intro}\n{}\n{behind}", block.join("\n"));
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&page, &expected).expect("the page can be written");
     }
@@ -218,7 +221,7 @@ fn tshark_of(words: &[String]) -> String {
     line.split_whitespace().skip(2).collect::<Vec<_>>().join(" ")
 }
 
-/// The row of a family in docs/metrics.md.
+/// The row of a family in docs/watching.md.
 fn metric_row(family: &metrics::MetricFamily) -> String {
     let kind = match family.kind {
         metrics::FamilyKind::Counter => "counter",
@@ -231,7 +234,7 @@ fn metric_row(family: &metrics::MetricFamily) -> String {
 
 #[test]
 fn the_page_of_metrics_has_the_table_of_families() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/watching.md");
     let text = fs::read_to_string(&page).expect("the page is there");
     let (intro, rest) = text.split_once("|---|---|---|---|\n").expect("the page has a table");
     let rest: Vec<_> = rest.split_inclusive('\n').skip_while(|line| line.starts_with('|')).collect();

@@ -130,9 +130,9 @@ fn tell_denied() -> TestResult {
     Ok(())
 }
 
-/// The rows of docs/capabilities.md: words of a command, and what it needs.
+/// The rows of docs/when-it-does-not-work.md: words of a command, and what it needs.
 fn rows() -> Vec<(String, Vec<String>)> {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/capabilities.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/when-it-does-not-work.md");
     let page = fs::read_to_string(page).expect("the page is there");
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| `")?.split('|');

@@ -280,7 +280,7 @@ fn link_goes_down() -> TestResult {
     Ok(())
 }
 
-/// Row 21 of docs/differences.md. `exec` sets the MAC of the other end.
+/// Row 21 of docs/pktgen.md. `exec` sets the MAC of the other end.
 fn frames_for_others() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let script = "pg tx0 'count 5' 'xmit_mode netif_receive'; pg pgctrl start; cat $P/tx0";
@@ -338,7 +338,7 @@ fn longer_than_the_mtu() -> TestResult {
     Ok(())
 }
 
-/// The table "As in the kernel" of docs/differences.md.
+/// The table "As in the kernel" of docs/pktgen.md.
 fn as_the_kernel() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let script = "pg tx0 'flag IPV6'; grep Result $P/tx0
@@ -371,7 +371,7 @@ fn sixty_four() -> TestResult {
     Ok(())
 }
 
-/// Row 23 of docs/differences.md: the kernel sends on the newest until that has ended.
+/// Row 23 of docs/pktgen.md: the kernel sends on the newest until that has ended.
 fn sharing() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let text = run_script(
@@ -510,7 +510,7 @@ fn same_as_send() -> TestResult {
 }
 
 /// Answers of the oracle that differ on purpose: scenario, steps, and their row of
-/// docs/differences.md.
+/// docs/pktgen.md.
 const OTHER_ANSWERS: &[(&str, &[u32], &str)] = &[
     (
         "thread/rename",
@@ -555,8 +555,8 @@ fn answers_of_the_oracle() -> TestResult {
 
 /// Cases of the oracle that differ on purpose, and why.
 const OTHER_FRAMES: &[(&str, &str)] = &[
-    ("burst-2", "docs/differences.md, row 2: exactly `count` frames are sent"),
-    ("burst-4", "docs/differences.md, row 2: exactly `count` frames are sent"),
+    ("burst-2", "docs/pktgen.md, row 2: exactly `count` frames are sent"),
+    ("burst-4", "docs/pktgen.md, row 2: exactly `count` frames are sent"),
 ];
 
 fn frames_of_the_oracle() -> TestResult {

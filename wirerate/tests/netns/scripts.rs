@@ -141,7 +141,7 @@ fn set_ups() -> TestResult {
     Ok(())
 }
 
-/// Ten devices on two threads without a count: all of them send until Ctrl-C (docs/differences.md,
+/// Ten devices on two threads without a count: all of them send until Ctrl-C (docs/pktgen.md,
 /// row 24).
 fn ten_devices_until_ctrl_c() -> TestResult {
     let lab = Lab::new(Peer::Gro);
@@ -156,7 +156,7 @@ fn ten_devices_until_ctrl_c() -> TestResult {
     let outcome = running.wait(LIMIT).expect_code(0);
     assert_eq!(outcome.stdout.matches("Result: OK: ").count(), 10, "{outcome:?}");
     assert!(!outcome.stdout.contains(" usec, 0 ("), "a device sent nothing: {outcome:?}");
-    // 192.168.3.1010 and 192.168.3.1011 are not addresses (docs/differences.md, row 1). Everything
+    // 192.168.3.1010 and 192.168.3.1011 are not addresses (docs/pktgen.md, row 1). Everything
     // else is accepted.
     assert_eq!(outcome.stdout.matches("is not an IPv4 address").count(), 2, "{outcome:?}");
     assert_eq!(outcome.stderr.matches("write error").count(), 2, "{outcome:?}");

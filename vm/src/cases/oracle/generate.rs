@@ -1,5 +1,5 @@
 //! Command sequences from a seed: mostly what scripts write, and some unusual ones. Not among them:
-//! commands whose effect differs on purpose (docs/differences.md), and those that harm the kernel.
+//! commands whose effect differs on purpose (docs/pktgen.md), and those that harm the kernel.
 
 use super::step::OracleStep;
 use serde::{Deserialize, Serialize};

@@ -168,7 +168,7 @@ fn told(differences: &[String], of: usize, hint: &str) -> Result<()> {
 }
 
 /// Steps of what is recorded that wirerate answers otherwise on purpose: scenario, steps, row of
-/// docs/differences.md.
+/// docs/pktgen.md.
 const OTHER_ANSWERS: &[(&str, &[usize], u32)] = &[
     ("thread/rename", &[3, 4, 5, 7, 8, 9], 7),
     ("xmit/veth", &[2, 3, 8, 9, 10, 11, 12], 8),
@@ -213,7 +213,7 @@ fn unmeant(scenario: &Sequence, differ: Vec<(usize, String)>) -> Vec<String> {
         .collect()
 }
 
-/// What this kernel does otherwise than the newest, of what docs/differences.md lists.
+/// What this kernel does otherwise than the newest, of what docs/pktgen.md lists.
 fn older() -> Result<Vec<&'static Older>> {
     let mut here = Vec::new();
     for (number, older) in older::ALL.iter().enumerate() {

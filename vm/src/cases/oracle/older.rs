@@ -1,5 +1,5 @@
 //! What the pktgen of older kernels does otherwise than the newest, under the names of
-//! docs/differences.md. Each is found by a query to the module, not by its version. Sequences leave
+//! docs/pktgen.md. Each is found by a query to the module, not by its version. Sequences leave
 //! out what a kernel lacks; all else must agree.
 
 use super::generate::Sequence;
@@ -9,7 +9,7 @@ use anyhow::Result;
 
 /// One of them.
 pub(super) struct Older {
-    /// As docs/differences.md calls it.
+    /// As docs/pktgen.md calls it.
     pub(super) name: &'static str,
     /// A write to a new device file: the bytes, how many of them are written, the errno on the
     /// newest kernel (0: none) and the result there.
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn every_name_is_in_the_docs() {
-        let page = include_str!("../../../../docs/differences.md");
+        let page = include_str!("../../../../docs/pktgen.md");
         for older in ALL {
             assert!(page.contains(&format!("\n| {} | ", older.name)), "{}", older.name);
         }

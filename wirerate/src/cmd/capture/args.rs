@@ -47,7 +47,7 @@ pub struct Args {
     /// End after this time, such as 10s
     #[arg(short = 't', long, value_name = "TIME")]
     pub duration: Option<Nanos>,
-    /// Count the time of the run from this time on, and be ready before (docs/start-at.md)
+    /// Count the time of the run from this time on, and be ready before (docs/pacing.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
     pub start_at: Option<StartTime>,
     /// Wait for a device that is not there yet

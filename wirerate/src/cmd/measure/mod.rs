@@ -49,7 +49,7 @@ pub struct Args {
     /// How long to wait for a frame after sending has ended, before all others count as lost
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub settle: Nanos,
-    /// Start sending at this time, with everything ready before (docs/start-at.md)
+    /// Start sending at this time, with everything ready before (docs/pacing.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
     pub start_at: Option<StartTime>,
     /// Do this N times; print each run, then mean, standard deviation, minimum and maximum of all

@@ -157,7 +157,7 @@ pub struct Args {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub runs: Option<u32>,
     /// Start at this time, with everything ready before: 2026-11-23T19:00:00Z, 19:00:00, +5s, or
-    /// @SECONDS since 1970 (docs/start-at.md)
+    /// @SECONDS since 1970 (docs/pacing.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time, conflicts_with = "dry_run", help_heading = "Run")]
     pub start_at: Option<StartTime>,
     /// Number of sending threads, each on its own CPU and queue; frames of a flow leave by one of
