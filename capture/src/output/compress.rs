@@ -164,8 +164,8 @@ impl Compressor {
         jobs.send(job).expect("the threads run as long as there may be jobs");
     }
 
-    /// Compresses the pieces that are not returned yet once more, in a new frame, because they refer
-    /// to one that was lost.
+    /// Compresses the pieces that are not returned yet once more, in a new frame, because they
+    /// refer to one that was lost.
     fn compress_again(&mut self) {
         self.restarts = true;
         // All of them first, as the encoder has to get them in order, and before later pieces.

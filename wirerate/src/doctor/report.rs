@@ -258,7 +258,8 @@ fn rows_text(rows: &[EngineRow], layout: TextLayout) -> String {
     text
 }
 
-/// `send uses xdp, and skb below 100,000 frames per second and thread`. The reasons are in the rows above, or in the report of the device.
+/// `send uses xdp, and skb below 100,000 frames per second and thread`. The reasons are in the rows
+/// above, or in the report of the device.
 fn choice_text(command: &str, choice: &DefaultChoice) -> String {
     match (choice.name, choice.is_known) {
         (Some(name), _) => match choice.slow_name {

@@ -1,5 +1,5 @@
-//! The documents say what is so: every test that docs/pktgen.md names is in the source, and the page
-//! knows every command and flag of a device file, and only options that there are.
+//! The documents say what is so: every test that docs/pktgen.md names is in the source, and the
+//! page knows every command and flag of a device file, and only options that there are.
 
 mod links;
 

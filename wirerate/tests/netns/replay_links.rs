@@ -177,9 +177,7 @@ fn order_at_top_speed() -> TestResult {
     const COUNT: u64 = 4000;
     let lab = Lab::new(Peer::Deaf);
     add_second_pair(&lab);
-    for words in [["-n", &lab.tx_netns, "link", "set", "rx1", "netns", &lab.rx_netns]] {
-        run(&[&["ip"][..], &words].concat());
-    }
+    run(&["ip", "-n", &lab.tx_netns, "link", "set", "rx1", "netns", &lab.rx_netns]);
     let in_rx = ["ip", "netns", "exec", &lab.rx_netns];
     run(&[&in_rx[..], &["sysctl", "-qw", "net.ipv6.conf.rx1.disable_ipv6=1"]].concat());
     run(&["ip", "-n", &lab.rx_netns, "link", "set", "rx1", "up"]);

@@ -450,7 +450,8 @@ fn refuses_unknown_options() -> TestResult {
         "{}",
         said.stderr
     );
-    // The default of the lowest load follows the highest one; a wrong one is named, with a good one.
+    // The default of the lowest load follows the highest one; a wrong one is named, with a good
+    // one.
     let words =
         format!("search --tx {TX_DEV}@{tx} --rx {RX_DEV}@{rx} --method quick --max-pps 500 --budget 20s");
     wirerate_run(&format!("{words} --quiet -- --dst 198.18.0.2")).expect_code(0);

@@ -283,8 +283,8 @@ fn start(lab: &Lab, words: &str) -> Running {
     sender
 }
 
-/// Each engine with exactly the capabilities that docs/when-it-does-not-work.md names, and what is sent with
-/// one less.
+/// Each engine with exactly the capabilities that docs/when-it-does-not-work.md names, and what is
+/// sent with one less.
 fn fewer_capabilities() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let send = |capabilities: &str| {
