@@ -290,11 +290,12 @@ impl PacketBuilder {
             Id::Pause | Id::Pfc => &[0x01, 0x80, 0xc2, 0, 0, 1],
             _ => return Ok(self.inherited(lower, upper)),
         };
-        let spot = self.spot(0);
         match lower.id {
-            Id::Eth if !is_given(0) => self.write_bytes(spot, destination),
+            Id::Eth if !is_given(0) => self.write_bytes(self.spot(0), destination),
             // trafgen writes the address over the first field of the header before, whatever it is.
-            Id::Vlan if upper.id != Id::Arp && !is_given(0) => self.write_bytes(spot, &destination[..2]),
+            Id::Vlan if upper.id != Id::Arp && !is_given(0) => {
+                self.write_bytes(self.spot(0), &destination[..2]);
+            }
             _ => {}
         }
         Ok(None)
@@ -530,13 +531,13 @@ impl PacketBuilder {
 
     /// Where a routing header has the last address of its path, while segments are left.
     fn final_segment(&self, layer: &Layer) -> Option<usize> {
-        let is_routing = layer.protocol.id == Id::Routing && layer.len > layer.protocol.len;
+        if layer.protocol.id != Id::Routing || layer.len == layer.protocol.len {
+            return None;
+        }
         let [kind, left] = [2, 3].map(|at| self.bytes[layer.offset + at]);
-        (is_routing && left > 0).then(|| {
-            let first = layer.offset + layer.protocol.len;
-            // Segment routing has its segments in reverse order (RFC 8754).
-            if kind == 4 { first } else { layer.offset + layer.len - 16 }
-        })
+        let first = layer.offset + layer.protocol.len;
+        // Segment routing has its segments in reverse order (RFC 8754).
+        (left > 0).then_some(if kind == 4 { first } else { layer.offset + layer.len - 16 })
     }
 }
 

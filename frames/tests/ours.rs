@@ -94,6 +94,11 @@ fn headers_follow_raw_bytes_with_lengths_and_checksums() {
         frames("{ hex(\"01020304\") udp(sp=9) 7 }", 1),
         ["0102030400090000000900000007".replace("0000000900000007", "00000009000007")]
     );
+    // Each header may follow them: arp() and pause() set the address of an Ethernet header only.
+    for header in ["arp()", "pause()", "eth()", "mpls()", "dns()", "esp()", "pppoe()"] {
+        let frame = frames(&format!("{{ hex(\"01020304\") {header} }}"), 1).remove(0);
+        assert!(frame.starts_with("01020304"), "{header}: {frame}");
+    }
     // Bytes at the end stay payload.
     assert_eq!(frames("{ udp(sp=9) hex(\"0102\") }", 1), frames("{ udp(sp=9) 1 2 }", 1));
     for (bad, why) in [

@@ -118,8 +118,7 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
         Some(number) => number.get(),
         // Two machines at once would disturb each other's rates.
         None if arguments.rates.is_some() => 1,
-        // A machine waits for its own clock a good part of the time.
-        None => std::thread::available_parallelism()?.get() + 1,
+        None => std::thread::available_parallelism()?.get(),
     };
     let failures = AtomicUsize::new(0);
     let said = |kernel: &Kernel, outcomes: &[CaseOutcome]| {

@@ -328,9 +328,10 @@ fn the_firewall_of_the_connect_page_passes_connections() -> TestResult {
     let printed = printed_by(&jobs, "", &scratch).concat();
     assert_eq!(printed.matches("completed").count(), 2, "two runs: {printed}");
     assert_eq!(printed.matches("100.00 %").count(), 2, "{printed}");
-    // 5,000 per second in 3 s, if the machine is not busy.
+    // 5,000 per second in 3 s, or the report says what was reached.
     let tried = printed.split("tried").nth(1).and_then(|rest| rest.split_whitespace().next());
     let tried: u64 = tried.and_then(|text| text.replace(',', "").parse().ok()).expect("a count");
-    assert!((8_000..=15_001).contains(&tried), "{printed}");
+    let is_told = printed.contains("missed       5,000/s requested");
+    assert!((1..=15_001).contains(&tried) && (tried >= 14_850 || is_told), "{printed}");
     Ok(())
 }

@@ -119,14 +119,17 @@ fn twenty_slow_senders_share_two_cpus() -> TestResult {
         Running::start(command)
     };
     let senders: Vec<_> = (0..20).map(start).collect();
-    let mut busy = 0.0;
+    let (mut busy, mut all) = (0.0, 0);
     for sender in senders {
+        // Exit code 0: the rate was reached. The last frames may be due when the time is over.
         let report = report(&sender.wait(TIME_LIMIT).expect_code(0));
-        assert_eq!((number(&report, "sent"), number(&report, "errors")), (600, 0), "{report}");
+        let sent = number(&report, "sent");
+        assert!((594..=600).contains(&sent) && number(&report, "errors") == 0, "{report}");
+        all += sent;
         busy += report["cpus_busy"].as_f64().expect("a number");
     }
     assert!(busy < 20.0 * 0.2, "20 senders kept {busy:.1} CPUs busy");
-    assert_eq!(lab.received_at_last(12_000), 12_000);
+    assert_eq!(lab.received_at_last(all), all);
     Ok(())
 }
 
