@@ -230,7 +230,7 @@ impl Playlist {
         std::mem::take(&mut self.facts.losses).total()
     }
 
-    /// What may be unexpected of the files.
+    /// Notes about the files, such as times that run backwards.
     pub fn notes(&self) -> Vec<String> {
         self.order.notes().into_iter().chain(odd_notes(self.facts.odd)).collect()
     }

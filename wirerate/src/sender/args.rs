@@ -292,8 +292,8 @@ pub struct Args {
     #[arg(long, alias = "clone", value_name = "N", conflicts_with_all = ["imix", "frame_imix"], help_heading = "Frames",
           value_parser = clap::value_parser!(i32).range(1..))]
     pub clone_skb: Option<i32>,
-    /// What each frame carries for a receiver (docs/measure.md) [default: pktgen; a mark in the
-    /// zeros at the end of other frames]
+    /// What a frame carries so that receivers can count it (docs/measure.md) [default: pktgen's
+    /// header; frames without one get a mark of 18 bytes in the zeros at their end]
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Frames")]
     pub signature: Option<SignatureName>,
     /// Run number in full signatures and marks, 0 to 4095; `receive --run` counts other runs as

@@ -254,7 +254,7 @@ pub struct Report {
     pub engine: EngineChoice,
     /// The seed that repeats this run.
     pub seed: u64,
-    /// What may be unexpected about the infos.
+    /// Notes for the user, such as "IPv6 destinations are drawn at random".
     pub notes: Vec<String>,
 }
 
@@ -475,7 +475,7 @@ pub struct RunInfo {
     pub is_veth: bool,
     /// The seed that repeats the run.
     pub seed: u64,
-    /// What may be unexpected about the infos.
+    /// Notes for the user, such as "IPv6 destinations are drawn at random".
     pub notes: Vec<String>,
     /// The streams, one per worker result; empty for a run of one.
     pub streams: Vec<StreamInfo>,

@@ -457,7 +457,7 @@ pub fn flows_per_thread(config: &Config) -> u32 {
     if config.flows > 0 { config.flows } else { config.signature.flow_count }
 }
 
-/// What may be unexpected about a configuration.
+/// Notes about a configuration, such as "IPv6 destinations are drawn at random".
 fn notes(config: &Config, packets: Option<&Packets>) -> Vec<String> {
     let seals = config.asks_for_ipsec();
     [

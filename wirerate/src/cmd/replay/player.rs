@@ -645,6 +645,6 @@ pub struct FileReport {
     pub damages: Damages,
     /// What edits counted.
     pub edits: EditReport,
-    /// What may be unexpected.
+    /// Notes for the user, such as an edit that reached no packet.
     pub notes: Vec<String>,
 }

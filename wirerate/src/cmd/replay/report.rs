@@ -176,7 +176,7 @@ pub struct ReplayReport {
     pub damages: Damages,
     /// The packet that ended the run, by `--cut fail` or `--long fail`.
     pub stopped_by: Option<String>,
-    /// What may be unexpected.
+    /// Notes for the user, such as an edit that reached no packet.
     pub notes: Vec<String>,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct RewriteReport {
     /// The packet that ended the run, which then has no output.
     #[serde(skip)]
     pub(super) stopped_by: Option<String>,
-    /// What may be unexpected.
+    /// Notes for the user, such as an edit that reached no packet.
     pub(super) notes: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl RewriteReport {
         self.end == RewriteEnd::Done && !self.fates.fell_short() && self.damages.is_empty()
     }
 
-    /// What may be unexpected, for standard error.
+    /// Notes for the user, for standard error.
     pub(super) fn all_notes(&self) -> impl Iterator<Item = String> {
         let not_edited = self.edits.not_edited_text().map(|text| format!("packets not edited {text}"));
         not_edited.into_iter().chain(self.notes.iter().cloned())
