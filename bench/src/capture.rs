@@ -293,7 +293,8 @@ impl<'a> Trials<'a> {
     }
 
     /// Lets a tool capture a number of frames into a file, reads the file, and learns the length of
-    /// a record. On a machine with other work a tool may lose some of them, so it has several tries.
+    /// a record. On a machine with other work a tool may lose some of them, so it has several
+    /// tries.
     fn prove(&self, tool: &'static Capturer, program: PathBuf) -> Result<ProvenTool> {
         for _ in 1..PROOF_TRIES {
             if let Some(proven) = self.try_to_prove(tool, program.clone(), false)? {
