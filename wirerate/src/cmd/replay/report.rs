@@ -10,7 +10,7 @@ use crate::edit_args::report::EditReport;
 use crate::out;
 use crate::sender::report::LinkInterruptions;
 use crate::start_at::StartReport;
-use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
+use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
 use packet::WIRE_OVERHEAD;
 use replay::Fates;
 use serde::Serialize;
@@ -261,12 +261,14 @@ fn add_flow_rows(table: &mut Table, facts: &FlowFacts) {
     let remark = format!("{kind}; {:.1} per second, {addresses} addresses", facts.flows_ps);
     table.count("flows", facts.flows, &remark);
     for protocol in facts.protocols.iter().take(PROTOCOLS_SHOWN) {
-        let [flows, packets, bytes] = [protocol.flows, protocol.packets, protocol.bytes].map(human_count);
-        table.text("protocol", &format!("{}: {flows} flows, {packets} frames, {bytes} bytes", protocol.name));
+        let flows = quantity_of(protocol.flows, "flow");
+        let frames = quantity_of(protocol.packets, "frame");
+        let bytes = human_count(protocol.bytes);
+        table.text("protocol", &format!("{}: {flows}, {frames}, {bytes} bytes", protocol.name));
     }
     for talker in facts.top_talkers.iter().take(TALKERS_SHOWN) {
-        let [packets, bytes] = [talker.packets, talker.bytes].map(human_count);
-        table.text("talker", &format!("{}: {packets} frames, {bytes} bytes", talker.address));
+        let (frames, bytes) = (quantity_of(talker.packets, "frame"), human_count(talker.bytes));
+        table.text("talker", &format!("{}: {frames}, {bytes} bytes", talker.address));
     }
 }
 
