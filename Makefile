@@ -120,7 +120,7 @@ lint: ## formatting, clippy, docs, licences and sources, shell scripts
 	@tools/install.sh lint
 	tools/lint.sh
 
-docs: ## the documents as one HTML site, in target/book, with its links checked
+docs: build ## the documents as one HTML site, in target/book, with its links checked
 	@tools/install.sh docs
 	tools/docs.sh $$(command -v mdbook || echo /var/cache/wirerate/mdbook/bin/mdbook)
 

@@ -320,19 +320,15 @@ impl<'a> Trials<'a> {
         let ended = capture.stop(&self.rig.bed.stop)?;
         let name = tool.name;
         let shape = records::learn(&file, asked);
-        if shape.is_err() && !is_last {
+        let received = received(&samples);
+        let kept = shape.as_ref().map_or(0, |shape| shape.records(ended.file_bytes));
+        if (received, kept) != (asked, asked) && !is_last {
             fs::remove_file(&file).context("cannot remove a file of our own")?;
             return Ok(None);
         }
         let shape =
             shape.with_context(|| format!("{name} did not capture {asked} frames: {}", ended.said))?;
-        let received = received(&samples);
-        let kept = shape.records(ended.file_bytes);
         let record_bytes = shape.record_bytes;
-        if (received, kept) != (asked, asked) && !is_last {
-            fs::remove_file(&file).context("cannot remove a file of our own")?;
-            return Ok(None);
-        }
         self.rig.report.row(
             "proof",
             &CaptureProof { case: &self.case, tool: name, asked, received, kept, record_bytes },

@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn everything_of_a_ring_is_sent_in_its_order_until_it_is_empty() {
         let (reader, runs) = reader(None);
-        let lane = Arc::clone(&reader.ring);
+        let ring = Arc::clone(&reader.ring);
         let writer = std::thread::spawn(move || {
             let mut times_ns = Vec::new();
             for run in runs {
@@ -321,15 +321,15 @@ mod tests {
                 assert!(indexed.iter().eq(sent.iter().map(|packet| &packet.0)));
                 assert!(!run.is_disordered && Some(&run.last_ns) == indexed.last());
                 times_ns.extend(indexed);
-                lane.pool.give_back(run);
+                ring.pool.give_back(run);
             }
             times_ns
         });
-        let (lane, end) = (Arc::clone(&reader.ring), 30_000);
+        let (ring, end) = (Arc::clone(&reader.ring), 30_000);
         reader.run(source(0..end));
         assert!(writer.join().unwrap().into_iter().eq(0..end));
-        assert_eq!(lane.progress.taken(), end);
-        assert_eq!(lane.counts.get(), Counts::default(), "what is written the writer counts");
+        assert_eq!(ring.progress.taken(), end);
+        assert_eq!(ring.counts.get(), Counts::default(), "what is written the writer counts");
     }
 
     /// They were all said to have the kernel's time.

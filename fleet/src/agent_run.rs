@@ -212,7 +212,7 @@ impl AgentRun {
                 return self.report(self.end.unwrap_or(RunEnd::Done));
             }
         }
-        if has_sent_all && !std::mem::replace(&mut self.has_told_end, has_sent_all) {
+        if has_sent_all && !std::mem::replace(&mut self.has_told_end, true) {
             return RunStep::Count;
         }
         if now_ns >= self.next_stat_ns {

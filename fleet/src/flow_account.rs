@@ -78,7 +78,7 @@ pub struct FlowAccount {
     pub first_ns: Option<u64>,
     /// The asked rate and the reached one; `null` without a pace or the sender's last counts.
     pub rate: Option<FlowRate>,
-    /// Why its loss is not exactly known, or its counts cannot be.
+    /// Why its loss is not exactly known, or why its counts are impossible.
     pub fault: Option<String>,
 }
 

@@ -64,9 +64,14 @@ impl LastWords {
             self.cannot_use(stat.host, why);
             return false;
         }
+        let known = self.hosts.get(&stat.host);
+        // Only the first of its last messages counts: further ones, with new numbers, would take up
+        // memory.
+        if stat.is_last && known.is_some_and(|known| known.is_last) {
+            return false;
+        }
         keep_own(&mut stat, scope);
         self.ticks.hear(&stat);
-        let known = self.hosts.get(&stat.host);
         // After the last message of a host there is none, whatever its number.
         let is_new = known.is_none_or(|known| !known.is_last && (stat.is_last || stat.number > known.number));
         if is_new {
@@ -122,4 +127,44 @@ fn keep_own(stat: &mut Stat, scope: &HostScope) {
         _ => false,
     });
     stat.receivers.retain(|receiver| ports.remove(&receiver.port));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{HostOrder, RunEnd};
+
+    #[test]
+    fn further_last_messages_of_a_host_use_no_memory() {
+        let (run, host): (FleetName, FleetName) = ("r".parse().unwrap(), "h1".parse().unwrap());
+        let order = HostOrder {
+            host: host.clone(),
+            is_armed: true,
+            clock: None,
+            boot_id: None,
+            instance: Some(7),
+            why: None,
+        };
+        let mut words = LastWords::of_run(&RunPlan {
+            run: run.clone(),
+            start_at_ns: 0,
+            duration_ns: 1,
+            settle_ns: 0,
+            flows: Vec::new(),
+            hosts: vec![order],
+        });
+        let stat = |number: u32, end: Option<RunEnd>| {
+            let is_last = end.is_some();
+            Stat { number, end, is_last, ..Stat::new(run.clone(), host.clone(), 7) }
+        };
+        assert!(words.hear(stat(2, Some(RunEnd::Done))));
+        let heard = words.clone();
+        for number in [2, 3, 5000] {
+            assert!(!words.hear(stat(number, Some(RunEnd::Done))));
+        }
+        assert_eq!(words, heard);
+        // Counts from before the last message may come late, and are those of their second.
+        assert!(!words.hear(stat(1, None)));
+        assert_ne!(words, heard);
+    }
 }

@@ -4,8 +4,8 @@
 //! they count. [`AgentRun`] is a run as an agent has it, [`Readiness`] and [`Watching`] are the
 //! decisions of the controller, [`RunAccount`] is the result. Messages are JSON. They carry words
 //! of `wirerate send`, or a configuration of the Open Traffic Generator ([`OtgOrder`]), never a
-//! command for a shell. This crate does no I/O and reads no clock:
-//! times and messages are arguments.
+//! command for a shell. This crate does no I/O and reads no clock: times and messages are
+//! arguments.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -35,6 +35,6 @@ pub use otg::{
     FilePiece, FlowArrivals, FlowReading, FlowStart, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult,
     PortReading, RatedCounts, SentFrames,
 };
-pub use readiness::{Answered, Objection, Readiness, StartPolicy, two_agents};
+pub use readiness::{Answered, Objection, Readiness, StartPolicy, two_agents, two_agents_advice};
 pub use seconds::{SECONDS_MAX, SecondAccount};
 pub use watching::{Notice, Watching};

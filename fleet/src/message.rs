@@ -491,7 +491,7 @@ pub struct Stat {
     /// Time of day on the host.
     pub time_ns: u64,
     /// From the requested time until the first frame had been sent, by the host's own clock: of the
-    /// sender that was last. `None` before, and of hosts that only receive.
+    /// sender that was last; in the last message. `None` of hosts that only receive.
     pub released_late_ns: Option<u64>,
     /// None of its senders sends any more; always true of hosts that only receive.
     pub has_sent_all: bool,
@@ -610,7 +610,7 @@ pub struct HostOrder {
     pub why: Option<String>,
 }
 
-/// A run that was started, as the stream keeps it: with it and the counts, a report needs no
+/// A run that was started, as the hub keeps it: with it and the counts, a report needs no
 /// controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPlan {

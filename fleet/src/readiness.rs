@@ -39,8 +39,13 @@ pub fn two_agents(host: &FleetName) -> Objection {
     Objection {
         host: host.clone(),
         why: format!("two agents are connected as {host}, and both answered"),
-        tries: vec![format!("end one of both, or give it another host = in its file than {host}")],
+        tries: vec![two_agents_advice(host)],
     }
+}
+
+/// What to try if two agents have a name.
+pub fn two_agents_advice(host: &FleetName) -> String {
+    format!("end one of the two, or write another host = in its file than {host}")
 }
 
 /// An answer with the controller's own times of day, when it asked and when the answer came.
@@ -148,7 +153,7 @@ impl Readiness {
         now_ns.saturating_add(lead)
     }
 
-    /// A host of the plan, as the stream keeps it.
+    /// A host of the plan, as the hub keeps it.
     pub fn order(&self, host: &FleetName) -> HostOrder {
         let answer = self.armed.get(host).map(|answered| &answered.answer);
         HostOrder {

@@ -2,8 +2,8 @@
 //! that a subject, a path or a shell would interpret.
 
 use fleet::{
-    AgentAnswer, FlowOrder, FlowRole, FlowStart, Go, HostStatus, LastWords, Message, OtgAnswer, OtgOrder,
-    OtgRequest, Prepare, RunPlan, Stat, decode, encode,
+    AgentAnswer, FlowOrder, FlowRole, FlowStart, Go, HostOrder, HostStatus, LastWords, Message, OtgAnswer,
+    OtgOrder, OtgRequest, PlannedFlow, Prepare, RunAccount, RunPlan, Stat, decode, encode,
 };
 use packet::Rng;
 
@@ -39,6 +39,29 @@ fn good(rng: &mut Rng) -> Vec<u8> {
                 "lost_ring":0,"hdr":"HISTFAAAAB4="}],"is_last":false,"end":null,"why":null,"reports":[]}"#;
             text.as_bytes().to_vec()
         }
+    }
+}
+
+/// A run in which h1 sends flow 0 to itself.
+fn plan() -> RunPlan {
+    let port = || "h1/p".parse().expect("a port of a host");
+    let flow =
+        PlannedFlow { name: "f".to_owned(), from: port(), to: port(), send: Vec::new(), count: Some(9) };
+    let order = HostOrder {
+        host: "h1".parse().expect("a name"),
+        is_armed: true,
+        clock: None,
+        boot_id: Some("b".to_owned()),
+        instance: None,
+        why: None,
+    };
+    RunPlan {
+        run: "r".parse().expect("a name"),
+        start_at_ns: 1,
+        duration_ns: 1_000_000_000,
+        settle_ns: 0,
+        flows: vec![flow],
+        hosts: vec![order],
     }
 }
 
@@ -98,6 +121,7 @@ fn is_safe(name: &fleet::FleetName) -> bool {
 
 #[test]
 fn a_message_is_read_or_refused() {
+    let plan = plan();
     testkit::fuzz!("a_message_is_read_or_refused", 500_000, |seed| {
         let rng = &mut Rng(seed);
         let mut bytes = match rng.below(8) {
@@ -118,7 +142,9 @@ fn a_message_is_read_or_refused() {
             assert!(is_safe(&stat.run) && is_safe(&stat.host));
             let histograms = stat.receivers.iter().filter_map(|receiver| receiver.hdr.as_deref());
             histograms.for_each(|text| drop(measure::HistogramLog::from_v2_base64(text)));
-            LastWords::default().hear(stat);
+            let mut words = LastWords::of_run(&plan);
+            words.hear(stat);
+            assert!(!RunAccount::of(&plan, &words).to_string().is_empty());
         }
         if let Some(request) = read::<OtgRequest>(&bytes) {
             assert!(is_safe(&request.run) && request.lease_ms >= 1000);

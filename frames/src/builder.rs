@@ -113,7 +113,8 @@ impl PacketBuilder {
 
     /// The bytes from `start` on came from `raw(...)` or `hex(...)`, so a header may follow them.
     pub(crate) fn is_raw_from(&mut self, start: usize) {
-        if start == self.raw_end.max(self.header_end()) {
+        // Inside raw(...), a hex(...) at its beginning has moved the end already.
+        if start <= self.raw_end.max(self.header_end()) {
             self.raw_end = self.bytes.len();
         }
     }

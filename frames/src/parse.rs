@@ -147,7 +147,8 @@ impl Parser<'_> {
         self.byte(builder, place)
     }
 
-    /// Takes bytes in `raw(...)`: everything that makes bytes, and no header.
+    /// Takes bytes in `raw(...)`: everything that makes bytes, but no header and no other
+    /// `raw(...)`, so that the depth of calls has a bound.
     fn raw_element(&mut self, builder: &mut PacketBuilder) -> Result<(), ConfigError> {
         self.scanner.skip_blanks()?;
         let place = self.scanner.place();
@@ -156,6 +157,11 @@ impl Parser<'_> {
             Some(protocol) => {
                 let why = format!("{}() is a header: it stands behind raw(...)", protocol.names[0]);
                 Err(self.scanner.error_at(place, why))
+            }
+            None if Function::named(&name).is_some_and(|function| matches!(function.act, Act::Raw)) => {
+                Err(self
+                    .scanner
+                    .error_at(place, "raw(...) cannot stand in raw(...): leave the inner one out"))
             }
             None => self.element(builder),
         }

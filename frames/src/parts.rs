@@ -17,14 +17,15 @@ const SEGMENT_LEN: usize = 16;
 /// Type of a segment routing header (RFC 8754), whose last entry has a field of its own.
 const SEGMENT_ROUTING: u64 = 4;
 
-/// Which parts a protocol has, for its error texts and docs/frames.md.
+/// A kind of part that a header may have, such as the options of TCP. Error texts and
+/// docs/frames.md list them.
 #[derive(Debug)]
 pub struct PartKind {
-    /// The protocol.
+    /// The protocol of the header.
     pub of: Id,
-    /// Its name.
+    /// Name of the part: `option`, `segment` or `chunk`.
     pub name: &'static str,
-    /// Its numbers, the type among them: name, bytes, words.
+    /// Numbers of the part, the type first; none if it is an address.
     pub numbers: &'static [PartNumber],
     /// True for an address instead of numbers and data.
     pub is_address: bool,
@@ -37,7 +38,7 @@ pub struct PartNumber {
     pub name: &'static str,
     /// Its largest value.
     pub max: u64,
-    /// Words that stand alone, and their values.
+    /// Words that may be given instead of `NAME=NUMBER`, and their values.
     pub words: &'static [(&'static str, u64)],
 }
 
@@ -45,8 +46,8 @@ const fn byte(name: &'static str, words: &'static [(&'static str, u64)]) -> Part
     PartNumber { name, max: 0xff, words }
 }
 
-const fn options(of: Id, words: &'static [PartNumber]) -> PartKind {
-    PartKind { of, name: "option", numbers: words, is_address: false }
+const fn options(of: Id, numbers: &'static [PartNumber]) -> PartKind {
+    PartKind { of, name: "option", numbers, is_address: false }
 }
 
 /// The parts of all protocols that have some.

@@ -1,5 +1,5 @@
-//! The messages of a fleet over NATS: requests and their answers, orders, and the stream that keeps
-//! plans and counts.
+//! The messages of a fleet over NATS: requests and their answers, orders, and the streams that keep
+//! hosts, plans and counts.
 //!
 //! [`Hub`] is a connection to an unmodified nats-server with JetStream. `fleet` says what messages
 //! mean; this crate delivers them. An agent needs the few subjects that [`host_permissions`] lists,
@@ -22,3 +22,4 @@ pub use keys::{CertificateText, KeyPairText, new_certificate, new_key};
 pub use permissions::{SubjectPermissions, host_permissions, viewer_permissions};
 pub use records::{CountStream, KnownHosts};
 pub use requests::{Announcements, HubOrder, HubRequest, OrderKind, Orders, RequestKind, Requests};
+pub use streams::HOST_AGE_MAX;

@@ -39,13 +39,16 @@ impl Hub {
     pub async fn hosts(&self) -> Result<KnownHosts, HubError> {
         let at = "read the hosts";
         let mut hosts = KnownHosts::default();
-        for subject in self.subjects(HOSTS_STREAM, ">", at).await? {
+        let newest = |subject: String| async move { (self.newest(HOSTS_STREAM, &subject).await, subject) };
+        let subjects = self.subjects(HOSTS_STREAM, ">", at).await?;
+        let newest: FuturesUnordered<_> = subjects.into_iter().map(newest).collect();
+        for (bytes, subject) in newest.collect::<Vec<_>>().await {
             let Some(name) = subject.rsplit('.').next().and_then(|name| name.parse::<FleetName>().ok())
             else {
                 continue;
             };
             // One that is forgotten meanwhile is gone.
-            let Some(bytes) = self.newest(HOSTS_STREAM, &subject).await? else { continue };
+            let Some(bytes) = bytes? else { continue };
             // The hub checks who writes on a subject, not what the message says.
             match decode::<HostStatus>(&bytes) {
                 Ok(status) if status.host == name => hosts.hosts.push(status),
@@ -54,6 +57,7 @@ impl Hub {
             }
         }
         hosts.hosts.sort_by(|one, other| one.host.cmp(&other.host));
+        hosts.unreadable.sort_unstable();
         Ok(hosts)
     }
 
@@ -120,10 +124,11 @@ impl Hub {
     /// Keeps the plan of a run. The newest one counts.
     ///
     /// # Errors
-    /// The hub has not confirmed that.
+    /// The plan is longer than the hub takes, or the hub has not confirmed that.
     pub async fn keep_plan(&self, plan: &RunPlan) -> Result<(), HubError> {
         let at = "keep the plan of the run";
-        let sent = self.jetstream.publish(subject::plan(&plan.run), encode(plan).into()).await;
+        let payload = self.payload(plan).map_err(HubError::at(at))?;
+        let sent = self.jetstream.publish(subject::plan(&plan.run), payload).await;
         let kept = sent.map_err(HubError::at(at))?.await;
         kept.map(drop).map_err(|why| self.refused_or(HubError::at(at)(why)))
     }

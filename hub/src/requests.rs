@@ -184,7 +184,7 @@ impl Hub {
         Ok(Announcements { subscriber: subscribed.map_err(HubError::at("listen to announcements"))? })
     }
 
-    /// Announces a host. The hub forgets it after six seconds.
+    /// Announces a host. The hub forgets it after [`crate::HOST_AGE_MAX`].
     ///
     /// # Errors
     /// No connection.

@@ -12,7 +12,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::time::Duration;
 
 /// A host that has announced nothing for this time is forgotten.
-const HOST_AGE_MAX: Duration = Duration::from_secs(6);
+pub const HOST_AGE_MAX: Duration = Duration::from_secs(6);
 /// Longest announcement.
 const HOST_LEN_MAX: i32 = 1 << 18;
 /// Runs are kept for this time.

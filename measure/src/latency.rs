@@ -24,12 +24,12 @@ const DIGITS: u8 = 2;
 /// Longest text of a histogram that is read: all counts differ.
 const V2_LEN_MAX: usize = 1 << 17;
 
-/// Most bytes of a histogram before compression. The text says how many there are.
+/// Longest histogram after decompression, in bytes: a short text can expand to any length.
 const V2_BYTES_MAX: u64 = 1 << 20;
 /// The first words of compressed histograms and of those inside (HdrHistogram's format V2).
 const V2_COMPRESSED: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
 const V2_PLAIN: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
-/// Cookie, length of the counts, offset, digits, bounds, and a ratio.
+/// Bytes of the header inside: cookie, length of the counts, offset, digits, bounds, and a ratio.
 const V2_HEADER_LEN: usize = 40;
 
 /// Percentiles in a report.
@@ -116,8 +116,8 @@ impl Latency {
     }
 }
 
-/// A compressed histogram without compression. Memory is taken for what is there and for our own
-/// bounds, whatever lengths and bounds it names.
+/// Decompresses a histogram. It takes at most [`V2_BYTES_MAX`] bytes of memory, and one that names
+/// more counts than it has, or other bounds than ours, is rejected before a histogram is allocated.
 fn inflated(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let zipped = bytes.strip_prefix(&V2_COMPRESSED).and_then(|rest| rest.get(4..));
     let zipped = zipped.ok_or_else(|| "no histogram of format V2, compressed".to_owned())?;
@@ -248,7 +248,6 @@ mod tests {
     use super::*;
     use hdrhistogram::serialization::Deserializer;
 
-    /// The index equals HdrHistogram's for 200,000 values.
     #[test]
     fn bounds_of_buckets_are_the_percentiles_of_reports() {
         for latency_ns in [0, 1, 255, 256, 859, 4_191, 123_456_789, VALUE_MAX - (1 << 29)] {
@@ -263,6 +262,7 @@ mod tests {
         assert_eq!(used_buckets(&counts).collect::<Vec<_>>(), [(u64::MAX, 1)]);
     }
 
+    /// The index equals HdrHistogram's for 200,000 values.
     #[test]
     fn buckets_are_those_of_hdrhistogram() {
         let reference = Histogram::<u64>::new_with_bounds(1, VALUE_MAX, DIGITS).unwrap();

@@ -2,7 +2,6 @@
 
 Needs snappi and the wheel of wirerate. For a real device, name its ports instead of those of the lab.
 """
-import socket
 import subprocess
 
 import pytest
@@ -11,16 +10,11 @@ import snappi
 
 @pytest.fixture
 def otg(wirerate):
-    """A server for one test. A free port is chosen by the host."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [wirerate.program(), "otg", "--listen", f"127.0.0.1:{port}"]
+    """A server for one test, at a free port, which the server prints."""
+    command = [wirerate.program(), "otg", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        for line in server.stderr:
-            if "listening on" in line:
-                break
-        yield snappi.api(location=f"http://127.0.0.1:{port}")
+        line = next(line for line in server.stderr if line.startswith("listening on "))
+        yield snappi.api(location=f"http://{line.split()[2]}")
         server.terminate()
 
 

@@ -25,6 +25,7 @@ def test_what_is_sent_is_captured_and_replayed(wirerate, pair, tmp_path):
         capture.stop()
         captured = capture.report()
     assert (sent.sent, sent.errors, sent.end, sent.exit_code) == (100, 0, "count", 0)
+    assert left == f"{sent.device}@{sent.netns}" and sent.duration_ns > 0
     assert (captured.written, captured.lost, captured.file) == (100, 0, str(file))
     replayed = wirerate.replay(left, file)
     assert (replayed.read, replayed.sent, replayed.end) == (100, 100, "done")
@@ -56,6 +57,23 @@ def test_errors_have_the_message_of_the_program(wirerate, pair):
     with pytest.raises(wirerate.WirerateError, match="no-such-device"):
         with wirerate.beside(wirerate.capture, "no-such-device"):
             raise AssertionError("the block is not entered")
+
+
+def test_a_program_that_cannot_be_run_is_named(wirerate, monkeypatch):
+    monkeypatch.setenv("WIRERATE", "/no/such/program")
+    with pytest.raises(wirerate.WirerateError, match="cannot run /no/such/program: No such file") as error:
+        wirerate.send("lo", count=1)
+    assert error.value.exit_code == 3
+
+
+def test_all_namespaces_are_removed_if_one_is_gone(wirerate):
+    lab = wirerate.Lab()
+    left, right = lab.netns("left"), lab.netns("right")
+    subprocess.run(["ip", "netns", "delete", right.name], check=True)
+    with pytest.raises(wirerate.WirerateError, match=right.name):
+        lab.close()
+    there = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    assert left.name not in there
 
 
 def test_nothing_is_left(wirerate):

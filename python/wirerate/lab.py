@@ -30,7 +30,7 @@ class Namespace:
         return _run(["ip", "netns", "exec", self.name, *words])
 
     def device(self, name: str) -> str:
-        """A device of the namespace, as commands of wirerate take it."""
+        """A device of the namespace in the form DEV@NETNS, as commands of wirerate take it."""
         return f"{name}@{self.name}"
 
 
@@ -84,6 +84,12 @@ class Lab:
             namespace.run("ip", "link", "set", device, "up")
 
     def close(self) -> None:
-        """Removes the namespaces with all that is in them."""
+        """Removes the namespaces and their devices. Raises if one of them could not be removed."""
+        errors = []
         while self._namespaces:
-            _run(["ip", "netns", "delete", self._namespaces.pop().name])
+            try:
+                _run(["ip", "netns", "delete", self._namespaces.pop().name])
+            except WirerateError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]

@@ -17,15 +17,16 @@ from .reports import CaptureReport, Measured, MeasureReport, ReplayReport, SendR
 Option = Union[str, int, float, bool, os.PathLike, Sequence[Union[str, int, float]], None]
 Rows = List[Dict[str, Any]]
 
-# What a command prints when frames are counted from now on.
+# The text that a command prints once it counts frames.
 _READY = {"capture": "capturing on", "receive": "measuring frames of"}
-# Seconds until a command that waits for frames must be ready.
+# Seconds within which such a command must have printed it.
 _READY_TIME = 30.0
+# Seconds between two looks at the printed text, which has no event.
 _POLL = 0.01
 
 
 class WirerateError(Exception):
-    """A command could not run: what, why, and what to try, as the program prints them."""
+    """A command could not run. The message is that of the program: the reason, and what to try."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -33,7 +34,7 @@ class WirerateError(Exception):
 
 
 def program() -> str:
-    """The program: that of the variable WIRERATE, or the one in PATH."""
+    """The path of the program: the variable WIRERATE, or ``wirerate`` in PATH."""
     found = os.environ.get("WIRERATE") or shutil.which("wirerate")
     if not found:
         raise WirerateError("there is no program wirerate in PATH: install it, or set WIRERATE to its path", 3)
@@ -56,31 +57,34 @@ def _words(options: Dict[str, Option]) -> List[str]:
 
 
 class Background:
-    """A command that runs. Its report is there when it has ended."""
+    """A running command, which prints its report at its end."""
 
     def __init__(self, words: List[str], report: Callable[[Rows, int], Any]) -> None:
         self._report_of = report
         self._stdout = tempfile.TemporaryFile("w+")
         self._stderr = tempfile.TemporaryFile("w+")
         self._words = [program(), *words, "--json"]
-        self._process = subprocess.Popen(
-            self._words, stdin=subprocess.DEVNULL, stdout=self._stdout, stderr=self._stderr
-        )
+        try:
+            self._process = subprocess.Popen(
+                self._words, stdin=subprocess.DEVNULL, stdout=self._stdout, stderr=self._stderr
+            )
+        except OSError as error:
+            raise WirerateError(f"cannot run {self._words[0]}: {error.strerror}", 3) from error
 
-    def said(self) -> str:
-        """What the program has printed to standard error so far."""
+    def stderr(self) -> str:
+        """The text that the program has printed to standard error so far."""
         return _text_of(self._stderr)
 
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
     def wait_until_ready(self) -> None:
-        """Waits until a command that receives frames counts them."""
+        """Waits until a capture or a receiver counts frames. Other commands are not waited for."""
         ready = _READY.get(self._words[1])
         deadline = time.monotonic() + _READY_TIME
-        while ready and ready not in self.said() and not self.has_ended():
+        while ready and ready not in self.stderr() and not self.has_ended():
             if time.monotonic() > deadline:
-                raise WirerateError(f"{self._words[1]} is not ready: {self.said()}", 3)
+                raise WirerateError(f"{self._words[1]} is not ready: {self.stderr()}", 3)
             time.sleep(_POLL)
         if self.has_ended():
             self.report()
@@ -103,13 +107,13 @@ class Background:
         rows = [json.loads(line) for line in lines if line.startswith("{")]
         errors = [row for row in rows if row.get("schema", "").startswith("wirerate.error/")]
         if errors or exit_code not in (0, 1):
-            message = self.said().strip() or f"{' '.join(self._words)} ended with {exit_code}"
+            message = self.stderr().strip() or f"{' '.join(self._words)} ended with {exit_code}"
             raise WirerateError(message, exit_code)
         return self._report_of(rows, exit_code)
 
 
 def _text_of(file: Any) -> str:
-    # The program has its own place in the file, which is not that of a reader with pread.
+    # pread leaves the file offset alone, at which the program writes on.
     size = os.fstat(file.fileno()).st_size
     return os.pread(file.fileno(), size, 0).decode("utf-8", "replace")
 
@@ -165,7 +169,7 @@ def _finish(background: Background) -> Any:
 
 
 def send(device: str, *words: str, **options: Option) -> SendReport:
-    """Sends frames. Without ``count`` or ``duration`` it would not end: use :func:`beside`."""
+    """Sends frames. Without ``count`` or ``duration`` it does not end: use :func:`beside`."""
     return _finish(_begin_send(device, *words, **options))
 
 
@@ -180,7 +184,7 @@ def receive(device: str, *words: str, **options: Option) -> MeasureReport:
 
 
 def capture(device: str, *words: str, **options: Option) -> CaptureReport:
-    """Captures frames. Without ``count`` or ``duration`` it would not end: use :func:`beside`."""
+    """Captures frames. Without ``count`` or ``duration`` it does not end: use :func:`beside`."""
     return _finish(_begin_capture(device, *words, **options))
 
 

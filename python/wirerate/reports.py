@@ -41,34 +41,41 @@ class Latency:
 
 
 @dataclasses.dataclass(frozen=True)
-class SendReport:
-    """What was sent (``wirerate.send``). ``offered`` is ``sent`` + ``errors``."""
+class CommandReport:
+    """The fields of all reports."""
 
     data: Dict[str, Any] = dataclasses.field(repr=False)
     exit_code: int
     device: str
+    duration_ns: int
+
+    @property
+    def netns(self) -> Optional[str]:
+        """The network namespace of the device; None for that of the program."""
+        netns: Optional[str] = self.data.get("netns")
+        return netns
+
+
+@dataclasses.dataclass(frozen=True)
+class SendReport(CommandReport):
+    """The frames of a sender (``wirerate.send``). ``offered`` is ``sent`` + ``errors``."""
+
     end: str
     offered: int
     sent: int
     errors: int
-    duration_ns: int
     rate_pps: float
     wire_bps: float
     rate_missed: bool
     asked_pps: Optional[float] = None
     reached_percent: Optional[float] = None
-    netns: Optional[str] = None
     notes: List[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
-class MeasureReport:
-    """What a receiver has measured (``wirerate.measure``)."""
+class MeasureReport(CommandReport):
+    """The measurement of a receiver (``wirerate.measure``)."""
 
-    data: Dict[str, Any] = dataclasses.field(repr=False)
-    exit_code: int
-    device: str
-    duration_ns: int
     received: int
     unique: int
     duplicate: int
@@ -76,7 +83,6 @@ class MeasureReport:
     missing: int
     failed_checks: List[str]
     rate_pps: Optional[float] = None
-    netns: Optional[str] = None
     lost_ring: Optional[int] = None
 
     @property
@@ -125,13 +131,9 @@ class Measured:
 
 
 @dataclasses.dataclass(frozen=True)
-class CaptureReport:
-    """What was captured (``wirerate.capture``)."""
+class CaptureReport(CommandReport):
+    """The frames of a capture (``wirerate.capture``)."""
 
-    data: Dict[str, Any] = dataclasses.field(repr=False)
-    exit_code: int
-    device: str
-    duration_ns: int
     received: int
     written: int
     lost: int
@@ -140,21 +142,15 @@ class CaptureReport:
     filtered: Optional[int] = None
     lost_nic: Optional[int] = None
     file: Optional[str] = None
-    netns: Optional[str] = None
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayReport:
-    """What was replayed (``wirerate.replay``)."""
+class ReplayReport(CommandReport):
+    """The packets of a replay (``wirerate.replay``)."""
 
-    data: Dict[str, Any] = dataclasses.field(repr=False)
-    exit_code: int
-    device: str
     end: str
     read: int
     sent: int
     errors: int
-    duration_ns: int
     rate_pps: float
-    netns: Optional[str] = None
     notes: List[str] = dataclasses.field(default_factory=list)

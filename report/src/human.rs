@@ -1,5 +1,5 @@
-//! Numbers for people to read: few digits, a fitting unit. All reports round here. And text of
-//! others, without characters that a terminal obeys.
+//! Numbers for people to read: few digits, a fitting unit. All reports round here. Also text of
+//! other programs, with the characters escaped that a terminal would interpret.
 
 use std::borrow::Cow;
 
@@ -34,16 +34,16 @@ pub(crate) fn digits(value: f64) -> String {
 /// Text of another program, with control characters and those that change the direction of text
 /// escaped: an escape sequence becomes `\u{1b}[31m`, a new line `\n`.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let is_obeyed = |letter: char| {
+    let is_interpreted = |letter: char| {
         letter.is_control()
             || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
-    if !text.contains(is_obeyed) {
+    if !text.contains(is_interpreted) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::new();
     for letter in text.chars() {
-        match is_obeyed(letter) {
+        match is_interpreted(letter) {
             true => escaped.extend(letter.escape_default()),
             false => escaped.push(letter),
         }

@@ -19,21 +19,21 @@ const ORDERS_MAX: usize = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct CallGate {
     /// Calls that change the configuration run one by one.
-    changes: Lane,
-    reads: Lane,
-    orders: Lane,
+    changes: CallQueue,
+    reads: CallQueue,
+    orders: CallQueue,
     /// Orders that wait or run.
     open_orders: watch::Sender<usize>,
 }
 
-/// Calls of a kind.
+/// The calls of a kind: how many more may run, and how many more may wait.
 #[derive(Clone, Debug)]
-struct Lane {
+struct CallQueue {
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
 }
 
-impl Lane {
+impl CallQueue {
     fn new(running: usize) -> Self {
         let running = Arc::new(Semaphore::new(running));
         Self { running, waiting: Arc::new(Semaphore::new(WAITING_MAX)) }
@@ -71,9 +71,9 @@ impl Drop for OpenOrder {
 impl CallGate {
     pub(crate) fn new() -> Self {
         Self {
-            changes: Lane::new(1),
-            reads: Lane::new(READS_MAX),
-            orders: Lane::new(ORDERS_MAX),
+            changes: CallQueue::new(1),
+            reads: CallQueue::new(READS_MAX),
+            orders: CallQueue::new(ORDERS_MAX),
             open_orders: watch::Sender::new(0),
         }
     }

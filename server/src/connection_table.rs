@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_house_ends_the_oldest_that_never_asked() {
+    fn a_full_table_ends_the_oldest_connection_without_a_request() {
         let (table, start) = (table(4), Instant::now());
         let at = |ms: u64| start + Duration::from_millis(ms);
         let admit = |client: u8, ms: u64| table.admit(ip(client), at(ms)).expect("there is a place");

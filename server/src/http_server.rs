@@ -75,7 +75,11 @@ impl<A> HttpServer<A> {
             while connections.try_join_next().is_some() {}
             match accepted {
                 Ok((stream, client)) => {
-                    drop(connections.spawn(self.clone().serve(stream, client, ended.clone())));
+                    // In the order of arrival: tasks may start in another one, and the oldest
+                    // connection ends first.
+                    if let Some(admitted) = self.table.admit(client, Instant::now()) {
+                        drop(connections.spawn(self.clone().serve(stream, admitted, ended.clone())));
+                    }
                 }
                 Err(error) => {
                     tracing::warn!("accept: {error}");
@@ -86,22 +90,7 @@ impl<A> HttpServer<A> {
         }
     }
 
-    async fn serve<Reply, Data>(self, stream: Stream, client: ClientAddress, ended: watch::Receiver<()>)
-    where
-        A: Fn(Request<Incoming>) -> Reply + Send + 'static,
-        Reply: Future<Output = Response<Data>> + Send + 'static,
-        Data: Body<Data = Bytes> + Send + 'static,
-        Data::Error: Into<Box<dyn Error + Send + Sync>>,
-    {
-        let Some(admitted) = self.table.admit(client, Instant::now()) else { return };
-        let connection = Arc::clone(&admitted.connection);
-        tokio::select! {
-            () = self.serve_stream(stream, admitted, ended) => {}
-            () = connection.ends() => tracing::debug!("{client:?}: the connection made space, or was late"),
-        }
-    }
-
-    async fn serve_stream<Reply, Data>(
+    async fn serve<Reply, Data>(
         self,
         stream: Stream,
         admitted: AdmittedConnection,
@@ -113,23 +102,42 @@ impl<A> HttpServer<A> {
         Data::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let connection = Arc::clone(&admitted.connection);
+        tokio::select! {
+            () = self.serve_stream(stream, &connection, ended) => {}
+            () = connection.ends() => {
+                tracing::debug!("{:?}: the connection made space, or was late", connection.client);
+            }
+        }
+    }
+
+    async fn serve_stream<Reply, Data>(
+        self,
+        stream: Stream,
+        connection: &Arc<OpenConnection>,
+        ended: watch::Receiver<()>,
+    ) where
+        A: Fn(Request<Incoming>) -> Reply + Send + 'static,
+        Reply: Future<Output = Response<Data>> + Send + 'static,
+        Data: Body<Data = Bytes> + Send + 'static,
+        Data::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         match (stream, &self.tls) {
-            (Stream::Unix(stream), _) => self.serve_http(stream, &connection, ended).await,
+            (Stream::Unix(stream), _) => self.serve_http(stream, connection, ended).await,
             (Stream::Tcp(stream), Some(tls)) => {
                 let mut first = [0];
                 if !stream.peek(&mut first).await.is_ok_and(|count| count > 0) {
                     return;
                 }
                 if first[0] != TLS_HANDSHAKE {
-                    return self.serve_http(stream, &connection, ended).await;
+                    return self.serve_http(stream, connection, ended).await;
                 }
                 connection.uses_tls();
                 match tls.clone().accept(stream).await {
-                    Ok(stream) => self.serve_http(stream, &connection, ended).await,
+                    Ok(stream) => self.serve_http(stream, connection, ended).await,
                     Err(error) => tracing::debug!("{:?}: TLS: {error}", connection.client),
                 }
             }
-            (Stream::Tcp(stream), None) => self.serve_http(stream, &connection, ended).await,
+            (Stream::Tcp(stream), None) => self.serve_http(stream, connection, ended).await,
         }
     }
 

@@ -135,7 +135,8 @@ impl Connections {
         let connection = connection.expect("the server adds the connection to each request");
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let is_grpc = content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
-        // With a token, a page cannot call by a name that resolves to this host; never a socket.
+        // With a token or on a socket, `Host` may have any name: a page of another site does not
+        // know the token, and a browser does not connect to a socket in the file system.
         let is_socket = connection.client == ClientAddress::Local;
         if let Some(why) = foreign(&request, self.token.is_some() || is_socket) {
             return match is_grpc {

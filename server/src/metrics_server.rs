@@ -41,13 +41,13 @@ impl MetricsServer {
 fn answer(request: &Request<Incoming>, allows_names: bool, read: &ReadMetrics) -> Response<Full<Bytes>> {
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let why = foreign(request, allows_names);
-    let (status, content_type, body) = match (request.uri().path(), is_read) {
-        _ if why.is_some() => (StatusCode::FORBIDDEN, PLAIN, format!("{}\n", why.unwrap_or_default())),
-        ("/metrics", true) => {
+    let (status, content_type, body) = match (why, request.uri().path(), is_read) {
+        (Some(why), ..) => (StatusCode::FORBIDDEN, PLAIN, format!("{why}\n")),
+        (None, "/metrics", true) => {
             let (content_type, text) = metrics_text(request, &read());
             (StatusCode::OK, content_type, text)
         }
-        ("/metrics", false) => (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "use GET\n".to_owned()),
+        (None, "/metrics", false) => (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "use GET\n".to_owned()),
         _ => (StatusCode::NOT_FOUND, PLAIN, "metrics are at /metrics\n".to_owned()),
     };
     let response = Response::builder().status(status).header(header::CONTENT_TYPE, content_type);

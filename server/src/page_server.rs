@@ -209,10 +209,9 @@ impl Site {
         let (body, _share) = self.orders.bound(request.into_body());
         let body = match body.collect().await {
             Ok(body) => body,
-            Err(BodyError::TooLong(_)) => {
-                return text(StatusCode::PAYLOAD_TOO_LARGE, "the order is too long\n");
-            }
-            Err(error) => return text(StatusCode::REQUEST_TIMEOUT, format!("{error}\n")),
+            // The option of the other error belongs to another server.
+            Err(error @ BodyError::TooLong(_)) => return text(error.status(), "the order is too long\n"),
+            Err(error) => return text(error.status(), format!("{error}\n")),
         };
         let order = match path {
             "/pause" => PageOrder::Pause,

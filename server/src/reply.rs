@@ -84,20 +84,22 @@ impl ApiError {
         }
     }
 
+    /// The first errors, and how many more there are. The errors of a configuration have such a
+    /// last sentence already, which stays.
+    pub fn shortened(&self) -> Vec<String> {
+        let errors = &self.errors;
+        if errors.len() <= FINDINGS_MAX + 1 {
+            return errors.clone();
+        }
+        let more = format!("and {} more errors", errors.len() - FINDINGS_MAX);
+        errors[..FINDINGS_MAX].iter().cloned().chain([more]).collect()
+    }
+
     /// The model's `Error`, with the code of the transport.
     pub(crate) fn json(&self, code: i32) -> Value {
         let kind = if self.kind == ErrorKind::Internal { "internal" } else { "validation" };
-        json!({"code": code, "kind": kind, "errors": shortened(&self.errors)})
+        json!({"code": code, "kind": kind, "errors": self.shortened()})
     }
-}
-
-/// The first errors, and how many more there are. A configuration has counted its own already.
-fn shortened(errors: &[String]) -> Vec<String> {
-    if errors.len() <= FINDINGS_MAX + 1 {
-        return errors.to_vec();
-    }
-    let more = format!("and {} more errors", errors.len() - FINDINGS_MAX);
-    errors[..FINDINGS_MAX].iter().cloned().chain([more]).collect()
 }
 
 /// JSON text in which numbers have no exponent: clients read answers as YAML, where `1e16` is text.
@@ -148,7 +150,8 @@ mod tests {
         let errors =
             |count: usize| ApiError { kind: ErrorKind::Invalid, errors: vec![String::from("x"); count] };
         let listed = |count: usize| errors(count).json(400)["errors"].as_array().map_or(0, Vec::len);
-        assert_eq!((listed(100), listed(102)), (100, 101));
+        assert_eq!((listed(100), listed(101), listed(102)), (100, 101, 101));
+        assert_eq!(errors(101).json(400)["errors"][100], "x", "the last one may be a number of errors");
         assert_eq!(errors(250).json(400)["errors"][100], "and 150 more errors");
     }
 

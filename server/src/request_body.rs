@@ -1,6 +1,7 @@
 //! Bodies of requests: their length, the time that they take, and the bytes of all of them.
 
 use bytes::Bytes;
+use http::StatusCode;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
-/// Bodies of calls at one time, as a multiple of the longest one.
+/// Bytes of the bodies of all calls together, as a multiple of the longest body.
 const BODIES: usize = 4;
 
 /// Bounds of bodies.
@@ -33,6 +34,18 @@ pub(crate) enum BodyError {
     Cut(hyper::Error),
 }
 
+impl BodyError {
+    /// The status of the answer in HTTP.
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Late(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::Cut(_) => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
 impl std::fmt::Display for BodyError {
     fn fmt(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -51,7 +64,7 @@ impl std::error::Error for BodyError {}
 impl BodyBounds {
     /// Bodies of up to `max` bytes, each within `time`.
     pub(crate) fn new(max: usize, time: Duration) -> Self {
-        let all = Arc::new(Semaphore::new((max * BODIES).min(Semaphore::MAX_PERMITS)));
+        let all = Arc::new(Semaphore::new(max.saturating_mul(BODIES).min(Semaphore::MAX_PERMITS)));
         Self { max, time, all }
     }
 
@@ -133,5 +146,17 @@ impl Body for BoundedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_of_any_length_may_be_allowed() {
+        let bounds = BodyBounds::new(usize::MAX, Duration::from_secs(1));
+        assert_eq!(bounds.all.available_permits(), Semaphore::MAX_PERMITS);
+        assert_eq!(BodyBounds::new(1000, Duration::from_secs(1)).all.available_permits(), 4000);
     }
 }

@@ -5,7 +5,6 @@ use crate::call::{ApiCall, CALLS};
 use crate::caller::CallPlace;
 use crate::origin::is_odd_body;
 use crate::reply::{ApiError, ApiReply, metrics_text, to_text};
-use crate::request_body::BodyError;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
@@ -27,7 +26,7 @@ pub(crate) async fn answer(place: CallPlace, request: Request<Incoming>) -> Resp
     let (body, share) = place.bodies.bound(request.into_body());
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
-        Err(error) => return refuse(status_of(&error), error.to_string()),
+        Err(error) => return refuse(error.status(), error.to_string()),
     };
     let backend = Arc::clone(&place.backend);
     // A call may wait for frames; other connections are served meanwhile.
@@ -41,15 +40,6 @@ pub(crate) async fn answer(place: CallPlace, request: Request<Incoming>) -> Resp
     let (status, content_type, text) = done.unwrap_or_else(|error| text_of(Err(error)));
     place.make_space();
     respond(status, content_type, place.connection.unread(text))
-}
-
-fn status_of(error: &BodyError) -> StatusCode {
-    match error {
-        BodyError::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
-        BodyError::Late(_) => StatusCode::REQUEST_TIMEOUT,
-        BodyError::Busy => StatusCode::TOO_MANY_REQUESTS,
-        BodyError::Cut(_) => StatusCode::BAD_REQUEST,
-    }
 }
 
 /// Status, content type and body of an answer.

@@ -294,9 +294,15 @@ fn help_commands_is_the_table() {
 /// text for each option.
 #[test]
 fn help_of_each_command_is_whole() {
-    for command in wirerate::parser().get_subcommands().filter(|command| !command.is_hide_set()) {
-        let name = command.get_name();
-        let said = wirerate(&[name, "--help"]);
+    help_of_subcommands_is_whole(&wirerate::parser(), "");
+}
+
+/// `words` name `parent`, without the name of the program; each is followed by a blank.
+fn help_of_subcommands_is_whole(parent: &clap::Command, words: &str) {
+    let is_listed = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
+    for command in parent.get_subcommands().filter(is_listed) {
+        let name = format!("{words}{}", command.get_name());
+        let said = wirerate(&name.split(' ').chain(["--help"]).collect::<Vec<_>>());
         assert_eq!((said.status, said.stderr.as_str()), (0, ""), "{name}");
         assert!(said.stdout.contains(&format!("Usage: wirerate {name}")), "{name}: {}", said.stdout);
         let wide = said.stdout.lines().find(|line| line.chars().count() > 100);
@@ -307,6 +313,7 @@ fn help_of_each_command_is_whole() {
             let is_there = option.get_long().is_none_or(|long| said.stdout.contains(&format!("--{long}")));
             assert!(is_there, "{} of {name} is not in its help", option.get_id());
         }
+        help_of_subcommands_is_whole(command, &format!("{name} "));
     }
 }
 

@@ -68,17 +68,17 @@ pub(super) fn run<R: TxRing>(
         }
         first_ns.get_or_insert(now_ns);
         let late_ns = now_ns.saturating_sub(own.clock_ns(due_ns));
-        let has_fate = run.offer(usize::from(is_second), source.bytes(), late_ns);
+        let is_handled = run.offer(usize::from(is_second), source.bytes(), late_ns);
         if run.result.burst.sent > 0 {
             let late_ns = || run.clock.now_ns().saturating_sub(start_ns);
             run.result.first_late_ns.get_or_insert_with(late_ns);
         }
         request.progress.set(0, &run.result.burst);
         if run.has_ended() {
-            run.result.after_end = u64::from(!has_fate);
+            run.result.after_end = u64::from(!is_handled);
             break;
         }
-        if has_fate {
+        if is_handled {
             next = next_frame(source);
         }
     }
@@ -147,6 +147,10 @@ impl<R: TxRing> RingRun<'_, R> {
         // The frames of a ring leave together: those for the other device come first in the file.
         let other = 1 - place;
         if self.ports.get(other).is_some_and(|port| port.pending > 0) && !self.flush(other) {
+            return Ok(false);
+        }
+        // Frames that a link kept from leaving go first, so a ring never holds more than a batch.
+        if self.ports[place].pending == BATCH && !self.flush(place) {
             return Ok(false);
         }
         let port = &mut self.ports[place];

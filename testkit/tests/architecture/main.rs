@@ -97,24 +97,13 @@ fn modules_of_a_crate_have_no_circles() {
 /// itself.
 #[test]
 fn no_command_imports_another() {
-    let (mut files, mut found) = (Vec::new(), Vec::new());
-    rust_files(&root().join("wirerate/src"), &mut files);
-    for file in files {
-        let name = file.strip_prefix(root()).expect("it is below").display().to_string();
-        let is_allowed = ["wirerate/src/lib.rs", "wirerate/src/cmd/mod.rs"].contains(&&*name);
-        let text = fs::read_to_string(&file).expect("it is there");
-        found.extend((!is_allowed && text.contains("crate::cmd")).then_some(name));
-    }
+    let modules = Modules::of(&root().join("wirerate/src"));
+    let mut found = modules.uses();
+    found.retain(|(from, to, _)| command_of(to).is_some() && command_of(from) != command_of(to));
     assert!(found.is_empty(), "these files import commands: {found:?}");
 }
 
-fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("it is there").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            rust_files(&path, files);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            files.push(path);
-        }
-    }
+/// The command of a file of `wirerate/src`: its file or folder below `cmd`.
+fn command_of(file: &str) -> Option<&str> {
+    file.strip_prefix("cmd/")?.split(['/', '.']).next()
 }

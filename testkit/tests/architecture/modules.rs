@@ -61,10 +61,10 @@ impl Modules {
         of_std.map(|mention| (self.modules[&mention.from].file.as_str(), mention.path[1..].join("::")))
     }
 
-    /// Groups of files that use each other, less what a module uses of its own submodules.
-    pub(crate) fn circles(&self) -> Vec<Circle> {
-        let uses: Vec<(&str, &str, String)> = self
-            .mentions
+    /// A file, another one that it uses, and the path by which it does; less what a module uses of
+    /// its own submodules.
+    pub(crate) fn uses(&self) -> Vec<(&str, &str, String)> {
+        self.mentions
             .iter()
             .filter(|mention| self.counts(mention))
             .filter_map(|mention| {
@@ -74,7 +74,12 @@ impl Modules {
                 let is_below = target.starts_with(&mention.from);
                 (files[0] != files[1] && !is_below).then(|| (files[0], files[1], mention.path.join("::")))
             })
-            .collect();
+            .collect()
+    }
+
+    /// Groups of files that use each other.
+    pub(crate) fn circles(&self) -> Vec<Circle> {
+        let uses = self.uses();
         let mut circles = Vec::new();
         let mut done = BTreeSet::new();
         for (file, ..) in &uses {

@@ -124,6 +124,9 @@ pub struct FlowFacts {
     pub flows: u64,
     /// There are more flows than are told apart; packets of the others are in no `top_talkers`.
     pub has_more_flows: bool,
+    /// The counts are those of one of several loops, which are alike; for the text.
+    #[serde(skip)]
+    pub is_of_one_loop: bool,
     /// Flows that began per second; those of each loop count.
     pub flows_ps: f64,
     /// Different IP addresses.
@@ -265,6 +268,7 @@ impl FlowStatistics {
         FlowFacts {
             flows,
             has_more_flows: self.has_more,
+            is_of_one_loop: loops > 1 && !is_of_all_loops,
             flows_ps: crate::units::per_second(begun, duration_ns),
             addresses,
             protocols,
@@ -312,6 +316,7 @@ mod tests {
         statistics.see(&[&[2; 12][..], &[8, 6], &[0; 46]].concat());
         let facts = statistics.finish(10, false, 2_000_000_000);
         assert_eq!((facts.flows, facts.addresses, facts.flows_ps), (2, 3, 10.0));
+        assert!(facts.is_of_one_loop);
         let protocol = |name: &str, flows, packets, bytes| ProtocolFlows {
             name: name.to_owned(),
             flows,

@@ -4,8 +4,9 @@ use crate::log;
 use crate::mgcap::Captures;
 use crate::outcome::{Failure, Outcome};
 use ctlfs::Tree;
-use ctlfs::control::{Control, StartedRun};
+use ctlfs::control::Control;
 use ctlfs::exec::{Exec, ExecError};
+use engine::{EngineError, EngineKind};
 use std::ffi::OsString;
 use std::sync::Arc;
 
@@ -66,7 +67,10 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     };
     let captures = Arc::new(Captures::default());
     let dry_run = args.dry_run;
-    match ctlfs::exec::run_with(&exec, move || build(dry_run, |_| {}), Some(captures)) {
+    let build = move || -> Result<Arc<dyn Tree>, EngineError> {
+        Ok(Arc::new(Control::here(dry_run.then_some(EngineKind::Mem), |_| {})?))
+    };
+    match ctlfs::exec::run_with(&exec, build, Some(captures)) {
         Ok(ended) => {
             ended.unread.iter().for_each(|line| eprintln!("wirerate: {line}"));
             Ok(Outcome::Status(ended.status))
@@ -103,12 +107,4 @@ fn fail(error: ExecError) -> Result<Outcome, Failure> {
         }
         None => Err(failure),
     }
-}
-
-/// The tree of the namespace we are in. `watch` gets the runs of each start.
-pub(crate) fn build(
-    dry_run: bool,
-    watch: impl Fn(Vec<StartedRun>) + Send + Sync + 'static,
-) -> Result<Arc<dyn Tree>, engine::EngineError> {
-    Ok(Arc::new(Control::here(dry_run.then_some(engine::EngineKind::Mem), watch)?))
 }

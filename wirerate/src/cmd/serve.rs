@@ -1,14 +1,15 @@
 //! `wirerate serve`: the control files on a directory, for everyone, until it is stopped.
 
-use super::exec::build;
 use crate::log;
 use crate::mgcap::Captures;
 use crate::monitor::count_in;
 use crate::monitor::sources::{DeviceLabels, RunList, SendSource};
 use crate::outcome::{Failure, Outcome};
-use ctlfs::control::StartedRun;
+use ctlfs::Tree;
+use ctlfs::control::{Control, StartedRun};
 use ctlfs::serve::{DEFAULT_MOUNT, Serve};
 use ctlfs::slots::{DEFAULT_DIR, SlotTree};
+use engine::{EngineError, EngineKind};
 use host::Netns;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,10 +58,11 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         dir.as_deref().map(|dir| (dir, Arc::new(Captures::default()) as _));
     let (dry_run, named, runs) = (args.dry_run, args.netns.clone(), RunList::default());
     let _counted = count_in(runs.source());
-    let build = move || {
+    let build = move || -> Result<Arc<dyn Tree>, EngineError> {
         // With --netns the process itself is in the namespace.
         let (runs, named, netns) = (runs.clone(), named.clone(), Netns::current()?);
-        build(dry_run, move |started| {
+        let engine = dry_run.then_some(EngineKind::Mem);
+        let control = Control::here(engine, move |started| {
             for StartedRun { cpu, ifname, handle } in started {
                 // A thread of the control files is named after its CPU.
                 let run = SendSource { thread: cpu as usize, cpu, handle };
@@ -70,7 +72,8 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
                 };
                 runs.begin(&labels, [run]);
             }
-        })
+        })?;
+        Ok(Arc::new(control))
     };
     ctlfs::serve::run_with(&serve, build, captures).map(|()| Outcome::Done).map_err(|error| {
         let advice = error.advice();

@@ -104,7 +104,8 @@ impl<'a> Agreement<'a> {
         // Without a refusal, a second agent may still answer until the last moment.
         while refusals.is_empty() || agreed.len() + refusals.len() < armed.len() {
             let Some(hub::HostAnswered { host, about, answer }) = self.next(until).await? else { break };
-            let Some(instance) = armed.get(&host) else { continue };
+            // No later answer of a host changes its refusal.
+            let Some(instance) = armed.get(&host).filter(|_| !refusals.contains_key(&host)) else { continue };
             let refusal = match answer {
                 Ok(answer) if instance.is_some_and(|instance| instance != answer.instance) => {
                     let Objection { why, tries, .. } = two_agents(&host);

@@ -119,7 +119,7 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
     }
     eprintln!("wirerate: starting at {}", utc_time(run.start_at_ns));
     let mut words = watch(&hub, counts, &run, test.settle_ms(), stop).await;
-    // The stream may know more than what arrived here.
+    // The hub may have counts that did not arrive here.
     match hub.last_words(&run).await {
         Ok(kept) => {
             warn_of_counts_not_kept(&hub, &run, &words, &kept).await;

@@ -110,7 +110,9 @@ impl OtgBackend {
     pub(super) fn release(&self) {
         let _change = lock(&self.change);
         self.end_flows(&self.all_flows(), false);
-        *lock(&self.state) = ActiveState::default();
+        let mut state = lock(&self.state);
+        // Metrics also show the runs of the next configuration.
+        *state = ActiveState::with_runs(state.runs.clone());
     }
 
     /// The indexes of all flows.

@@ -33,7 +33,7 @@ struct KeptFrames {
     frames: VecDeque<KeptFrame>,
     bytes: usize,
     filter: CaptureConfig,
-    /// Frames that matched and found no place.
+    /// Frames that matched and did not fit into [`BYTES_MAX`].
     dropped: u64,
     /// The header of the stream that the capture writes.
     header: Vec<u8>,
@@ -89,9 +89,9 @@ impl PortCapture {
         }
         let dropped = self.frames.lock().dropped;
         if dropped > 0 {
-            let megabytes = BYTES_MAX >> 20;
+            let mebibytes = BYTES_MAX >> 20;
             warnings.push(format!(
-                "port {port}: {dropped} frames did not fit into the {megabytes} MB of the capture"
+                "port {port}: {dropped} frames did not fit into the {mebibytes} MiB of the capture"
             ));
         }
         warnings

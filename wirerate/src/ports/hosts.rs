@@ -174,7 +174,6 @@ async fn ask_agent(
     timeout: Duration,
 ) -> HostAnswer {
     let asked_ns = realtime_ns();
-    let is_set = matches!(request.order, OtgOrder::Set(_));
     let answer: Result<OtgAnswer, String> = hub.ask(subject::otg(&host), &request, timeout).await;
     match answer {
         Err(why) => HostAnswer::silent(why),
@@ -184,7 +183,7 @@ async fn ask_agent(
         // A refusal says why, and changes nothing.
         Ok(OtgAnswer { answer, result })
             if !matches!(result, OtgResult::Refused { .. })
-                && !is_same(&mut lock(&instances), &host, answer.instance, is_set) =>
+                && !is_same(&mut lock(&instances), &host, answer.instance, &request.order) =>
         {
             HostAnswer::silent(two_agents(&host).why)
         }
@@ -194,12 +193,23 @@ async fn ask_agent(
     }
 }
 
-/// True if an order was carried out by the agent that has put the configuration in force.
-fn is_same(instances: &mut BTreeMap<FleetName, u64>, host: &FleetName, instance: u64, is_set: bool) -> bool {
-    if is_set {
-        instances.insert(host.clone(), instance);
+/// True if an order was carried out by the agent that has put the configuration in force, or does
+/// not depend on it.
+fn is_same(
+    instances: &mut BTreeMap<FleetName, u64>,
+    host: &FleetName,
+    instance: u64,
+    order: &OtgOrder,
+) -> bool {
+    match order {
+        // SetConfig begins with it, also after the agent was started again.
+        OtgOrder::Check(_) => true,
+        OtgOrder::Set(_) => {
+            instances.insert(host.clone(), instance);
+            true
+        }
+        _ => instances.get(host).is_none_or(|known| *known == instance),
     }
-    instances.get(host).is_none_or(|known| *known == instance)
 }
 
 /// Warnings of orders that were all carried out; otherwise why they were not. Sentences of agents
@@ -242,6 +252,8 @@ pub(super) fn said_by(place: &HostPlace, text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fleet::OtgPart;
+    use serde_json::Value;
 
     #[test]
     fn a_location_with_a_host_is_one_of_an_agent() {
@@ -253,10 +265,15 @@ mod tests {
     #[test]
     fn orders_of_a_configuration_are_carried_out_by_one_agent() {
         let (mut instances, host) = (BTreeMap::new(), "h1".parse().unwrap());
-        assert!(is_same(&mut instances, &host, 3, false), "nothing is in force");
-        assert!(is_same(&mut instances, &host, 7, true) && is_same(&mut instances, &host, 7, false));
-        assert!(!is_same(&mut instances, &host, 8, false), "a second agent of this name");
-        assert!(is_same(&mut instances, &host, 8, true), "the agent was started again");
+        let part = || OtgPart { config: Value::Null, ports: Vec::new(), mark: 0 };
+        let (check, set) = (OtgOrder::Check(part()), OtgOrder::Set(part()));
+        let read = OtgOrder::Read { flows: Vec::new(), ports: Vec::new() };
+        let mut is_same = |instance: u64, order: &OtgOrder| is_same(&mut instances, &host, instance, order);
+        assert!(is_same(3, &read), "nothing is in force");
+        assert!(is_same(7, &set) && is_same(7, &read));
+        assert!(!is_same(8, &read), "a second agent of this name");
+        assert!(is_same(8, &check) && is_same(8, &set), "the agent was started again");
+        assert!(is_same(8, &read) && !is_same(7, &read));
     }
 
     #[test]

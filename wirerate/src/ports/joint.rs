@@ -3,6 +3,7 @@
 
 use super::flow::with_fcs;
 use super::hosts::HostPlace;
+use super::port::FLOW_NUMBERS;
 use super::progress::{DrainRule, FlowProgress};
 use crate::units::human_duration;
 use fleet::{FlowReading, FlowStart, HostClock, PortReading, RatedCounts, clock_agreement_ns};
@@ -12,9 +13,6 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Numbers of flows in marks.
-const NUMBERS: u32 = 1 << 16;
 
 /// A host and its part.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,7 +149,7 @@ impl JointConfig {
     /// All numbers of marks are used up.
     pub(super) fn number(&mut self, flows: &[(usize, bool)]) -> Result<ByHost<FlowStart>, String> {
         let anew = flows.iter().filter(|(_, is_anew)| *is_anew).count() as u32;
-        if self.next_number + anew > NUMBERS {
+        if self.next_number + anew > FLOW_NUMBERS {
             return Err("65,536 flows were started with this configuration: set it again".to_owned());
         }
         let mut starts: ByHost<FlowStart> = BTreeMap::new();
@@ -309,7 +307,7 @@ mod tests {
             (2, vec![start(1, None, 0), start(0, Some(2), 1)]),
         ]);
         assert_eq!(starts, expected);
-        joint.next_number = NUMBERS - 1;
+        joint.next_number = FLOW_NUMBERS - 1;
         assert!(joint.number(&[(0, true)]).is_ok());
         assert!(joint.number(&[(0, true)]).unwrap_err().contains("set it again"));
     }

@@ -54,8 +54,8 @@ pub const OTG_PORTS: [u16; 2] = [8443, 40051];
 const RUN_HELP: &str = "\
 The configuration is that of SetConfig, as snappi writes it by config.serialize(). Flows with\n\
 metrics.enable are measured; captures need the server.\n\n\
-Exit codes: 0 success; 1 frames were lost, or a check failed; 2 the configuration is refused;\n\
-3 refused by the host or a device.\n\n\
+Exit codes: 0 success; 1 frames were lost, a rate was not reached, or a check failed; 2 the\n\
+configuration is refused; 3 refused by the host or a device.\n\n\
 Examples:\n  \
 wirerate otg run config.json\n  \
 wirerate otg run config.yaml --expect lost=0 --expect 'p99<1ms' --json";

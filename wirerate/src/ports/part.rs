@@ -16,8 +16,6 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a file in one answer: with base64 they fit into a message of 1 MiB.
 const PIECE_LEN: usize = 512 << 10;
-/// Errors in one answer.
-const ERRORS_MAX: usize = 100;
 /// A start must be this far away when it is requested.
 const GO_LEAD: Duration = Duration::from_millis(50);
 
@@ -42,16 +40,9 @@ impl HostPart {
 
     /// Carries out an order. It may block.
     pub(crate) fn carry_out(&self, order: OtgOrder) -> OtgResult {
-        self.attempt(order).unwrap_or_else(|ApiError { kind, mut errors }| {
-            let more = errors.len().saturating_sub(ERRORS_MAX);
-            errors.truncate(ERRORS_MAX);
-            if more > 0 {
-                errors.push(format!("and {more} more errors"));
-            }
-            OtgResult::Refused {
-                is_invalid: matches!(kind, ErrorKind::Invalid | ErrorKind::Unsupported),
-                errors,
-            }
+        self.attempt(order).unwrap_or_else(|error| OtgResult::Refused {
+            is_invalid: matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unsupported),
+            errors: error.shortened(),
         })
     }
 
@@ -158,7 +149,7 @@ impl HostPart {
             *file =
                 self.backend.with_state(|state| state.captured(CaptureQuery { port, capture: 0, slice }))?;
         }
-        let piece = file.get(offset..(offset + PIECE_LEN).min(file.len()));
+        let piece = file.get(offset..offset.saturating_add(PIECE_LEN).min(file.len()));
         let piece = piece.ok_or_else(|| ApiError::invalid("the capture has no more bytes"))?.to_vec();
         let is_last = offset + piece.len() == file.len();
         if is_last {
@@ -211,5 +202,34 @@ fn reading(counts: &PortCounts) -> PortReading {
         received: rated(counts.rx),
         last_change_ns: counts.last_change_ns,
         speed_bps: counts.speed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::location::LocalPorts;
+    use crate::ports::progress::DrainRule;
+    use otg::OtgConfig;
+    use serde_json::json;
+
+    #[test]
+    fn a_refusal_has_the_number_of_all_further_errors() {
+        let rules = LocalPorts {
+            mapped: Vec::new(),
+            allows_default_route: false,
+            keep_going: true,
+            drain: DrainRule::default(),
+        };
+        let part = HostPart::new(Box::new(rules), RunList::default());
+        let flow = |number: usize| {
+            let ends = json!({"choice": "port", "port": {"tx_name": "nowhere"}});
+            json!({"name": format!("f{number}"), "tx_rx": ends})
+        };
+        let config = json!({"flows": (0..150).map(flow).collect::<Vec<_>>()});
+        let expected = OtgConfig::read(&config, 1).unwrap_err();
+        let refused = part.carry_out(OtgOrder::Check(OtgPart { config, ports: Vec::new(), mark: 0 }));
+        let OtgResult::Refused { is_invalid: true, errors } = refused else { panic!("{refused:?}") };
+        assert_eq!((errors.len(), errors), (101, expected));
     }
 }

@@ -19,7 +19,7 @@ pub(super) const RING_FLOWS_MAX: usize = 64;
 const LATE_MAX_NS: u64 = 10_000_000;
 
 /// Rates of bits are not whole frames: a full line may be a little more.
-const LINE_PERCENT_MAX: f64 = 100.1;
+pub(super) const LINE_PERCENT_MAX: f64 = 100.1;
 
 /// What a run of a flow needs.
 pub(super) struct FlowSetup<'a> {

@@ -6,7 +6,7 @@ use super::neighbours::PortNeighbours;
 use super::port::{FLOW_NUMBERS, Port, PortRefusal, known_speed, line_speed};
 use super::reading::arrivals;
 use super::rules::{PortRules, SendRules};
-use super::setup::{FAST_FLOWS_MAX, FlowSetup, RING_FLOWS_MAX, asked_of};
+use super::setup::{FAST_FLOWS_MAX, FlowSetup, LINE_PERCENT_MAX, RING_FLOWS_MAX, asked_of};
 use crate::monitor::sources::{RunList, SendSource};
 use crate::sender::device::TxDevice;
 use crate::units::{human_bps, time_of_day_ns};
@@ -134,7 +134,8 @@ fn above_the_line(at: usize, flows: &[(usize, &FlowConfig)], speed: Option<u64>)
     let speed = speed?;
     let percent: f64 = flows.iter().map(|(_, flow)| flow.line_percent(speed)).sum();
     let line = human_bps(speed as f64);
-    (percent > 100.1).then(|| format!("ports[{at}]: its flows are {percent:.0} % of the line of {line}"))
+    (percent > LINE_PERCENT_MAX)
+        .then(|| format!("ports[{at}]: its flows are {percent:.0} % of the line of {line}"))
 }
 
 /// Frames that the device does not take are an error, a configured MTU above its own is a warning.
@@ -524,18 +525,18 @@ impl ActiveState {
     pub(super) fn capture(&mut self, ports: &[usize], starts: bool) -> Result<Vec<String>, ApiError> {
         let mut warnings = Vec::new();
         for &index in ports {
-            let config = self.config.capture_of(index).map(|capture| &self.config.captures[capture]);
+            let config = self.config.capture_of(index).filter(|_| starts);
+            let config = config.map(|capture| &self.config.captures[capture]);
             let port = &mut self.ports[index];
-            if let Some(mut running) = port.capture.take() {
-                let name = port.name.clone();
-                warnings.extend(running.stop(&name));
-                port.capture = Some(running);
-            }
-            if let (true, Some(config)) = (starts, config) {
-                let started = PortCapture::start(config, &port.device);
-                let failed = |error| ApiError::internal(format!("port {}: capture: {error}", port.name));
-                port.capture = Some(started.map_err(failed)?);
-                warnings.clear();
+            let stopped = port.capture.as_mut().map(|running| running.stop(&port.name));
+            match config {
+                // The frames of the capture before are dropped, and its warnings with them.
+                Some(config) => {
+                    let started = PortCapture::start(config, &port.device);
+                    let failed = |error| ApiError::internal(format!("port {}: capture: {error}", port.name));
+                    port.capture = Some(started.map_err(failed)?);
+                }
+                None => warnings.extend(stopped.into_iter().flatten()),
             }
         }
         Ok(warnings)

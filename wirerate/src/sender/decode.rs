@@ -3,7 +3,8 @@
 use crate::out;
 use measure::{Mark, Signature};
 use packet::headers::{
-    FirstHeader, Header, Protocol, SumFinder, SumPlace, Walk, ah, esp, ethernet, ipv4, ipv6, mpls, udp, vlan,
+    FirstHeader, Header, Protocol, SumFinder, SumPlace, Walk, ah, esp, ethernet, fragment, ipv4, ipv6, mpls,
+    udp, vlan,
 };
 use packet::plan::MARK_LEN;
 use packet::wire_len;
@@ -224,7 +225,8 @@ pub(super) fn is_fragment(frame: &[u8], header: &Header) -> bool {
     let bytes = header.bytes(frame);
     match header.protocol {
         Protocol::Ipv4 => ipv4::View::new(bytes).is_some_and(|view| view.is_fragment()),
-        Protocol::Fragment => true,
+        // A packet in one fragment is whole (RFC 6946).
+        Protocol::Fragment => fragment::View::new(bytes).is_none_or(|view| view.is_fragment()),
         _ => false,
     }
 }

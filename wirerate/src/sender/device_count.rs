@@ -6,8 +6,10 @@
 
 use super::device::TxDevice;
 use super::report::Report;
+use crate::stop::Stop;
 use crate::units::human_count;
 use engine::EngineKind;
+use host::CommandPlace;
 use packet::XmitMode;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -35,20 +37,26 @@ impl DeviceCount {
     }
 
     /// Enters into the report of the run what the device has counted, with a note if many frames
-    /// are missing. Other senders on the device hide missing ones.
-    pub fn enter(&self, device: &TxDevice, report: &mut Report) {
+    /// are missing. Other senders on the device hide missing ones. A stop ends the wait for drivers
+    /// that count late.
+    pub fn enter(&self, device: &TxDevice, stop: &Stop, report: &mut Report) {
+        if ![EngineKind::Skb, EngineKind::AfPacket].map(EngineKind::name).contains(&report.engine.name) {
+            return;
+        }
         let deadline = Instant::now() + TIMEOUT;
         let counted = || Some(sent_by(device)?.wrapping_sub(self.before?));
         let mut now = counted();
-        while now.is_some_and(|now| are_missing(now, report.sent)) && Instant::now() < deadline {
+        while now.is_some_and(|now| are_missing(now, report.sent))
+            && Instant::now() < deadline
+            && !stop.is_set()
+        {
             sleep(POLL_INTERVAL);
             now = counted();
         }
         report.device_counted = now;
-        let is_known = [EngineKind::Skb, EngineKind::AfPacket].map(EngineKind::name);
-        let missing =
-            now.filter(|now| is_known.contains(&report.engine.name) && are_missing(*now, report.sent));
-        report.notes.extend(missing.map(|now| note(&report.device, now, report.sent)));
+        let missing = now.filter(|now| are_missing(*now, report.sent));
+        let place = device.command_place();
+        report.notes.extend(missing.map(|now| note(&report.device, &place, now, report.sent)));
     }
 }
 
@@ -61,12 +69,14 @@ fn are_missing(counted: u64, sent: u64) -> bool {
     sent.saturating_sub(counted) > UNCOUNTED_MAX.max(sent / PART_MIN)
 }
 
-fn note(device: &str, counted: u64, sent: u64) -> String {
+fn note(device: &str, place: &CommandPlace, counted: u64, sent: u64) -> String {
     format!(
         "{device} counted {} of {} frames that were accepted: the others wait in its queueing discipline, or \
-         were lost there, by a filter, or in the driver (`tc -s qdisc show dev {device}`, `ethtool -S {device}`)",
+         were lost there, by a filter, or in the driver (`{}`, `{}`)",
         human_count(counted),
-        human_count(sent)
+        human_count(sent),
+        place.run(&format!("tc -s qdisc show dev {device}")),
+        place.run(&format!("ethtool -S {device}"))
     )
 }
 
@@ -78,5 +88,14 @@ mod tests {
     fn frames_in_a_ring_are_not_missing() {
         assert!(!are_missing(0, 4096) && !are_missing(36_000, 40_000) && !are_missing(50_000, 40_000));
         assert!(are_missing(39, 40_000) && are_missing(0, 4097) && are_missing(890_000, 1_000_000));
+    }
+
+    #[test]
+    fn the_commands_of_the_note_are_for_the_namespace_of_the_device() {
+        let text = note("eth1", &CommandPlace::of(Some("dut")), 39, 40_000);
+        assert!(
+            text.contains("(`ip netns exec dut tc -s qdisc show dev eth1`, `ip netns exec dut ethtool"),
+            "{text}"
+        );
     }
 }

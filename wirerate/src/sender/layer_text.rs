@@ -122,7 +122,7 @@ impl FrameLayer {
             Self::Igmp { kind, group, checksum } => {
                 let name = match kind {
                     0x11 => "query",
-                    0x16 | 0x22 => "report",
+                    0x12 | 0x16 | 0x22 => "report",
                     0x17 => "leave",
                     _ => "other",
                 };

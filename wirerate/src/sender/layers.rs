@@ -480,6 +480,14 @@ mod tests {
                 "id 3  fragment of protocol 17\n  payload   8 bytes",
             ),
             (
+                format!("{{ {v6} fragment(id=3) udp(sp=1, dp=2) }}"),
+                "IPv6      fragment, 8 bytes\n  UDP       1 > 2  checksum right",
+            ),
+            (
+                format!("{{ {v6} fragment(id=3, mf) udp(sp=1, dp=2) }}"),
+                "IPv6      fragment, 8 bytes\n  payload   8 bytes",
+            ),
+            (
                 format!(
                     "{{ {eth} {ip} tcp(syn) 0x57 0x52 0x4f 0x54 c16(3) c16(77) c32(9) c16(0) c32(1500) }}"
                 ),

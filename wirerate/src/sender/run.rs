@@ -135,7 +135,7 @@ pub fn drive(
     let elapsed = started.elapsed().checked_sub(left).unwrap_or_else(|| started.elapsed());
     let cpus_busy = (host::process_cpu_time() - cpu_time).div_duration_f64(elapsed);
     let mut report = report::sum_up(info, &done, cpus_busy, control.changes());
-    device_count.enter(device, &mut report);
+    device_count.enter(device, stop, &mut report);
     watch.finish(SentTotals::of(&done), Duration::from_nanos(report.duration_ns))?;
     Ok((report, report::failure(done)))
 }

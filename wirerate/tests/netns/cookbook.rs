@@ -113,7 +113,6 @@ fn jobs(page: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Job> {
     for DocBlock { title, text, is_beside } in
         doc_blocks(page).into_iter().filter(|block| is_wanted(&block.title))
     {
-        let lines = || text.lines().map(str::to_owned);
         if PROGRAMS.contains(&text.split(' ').next().unwrap_or_default()) {
             let typed = SHORT.iter().fold(text.clone(), |text, (long, short)| text.replace(long, short));
             if let Some(job) = jobs.last_mut().filter(|job| beside.is_some() && !job.is_beside) {
@@ -129,7 +128,7 @@ fn jobs(page: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Job> {
             _ => last,
         };
         assert_eq!(jobs[place].title, title, "output without a command:\n{text}");
-        jobs[place].shown.extend(lines());
+        jobs[place].shown.extend(text.lines().map(str::to_owned));
     }
     if let Some(job) = jobs.last_mut().filter(|_| beside.is_some()) {
         job.is_last_beside = true;
@@ -328,10 +327,19 @@ fn the_firewall_of_the_connect_page_passes_connections() -> TestResult {
     let printed = printed_by(&jobs, "", &scratch).concat();
     assert_eq!(printed.matches("completed").count(), 2, "two runs: {printed}");
     assert_eq!(printed.matches("100.00 %").count(), 2, "{printed}");
-    // 5,000 per second in 3 s, or the report says what was reached.
-    let tried = printed.split("tried").nth(1).and_then(|rest| rest.split_whitespace().next());
-    let tried: u64 = tried.and_then(|text| text.replace(',', "").parse().ok()).expect("a count");
-    let is_told = printed.contains("missed       5,000/s requested");
-    assert!((1..=15_001).contains(&tried) && (tried >= 14_850 || is_told), "{printed}");
+    // 5,000 per second in 3 s. A busy machine may reach less: if more than 2 % are missing, the
+    // report has the rate that was reached.
+    let numbers_behind = |text: &str| -> Vec<f64> {
+        let words = printed.split(text).skip(1).filter_map(|rest| rest.split_whitespace().next());
+        words.filter_map(|word| word.trim_end_matches("/s").replace(',', "").parse().ok()).collect()
+    };
+    let tried = numbers_behind("tried")[0];
+    let rate = (tried - 1.0) / numbers_behind("connections in")[0];
+    let missed = numbers_behind("missed       5,000/s requested,");
+    let is_told = missed.iter().any(|reached| (reached / rate - 1.0).abs() < 0.01);
+    assert!((1.0..=15_001.0).contains(&tried) && (rate >= 4_890.0 || is_told), "{printed}");
+    // The server has counted all connections of both runs.
+    let completed: f64 = numbers_behind("completed").iter().sum();
+    assert!(numbers_behind("  accepted").iter().any(|accepted| *accepted >= completed), "{printed}");
     Ok(())
 }

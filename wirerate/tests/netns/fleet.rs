@@ -87,8 +87,7 @@ impl Hub {
 
     /// Lets the hub keep a message.
     fn publish(&self, subject: &str, payload: &'static [u8]) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async {
+        runtime().block_on(async {
             let client = async_nats::connect(self.url()).await.expect("the hub is there");
             let stream = async_nats::jetstream::new(client);
             let sent = stream.publish(subject.to_owned(), payload.into()).await.expect("connected");
@@ -210,6 +209,11 @@ pub(crate) fn whole_account(told: Outcome) -> Value {
     let account = json(&told.expect_code(has_missed.into()));
     assert_eq!(account["verdict"], "whole", "{account}");
     account
+}
+
+/// A runtime for clients of the hub.
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }
 
 pub(crate) fn json(outcome: &Outcome) -> Value {
@@ -603,22 +607,17 @@ impl KeyedFleet {
 
 /// The files of `fleet init`.
 fn keys() -> TestResult {
-    let KeyedFleet { server, agents: _agents, dir, port, scratch } = KeyedFleet::new();
-    let config = format!("--hub {dir}/fleet.toml");
-    let test = scratch.file("test.toml").display().to_string();
-    let flow =
-        "seconds = 1\n[[flow]]\nfrom = \"h1/p\"\nto = \"h2/p\"\nsend = \"--pps 1k --dst 198.18.0.1\"\n";
-    std::fs::write(&test, flow)?;
+    let fleet = KeyedFleet::new();
+    let config = format!("--hub {}/fleet.toml", fleet.dir);
+    let test = fleet.test(1.0);
     let account = json(&wirerate_run(&format!("fleet run {test} --json {config}")).expect_code(0));
     assert_eq!(account["sent"]["max"], 1000, "{account}");
-    let forbidden =
-        "seconds = 1\n[[flow]]\nfrom = \"h1/p\"\nto = \"h2/p\"\nsend = \"--pps 1k --dst 8.8.8.8\"\n";
-    std::fs::write(&test, forbidden)?;
+    std::fs::write(&test, std::fs::read_to_string(&test)?.replace("198.18.0.1", "8.8.8.8"))?;
     wirerate_run(&format!("fleet run {test} {config}"))
         .expect_code(1)
         .says(&["h1: cannot send on port p: allow_dst"]);
     let run = run_name(&account);
-    misuse(&dir, port, &run);
+    misuse(&fleet.dir, fleet.port, &run);
     let hosts = wirerate_run(&format!("fleet hosts --json {config}")).expect_code(0).stdout;
     let named = |host: &str| hosts.matches(&format!("\"host\":\"{host}\"")).count();
     assert_eq!(named("h2"), 1, "h1 does not speak for h2: {hosts}");
@@ -627,9 +626,9 @@ fn keys() -> TestResult {
     let ends = [0, 1].map(|host| &account["hosts"][host]["end"]);
     assert_eq!(ends, ["done", "done"], "its own last counts are still known: {account}");
     // Without the key, and without TLS.
-    let plain = wirerate_run(&format!("fleet hosts --hub nats://127.0.0.1:{port}")).expect_code(3);
+    let plain = wirerate_run(&format!("fleet hosts --hub nats://127.0.0.1:{}", fleet.port)).expect_code(3);
     plain.says(&["was not reached"]);
-    drop(server);
+    drop(fleet.server);
     wirerate_run(&format!("fleet hosts {config}"))
         .expect_code(3)
         .says(&["was not reached", "try: nats-server"]);
@@ -648,7 +647,7 @@ fn misuse(dir: &str, port: u16, run: &str) {
             seen.lock().expect("no panic").push(event.to_string());
             async {}
         });
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime = runtime();
     runtime.block_on(async {
         let client = options.connect(format!("tls://127.0.0.1:{port}")).await.expect("its own key");
         let send = async |subject: &str, body: Vec<u8>| {

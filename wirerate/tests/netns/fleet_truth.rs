@@ -2,7 +2,8 @@
 //! miss their rate or have a wrong key, and a hub that keeps nothing.
 
 use crate::fleet::{
-    Fleet, Hub, KeyedFleet, NATS, Relay, agent, agent_file, json, port, run_name, started, whole_account,
+    Fleet, Hub, KeyedFleet, NATS, Relay, agent, agent_file, json, port, run_name, runtime, started,
+    whole_account,
 };
 use crate::lab::{RX_DEV, Scratch};
 use crate::program::{TIME_LIMIT, run, until, wirerate_run, wirerate_start};
@@ -212,7 +213,7 @@ fn old_agent() -> TestResult {
     let text = std::fs::read_to_string(fleet.test(1.0, "", "--pps 1k --dst 198.18.0.2"))?;
     let test = fleet.scratch.file("old.toml").display().to_string();
     std::fs::write(&test, text.replace("r1/p", "old/p"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let runtime = runtime();
     let client = runtime.block_on(async_nats::connect(fleet.hub.url()))?;
     let old = client.clone();
     runtime.spawn(async move {

@@ -283,7 +283,8 @@ fn host_as_gateway() -> TestResult {
             of_host(&format!("neighbour show {address}")).contains("lladdr 02:00:00:00:0a:01")
         });
         let ping = ["ping", "-n", "-c", "3", "-i", "0.2", "-W", "10", "-s", "1200", address];
-        run(&["ip", "netns", "exec", &lab.rx_netns].into_iter().chain(ping).collect::<Vec<_>>());
+        let said = run(&["ip", "netns", "exec", &lab.rx_netns].into_iter().chain(ping).collect::<Vec<_>>());
+        assert!(said.contains(" 3 received"), "{said}");
     }
     Ok(())
 }
@@ -701,12 +702,15 @@ fn append_delete() -> TestResult {
 
 fn layer1() -> TestResult {
     let Some(seen) = script("layer1", "http") else { return Ok(()) };
-    // The last flow ends when its time is over: a busy machine sends fewer frames in it.
+    // The last flow ends when its time is over: a busy machine sends fewer frames in it. If they are
+    // too few, the answer of stop has the rate that was requested, which is that of the line.
     let counts = seen["counts"].as_array().expect("a list");
     assert_eq!(counts[..2], [json!([50, 50]), json!([500, 500])], "{seen}");
     let timed = counts[2].as_array().expect("a pair");
     let sent = timed[0].as_u64().expect("a count");
     assert!(timed[0] == timed[1] && (500..=5000).contains(&sent), "{seen}");
+    let said = seen["missed"][2][0].as_str().unwrap_or_default();
+    assert!(sent >= 4900 || said.starts_with("flow f: asked 10.00 kpps, reached "), "{seen}");
     assert_eq!(
         seen["refused"],
         json!(["flows[0].size: 9000 bytes are more than the 1518 of tx0 (MTU 1500)"])
@@ -819,7 +823,7 @@ fn router() -> TestResult {
     assert_eq!((&flow["schema"], &flow["frames_rx"]), (&json!("wirerate.otg-flow/1"), &json!(10_000)));
     assert_eq!((&report["schema"], &report["device"]), (&json!("wirerate.measure/1"), &json!("out0")));
     assert_eq!((&report["loss"]["sent"], &report["loss"]["lost_max"]), (&json!(10_000), &json!(0)));
-    assert_eq!(report["stamped"], json!(10_000), "{report}");
+    assert_eq!((&report["stamped"], &report["failed_checks"]), (&json!(10_000), &json!([])), "{report}");
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `wirerate otg` with ports of a fleet: what runs on one machine runs unchanged over hosts. Each
 //! host is an agent with ports in namespaces.
 
-use crate::fleet::{Hub, NATS, agent, agent_file};
+use crate::fleet::{Hub, NATS, agent, agent_file, runtime};
 use crate::lab::{Lab, Peer, RX_DEV, Scratch, TX_DEV};
 use crate::otg::{check, post, script_with, serve_with, transmit};
 use crate::program::{Running, TIME_LIMIT, until, wirerate_run};
@@ -22,7 +22,7 @@ struct Chain {
     agents: Vec<Running>,
     labs: [Lab; 2],
     hub: Hub,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Chain {
@@ -43,7 +43,12 @@ impl Chain {
         ];
         let start =
             |(host, ports): (&str, String)| agent(&agent_file(&scratch, host, &hub.url(), &ports), "");
-        Self { agents: hosts.map(start).into(), labs, hub, _scratch: scratch }
+        Self { agents: hosts.map(start).into(), labs, hub, scratch }
+    }
+
+    /// Starts the agent of `h3` again.
+    fn restart_h3(&mut self) {
+        self.agents.push(agent(&self.scratch.file("agent-h3.toml").display().to_string(), ""));
     }
 
     /// The server and its address.
@@ -167,11 +172,17 @@ fn dead_host() -> TestResult {
     assert_eq!(chain.post(&address, "/control/state", &transmit("start")), good);
     until("frames", || received(&chain, "alive") > 100);
     assert_eq!(chain.labs[1].received(), frames, "nothing more was sent to the dead host");
+    // Its next agent is another instance, and takes part.
+    assert_eq!(chain.post(&address, "/control/state", &transmit("stop")), good);
+    chain.restart_h3();
+    until("the host is back", || chain.post(&address, "/config", &both) == good);
+    assert_eq!(chain.post(&address, "/control/state", &transmit("start")), good);
+    until("frames to it", || received(&chain, "dead") > 100);
     // Without their controller, agents end the flows and let the ports go.
     server.signal(Signal::SIGKILL);
     until("the ports are free", || {
         let hosts = wirerate_run(&format!("fleet hosts --json --hub {}", chain.hub.url()));
-        hosts.stdout.lines().count() == 2 && !hosts.stdout.contains("\"run\":\"")
+        hosts.stdout.lines().count() == 3 && !hosts.stdout.contains("\"run\":\"")
     });
     chain.agents[0].until_it_says("no controller for 10 s");
     let frames = chain.labs[0].received();
@@ -236,8 +247,7 @@ fn released_while_waiting() -> TestResult {
         let answer = client.request("wr.host.h1.otg", payload).await.expect("the agent answers");
         decode::<OtgAnswer>(&answer.payload).expect("it is an answer").result
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let waited = runtime.block_on(async {
+    let waited = runtime().block_on(async {
         let client = async_nats::connect(chain.hub.url()).await.expect("the hub is there");
         let set = ask(&client, OtgOrder::Set(part)).await;
         assert!(matches!(set, OtgResult::Done { .. }), "{set:?}");

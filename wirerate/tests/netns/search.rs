@@ -71,8 +71,9 @@ fn counts_what_arrives_in_each_trial() -> TestResult {
     let report = wirerate_run(&format!("report {}", file.display()));
     let report = report.expect_code(0);
     assert!(report.stdout.contains("Search history: 60 bytes, 64 with FCS"), "{}", report.stderr);
-    let today = run(&["date", "--utc", "+%Y-%m-"]);
-    for fact in [concat!("wirerate ", env!("CARGO_PKG_VERSION")), today.trim(), TX_DEV, RX_DEV, "veth"] {
+    let start_s = end["start_ns"].as_u64().expect("a time") / 1_000_000_000;
+    let start = run(&["date", "--utc", "--date", &format!("@{start_s}"), "+%Y-%m-%d"]);
+    for fact in [concat!("wirerate ", env!("CARGO_PKG_VERSION")), start.trim(), TX_DEV, RX_DEV, "veth"] {
         assert!(report.stdout.contains(fact), "no {fact} in the report: {}", report.stdout);
     }
     Ok(())

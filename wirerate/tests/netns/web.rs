@@ -58,15 +58,16 @@ fn events_are_the_lines_of_json() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let devices = format!("--tx {TX_DEV}@{} --rx {RX_DEV}@{}", lab.tx_netns, lab.rx_netns);
     let commands = [
-        (sends(&lab, "--pps 1k --duration 2200ms --web 0"), "send"),
+        (sends(&lab, "--pps 1k --duration 2200ms --web 0"), "send", 2),
         (
             format!(
                 "measure {devices} --web 0 %JSON% -- --dst 198.18.0.2 --size 100 --pps 1k --duration 2200ms"
             ),
             "measure",
+            1,
         ),
     ];
-    for (command, name) in commands {
+    for (command, name, version) in commands {
         for is_printed in [true, false] {
             let json = if is_printed { "--json --every-second" } else { "" };
             let words = match command.contains("%JSON%") {
@@ -80,14 +81,10 @@ fn events_are_the_lines_of_json() -> TestResult {
             assert!(matches!(outcome.code, Some(0 | 1)), "{words}: {}", outcome.stderr);
             let followed = followed.join().expect("the stream ends");
             let schemas: Vec<String> = followed.iter().map(|line| schema(line)).collect();
-            let rows = schemas.iter().filter(|schema| schema.contains("-second/")).count();
+            let of_row = format!("wirerate.{name}-second/{version}");
+            let rows = schemas.iter().filter(|schema| **schema == of_row).count();
             assert!(rows >= 2, "{name}: {schemas:?}");
-            let last = schemas.last().and_then(|schema| schema.rsplit_once('/'));
-            assert_eq!(
-                last.map(|(name, _)| name.to_owned()),
-                Some(format!("wirerate.{name}")),
-                "{schemas:?}"
-            );
+            assert_eq!(schemas.last().cloned(), Some(format!("wirerate.{name}/{version}")), "{schemas:?}");
             if is_printed {
                 assert_eq!(followed, outcome.stdout.lines().collect::<Vec<_>>());
             }

@@ -14,8 +14,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Longest that the removal of all devices is waited for; what is still there then shows in the
 /// answers.
 const CLEARED: Duration = Duration::from_secs(30);
-/// After so many sequences the machine writes a line, since the host ends one that is silent.
-const TOLD_EACH: usize = 25;
+/// Sequences between two lines on the console: the host ends a machine that is silent.
+const PROGRESS_EVERY: usize = 25;
 
 /// What one sequence was answered.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -55,8 +55,8 @@ pub fn main(arguments: &[String]) -> Result<()> {
     let [sequences, out] = arguments else { anyhow::bail!("replay SEQUENCES ANSWERS") };
     let sequences: Vec<Sequence> = serde_json::from_slice(&fs::read(sequences)?)?;
     let answers = sequences.iter().enumerate().map(|(number, sequence)| {
-        if number % TOLD_EACH == 0 {
-            tell(&format!("{number} of {} sequences, into {out}", sequences.len()));
+        if number.is_multiple_of(PROGRESS_EVERY) {
+            write_to_console(&format!("{number} of {} sequences, into {out}", sequences.len()));
         }
         answers(sequence)
     });
@@ -65,8 +65,8 @@ pub fn main(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A line to the host. Without a console there is no host that waits.
-fn tell(line: &str) {
+/// Writes a line for the host. Without a console there is no host that waits.
+fn write_to_console(line: &str) {
     let console = fs::OpenOptions::new().write(true).open("/dev/console");
     let _ = console.and_then(|mut console| writeln!(console, "{line}"));
 }

@@ -3,12 +3,9 @@
 use super::config::AgentFile;
 use crate::outcome::Failure;
 use anyhow::anyhow;
-use fleet::{FleetName, HostStatus};
-use std::time::Duration;
+use fleet::{FleetName, HostStatus, two_agents_advice};
+use hub::HOST_AGE_MAX;
 use tokio::time::Instant;
-
-/// The hub forgets an agent after this time without an announcement, and so does its double.
-const FORGOTTEN: Duration = Duration::from_secs(6);
 
 /// Whether a second agent with the name of this one is connected to the hub.
 pub(super) struct Double {
@@ -34,14 +31,14 @@ impl Double {
                 "wirerate: a second agent is connected as {host} (wirerate {version}, boot {boot_id}): this one \
                  refuses requests until it is gone"
             );
-            eprintln!("  try: {}", advice(host));
+            eprintln!("  try: {}", two_agents_advice(host));
         }
         is_first
     }
 
-    /// Forgets a double that announces itself no more.
+    /// Forgets a double that announces itself no more, when the hub does.
     pub(super) fn tick(&mut self, now: Instant) {
-        if self.heard.take_if(|heard| now.duration_since(*heard) >= FORGOTTEN).is_some() {
+        if self.heard.take_if(|heard| now.duration_since(*heard) >= HOST_AGE_MAX).is_some() {
             eprintln!("wirerate: the second agent is gone");
         }
     }
@@ -54,12 +51,8 @@ impl Double {
     /// Why requests are refused, and what to try.
     pub(super) fn refusal(&self, host: &FleetName) -> Option<(String, Vec<String>)> {
         let why = || format!("two agents are connected as {host}");
-        self.is_here().then(|| (why(), vec![advice(host)]))
+        self.is_here().then(|| (why(), vec![two_agents_advice(host)]))
     }
-}
-
-fn advice(host: &FleetName) -> String {
-    format!("end one of both, or give it another host = in its file than {host}")
 }
 
 /// The end of an agent whose hub refuses what each agent needs; `None` if it refused something
@@ -91,6 +84,7 @@ pub(super) fn refused_key(file: &AgentFile, why: &str) -> Option<Failure> {
 mod tests {
     use super::*;
     use fleet::HostClock;
+    use std::time::Duration;
 
     fn status(instance: u64) -> HostStatus {
         HostStatus {
@@ -115,9 +109,9 @@ mod tests {
         assert!(double.hear(&status(8), start) && !double.hear(&status(8), start), "told once");
         let (why, tries) = double.refusal(&host).unwrap();
         assert_eq!((why.as_str(), tries.len()), ("two agents are connected as h1", 1));
-        double.tick(start + FORGOTTEN - Duration::from_millis(1));
+        double.tick(start + HOST_AGE_MAX - Duration::from_millis(1));
         assert!(double.is_here());
-        double.tick(start + FORGOTTEN);
+        double.tick(start + HOST_AGE_MAX);
         assert!(!double.is_here());
     }
 }

@@ -12,6 +12,8 @@ use packet::DeviceFacts;
 
 /// Latencies per flow and second.
 const SAMPLES_PER_SECOND: u64 = 1000;
+/// After this many, latencies repeat.
+const SAMPLE_PERIOD: u64 = 10_000;
 
 /// The flows of a dry port, all that it sends and receives.
 #[derive(Debug)]
@@ -86,7 +88,10 @@ impl DryPort {
         let mut histogram = vec![0; HISTOGRAM_LEN];
         let samples = elapsed_ns.min(self.duration_ns) / (1_000_000_000 / SAMPLES_PER_SECOND);
         for flow in self.flows.iter().filter(|flow| flow.role == FlowRole::Receive) {
-            (0..samples).for_each(|sample| histogram[histogram_index(latency_ns(flow.id, sample))] += 1);
+            for sample in 0..samples.min(SAMPLE_PERIOD) {
+                let repeats = (samples - sample).div_ceil(SAMPLE_PERIOD);
+                histogram[histogram_index(latency_ns(flow.id, sample))] += repeats;
+            }
         }
         let histogram = HistogramLog::new(&histogram);
         let figures = ReceiverFigures {
@@ -112,5 +117,21 @@ impl DryPort {
 
 /// A latency that anyone can compute again: 10 to 20 µs, longer in flows with higher numbers.
 fn latency_ns(flow: u32, sample: u64) -> u64 {
-    10_000 + u64::from(flow) * 100 + sample * 7919 % 10_000
+    10_000 + u64::from(flow) * 100 + sample * 7919 % SAMPLE_PERIOD
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_that_repeat_are_counted_as_often() {
+        let flow = DryFlow { id: 3, role: FlowRole::Receive, pps: 1000.0, count: None };
+        let port = DryPort { port: "p".parse().unwrap(), duration_ns: 60_000_000_000, flows: vec![flow] };
+        let mut each = vec![0; HISTOGRAM_LEN];
+        (0..25_500).for_each(|sample| each[histogram_index(latency_ns(3, sample))] += 1);
+        let ReceivedFlows { counts, figures } = port.counts(25_500_000_000);
+        assert_eq!(counts[0].received, Some(25_500));
+        assert_eq!(figures.hdr, Some(HistogramLog::new(&each).v2_base64()));
+    }
 }

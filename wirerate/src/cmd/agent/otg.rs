@@ -151,9 +151,9 @@ impl OtgSessions {
         part.ports.iter().map(port).collect()
     }
 
-    /// Refuses an order.
-    pub(super) fn refuse(&self, request: HubRequest, request_ns: u64, why: String) {
-        let refused = OtgResult::Refused { is_invalid: true, errors: vec![why] };
+    /// Refuses an order. `is_invalid`: the order is wrong; otherwise the host cannot do it now.
+    pub(super) fn refuse(&self, request: HubRequest, request_ns: u64, is_invalid: bool, why: String) {
+        let refused = OtgResult::Refused { is_invalid, errors: vec![why] };
         self.answer(request, request_ns, ready(refused), None);
     }
 

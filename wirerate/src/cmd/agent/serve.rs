@@ -13,7 +13,7 @@ use crate::fleets::unusable_hub;
 use crate::outcome::{Failure, Outcome};
 use crate::seed::fresh_seed;
 use crate::stop::Stop;
-use fleet::{AbortRequest, AgentAnswer, AnswerState, FleetName, Go, OtgRequest, Prepare, Stat, decode};
+use fleet::{AbortRequest, AnswerState, FleetName, Go, OtgRequest, Prepare, Stat, decode};
 use hub::{Hub, HubEvent, HubRequest, OrderKind, RequestKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, mpsc as std_mpsc};
@@ -190,15 +190,6 @@ impl Agent {
         Ok(())
     }
 
-    fn answer(
-        &self,
-        request_ns: u64,
-        refusal: Option<(String, Vec<String>)>,
-        good: AnswerState,
-    ) -> AgentAnswer {
-        self.answerer.answer(request_ns, refusal, good)
-    }
-
     fn request(&mut self, request: HubRequest) {
         let request_ns = self.answerer.clock.now_ns();
         while let Ok(run) = self.has_ended.try_recv() {
@@ -225,11 +216,11 @@ impl Agent {
     fn otg(&mut self, request: HubRequest, request_ns: u64) {
         let otg: OtgRequest = match decode(&request.payload) {
             Ok(otg) => otg,
-            Err(why) => return self.otg.refuse(request, request_ns, why.to_string()),
+            Err(why) => return self.otg.refuse(request, request_ns, true, why.to_string()),
         };
         // A run that has ports goes on.
         if let Some((why, _)) = self.double.refusal(&self.file.host).filter(|_| !self.otg.has(&otg.run)) {
-            return self.otg.refuse(request, request_ns, why);
+            return self.otg.refuse(request, request_ns, false, why);
         }
         let (runs, name) = (&self.runs, otg.run.clone());
         let busy: BTreeMap<FleetName, FleetName> = self.otg.busy().filter(|(_, run)| *run != name).collect();
@@ -240,9 +231,9 @@ impl Agent {
         self.otg.request(request, otg, request_ns, obstacle);
     }
 
-    /// Refuses a request.
-    fn refuse(&self, request: HubRequest, request_ns: u64, why: String) {
-        let answer = self.answer(request_ns, Some((why, Vec::new())), AnswerState::Refused);
+    /// Refuses a request: why, and what to try.
+    fn refuse(&self, request: HubRequest, request_ns: u64, why: String, tries: Vec<String>) {
+        let answer = self.answerer.answer(request_ns, Some((why, tries)), AnswerState::Refused);
         tokio::spawn(async move { drop(request.answer(&answer).await) });
     }
 
@@ -280,19 +271,17 @@ impl Agent {
     fn prepare(&mut self, request: HubRequest, request_ns: u64, since: Instant) {
         let prepare: Prepare = match decode(&request.payload) {
             Ok(prepare) => prepare,
-            Err(why) => return self.refuse(request, request_ns, why.to_string()),
+            Err(why) => return self.refuse(request, request_ns, why.to_string(), Vec::new()),
         };
-        if let Some(refusal) = self.double.refusal(&self.file.host) {
-            let answer = self.answer(request_ns, Some(refusal), AnswerState::Refused);
-            tokio::spawn(async move { drop(request.answer(&answer).await) });
-            return;
+        if let Some((why, tries)) = self.double.refusal(&self.file.host) {
+            return self.refuse(request, request_ns, why, tries);
         }
         let mut ports: Vec<FleetName> = prepare.flows.iter().map(|flow| flow.port.clone()).collect();
         ports.sort_unstable();
         ports.dedup();
         if let Some(Obstacle { why, is_ending }) = self.obstacle(&prepare.run, &ports) {
             if !is_ending || since.elapsed() >= ENDING_MAX {
-                return self.refuse(request, request_ns, why);
+                return self.refuse(request, request_ns, why, Vec::new());
             }
             return self.waiting.push(WaitingRequest { request, request_ns, since });
         }
@@ -322,7 +311,7 @@ impl Agent {
             }
         };
         if let Err(why) = thread::Builder::new().name("fleet-run".to_owned()).spawn(body) {
-            return self.refuse(request, request_ns, format!("no thread for the run: {why}"));
+            return self.refuse(request, request_ns, format!("no thread for the run: {why}"), Vec::new());
         }
         self.runs.insert(run, ActiveRun { orders, ports, is_ending: false });
         tokio::spawn(async move {
@@ -336,13 +325,14 @@ impl Agent {
     fn go(&self, request: HubRequest, request_ns: u64) {
         let go: Go = match decode(&request.payload) {
             Ok(go) => go,
-            Err(why) => return self.refuse(request, request_ns, why.to_string()),
+            Err(why) => return self.refuse(request, request_ns, why.to_string(), Vec::new()),
         };
         let (reply, answered) = oneshot::channel();
         let is_sent =
             self.runs.get(&go.run).map(|active| active.orders.send(AgentOrder::Go(go.clone(), reply)));
         if !matches!(is_sent, Some(Ok(()))) {
-            return self.refuse(request, request_ns, format!("not_armed: run {} is not armed here", go.run));
+            let why = format!("not_armed: run {} is not armed here", go.run);
+            return self.refuse(request, request_ns, why, Vec::new());
         }
         let answerer = self.answerer.clone();
         tokio::spawn(async move {
@@ -423,7 +413,10 @@ async fn deliver(hub: Hub, mut counted: UnboundedReceiver<Stat>) {
             Ok(()) => {}
             Err(why) => {
                 // The controller hears it at once, since it listens to what the hub cannot keep.
-                waiting = Some(Stat { why_not_kept: Some(why.to_string()), ..stat });
+                // A hub that is away has refused nothing.
+                let refused = hub.is_connected().then(|| why.to_string());
+                let why_not_kept = refused.or_else(|| stat.why_not_kept.take());
+                waiting = Some(Stat { why_not_kept, ..stat });
                 sleep(RETRY_INTERVAL.saturating_sub(since.elapsed())).await;
             }
         }

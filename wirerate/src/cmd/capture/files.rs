@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_become_a_policy() {
+    fn options_become_a_policy() {
         let words = "--rotate-size 10MB --rotate-every 1h --aligned --files 24 --quota 1GiB";
         let policy = options("x", words).rotate;
         assert_eq!(policy.size_max_bytes, NonZeroU64::new(10_000_000));

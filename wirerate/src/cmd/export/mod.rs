@@ -27,7 +27,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         return Err(Failure::usage(format!("read {}", url.display()), "only local files are read")
             .try_this("copy the objects to a folder first"));
     }
-    if args.to == ExportFormat::Pcapng && bucket(&args.output) {
+    if args.to == ExportFormat::Pcapng && (bucket(&args.output) || bucket::advice_for(&args.output).is_some())
+    {
         let act = format!("write {}", args.output.display());
         return Err(Failure::usage(act, "only data sets are uploaded").try_this("-o FILE, then upload it"));
     }

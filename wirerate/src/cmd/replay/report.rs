@@ -258,7 +258,8 @@ impl ReplayReport {
 fn add_flow_rows(table: &mut Table, facts: &FlowFacts) {
     let addresses = human_count(facts.addresses);
     let kind = flows_remark(facts.has_more_flows);
-    let remark = format!("{kind}; {:.1} per second, {addresses} addresses", facts.flows_ps);
+    let each = if facts.is_of_one_loop { ", in each loop" } else { "" };
+    let remark = format!("{kind}{each}; {:.1} per second, {addresses} addresses", facts.flows_ps);
     table.count("flows", facts.flows, &remark);
     for protocol in facts.protocols.iter().take(PROTOCOLS_SHOWN) {
         let flows = quantity_of(protocol.flows, "flow");

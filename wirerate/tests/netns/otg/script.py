@@ -700,7 +700,7 @@ def layer1():
         except Exception as error:
             return list(api.from_exception(error).errors)
 
-    counts = []
+    counts, missed = [], []
     for speed in ("speed_1_gbps", "speed_10_gbps", "speed_100_gbps"):
         cfg = config(api)
         cfg.layer1.add(name="line", port_names=["tx"], speed=speed)
@@ -713,6 +713,7 @@ def layer1():
         transmit(api, "start")
         row = stopped(api)["f"]
         counts.append([row.frames_tx, row.frames_rx])
+        missed.append(transmit(api, "stop"))
 
     def jumbo(mtu):
         cfg = config(api)
@@ -733,8 +734,8 @@ def layer1():
     warnings = refusal(jumbo(9200))
     transmit(api, "start")
     row = stopped(api)["f"]
-    return {"counts": counts, "refused": refused, "warned": warned, "warnings": warnings,
-            "jumbo": [row.frames_tx, row.frames_rx, row.bytes_rx]}
+    return {"counts": counts, "missed": missed, "refused": refused, "warned": warned,
+            "warnings": warnings, "jumbo": [row.frames_tx, row.frames_rx, row.bytes_rx]}
 
 
 def bursts():
