@@ -1,7 +1,7 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install uninstall package package-test reproducible demo check test fuzz netns fleet vm vm-arm64 vm-systemd spark bench lint fmt docs docs-numbers clean
+.PHONY: help build core install uninstall package package-test reproducible demo check test fuzz netns fleet vm vm-arm64 vm-systemd spark bench lint fmt docs docs-numbers clean
 
 # Profile of cargo: release, or dist, which packages hold (link-time optimization; takes minutes longer).
 PROFILE ?= release
@@ -14,6 +14,10 @@ help: ## this list
 build: ## the program, as target/release/wirerate (PROFILE=dist: as packages have it)
 	@tools/install.sh build
 	cargo build --profile $(PROFILE) --locked --package wirerate
+
+core: ## the core alone, as target/release/wirerate: no hub, API, pages, searches and Parquet
+	@tools/install.sh build
+	cargo build --profile $(PROFILE) --locked --package wirerate --no-default-features
 
 # Where to: make install PREFIX=/usr DESTDIR=/tmp/package. The small names are those of mgcap's programs.
 PREFIX ?= /usr/local
@@ -56,7 +60,7 @@ reproducible: ## build the dynamic and the static program in two folders each, a
 	@tools/install.sh package
 	tools/reproducible.sh
 
-demo: build ## two namespaces, ten million frames, a capture, a report (as root)
+demo: core ## two namespaces, ten million frames, a capture, a report (as root)
 	$(WIRERATE) demo
 
 # A shell that starts us in the background lets us inherit an ignored Ctrl-C, which is what some tests send.

@@ -54,6 +54,14 @@ check_docs() {
 	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --workspace --no-deps --locked
 }
 
+# Each group of commands alone, and none: what a build leaves out is not missed by the rest.
+check_features() {
+	local group
+	for group in "" bench export fleet live metrics mgcap otg report; do
+		RUSTFLAGS="--deny warnings" cargo check --quiet --locked --package wirerate --no-default-features --features "$group" || return 1
+	done
+}
+
 check "rustfmt" cargo fmt --all --check
 check "clang-format" check_c
 check "shellcheck" check_shell

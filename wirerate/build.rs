@@ -1,5 +1,5 @@
-//! Passes the name of the build profile to the program, whose `--version` prints it, and has the
-//! linker compress line tables, which are half of the program.
+//! Passes the build profile and the features to the program, whose `--version` prints them, and has
+//! the linker compress line tables, which are half of the program.
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,19 @@ fn main() {
         None => panic!("{} is not UTF-8", out.display()),
     };
     println!("cargo::rustc-env=WIRERATE_PROFILE={profile}");
+    println!("cargo::rustc-env=WIRERATE_FEATURES={}", features());
     println!("cargo::rustc-link-arg-bins=-Wl,--compress-debug-sections=zlib");
     println!("cargo::rerun-if-changed=build.rs");
+}
+
+/// The features that `Cargo.toml` has for groups of commands, as far as this build has them.
+fn features() -> String {
+    let is_on = |name: &&str| std::env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
+    let groups = ["bench", "export", "fleet", "live", "metrics", "mgcap", "otg", "report"];
+    let on: Vec<&str> = groups.into_iter().filter(is_on).collect();
+    match on.len() {
+        0 => "none (core)".to_owned(),
+        count if count == groups.len() => "all".to_owned(),
+        _ => on.join(", "),
+    }
 }

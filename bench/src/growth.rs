@@ -112,6 +112,8 @@ impl GrowthTrials<'_> {
         bed.stop.sleep(self.times.settle() + time.saturating_sub(window))?;
         let from = bed.sample()?;
         bed.stop.sleep(window)?;
+        // A sender that had no CPU in a short window has no rate yet.
+        running.until_frames_come(bed, from)?;
         let to = bed.sample()?;
         running.still_runs()?;
         let memory_bytes = running.memory_peak_bytes()?;

@@ -87,6 +87,9 @@ pub enum CaptureError {
     /// Options of which only one is possible.
     #[error("{what} cannot be combined with {other}")]
     Contradiction { what: &'static str, other: &'static str },
+    /// This build has no Parquet.
+    #[error("this build of wirerate was made without the feature \"export\", which writes Parquet")]
+    NoParquet,
     /// The device could stamp frames, and does not.
     #[error("{device} stamps no received frames now")]
     NotStamping { device: String },
@@ -149,6 +152,7 @@ impl CaptureError {
                 Some("--rotate-size 100MB, or --rotate-every 1h".to_owned())
             }
             Self::Contradiction { .. } => Some("leave one of the two out".to_owned()),
+            Self::NoParquet => Some("make install, which builds wirerate with all features".to_owned()),
             Self::DropNeedsXdp { .. } => Some("--source xdp, or --mode mirror".to_owned()),
             Self::QueuesUntold { .. } => {
                 Some("--source xdp --direction in, or without --per-queue".to_owned())
@@ -226,6 +230,7 @@ impl CaptureError {
         matches!(
             self,
             Self::BadOption { .. }
+                | Self::NoParquet
                 | Self::NamedTwice { .. }
                 | Self::Filter { .. }
                 | Self::FilterProgram { .. }

@@ -49,7 +49,7 @@ pub use options::{
 };
 pub use order::merge::{self, MergeReport};
 pub use output::compress::Compression;
-pub use output::loss_log::LossLog;
+pub use output::data_set::LossLog;
 pub use output::{names, open, rotate};
 pub use receive::{ReceiveObserver, ReceiveOptions, ReceiveResult, Receiving, Reflected};
 pub use record::format::Format;

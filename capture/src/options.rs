@@ -336,6 +336,9 @@ impl Options {
             return refuse("a command for each complete file", "a single file");
         }
         if self.format == Format::Parquet {
+            if !cfg!(feature = "parquet") {
+                return Err(CaptureError::NoParquet);
+            }
             if is_stream {
                 return refuse("a data set of several files", "output that is a stream");
             }

@@ -8,9 +8,9 @@ use crate::devices::{CaptureDevice, CaptureState, CapturedDevice};
 use crate::interfaces::{InterfaceList, Numbering};
 use crate::order::merge::MergeReport;
 use crate::output::accounting::Limit;
+use crate::output::data_set::{self, LossLog};
 use crate::output::fileset::{ColumnSettings, FileSet, FileSettings};
 use crate::output::hook::{CommandRunner, CommandsEnd};
-use crate::output::loss_log::LossLog;
 use crate::output::names::with_label;
 use crate::output::pipe::Pipe;
 use crate::output::recorder::{Recorder, RecorderCounts};
@@ -645,14 +645,14 @@ impl DataSetPlan {
         let DataSetNames { run, host } = &self.names;
         let mut all = Vec::new();
         for (number, device) in self.devices.iter().enumerate() {
-            let folder = folder.join(columns::device_folder(run, host, device));
+            let folder = folder.join(data_set::device_folder(run, host, device));
             let text = folder
                 .to_str()
                 .ok_or_else(|| CaptureError::NotText { name: folder.display().to_string() })?;
             let pattern = Output::File(format!("{}/part-%s%N.parquet", text.replace('%', "%%")).into());
             match FileSet::create(pattern, Arc::clone(settings), command.cloned(), start_time_ns) {
                 Ok(files) => all.extend(files.map(|files| {
-                    files.with_losses(LossLog::new(folder.clone(), host, device, number, start_time_ns))
+                    files.with_losses(data_set::loss_log(folder.clone(), host, device, number, start_time_ns))
                 })),
                 Err(error) => {
                     all.into_iter().for_each(FileSet::discard);

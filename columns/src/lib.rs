@@ -20,7 +20,7 @@ mod schema;
 pub use error::ColumnsError;
 pub use folder::{device_folder, loss_name, parse_part_name, part_name, run_folder};
 pub use keys::{CapturedInterface, Key, SourceFile};
-pub use loss::{LOSS_SCHEMA, LossRow, loss_file};
+pub use loss::{LOSS_SCHEMA, loss_file};
 pub use packets::PacketRow;
 pub use part::{PartFile, ROWS_MAX, RowGroup};
 pub use raw::{EncodeJob, EncodeQueue};

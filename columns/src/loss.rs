@@ -2,6 +2,7 @@
 
 use crate::keys::{Key, to_footer};
 use crate::schema::{self, field};
+use measure::LossRow;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::Result;
@@ -12,27 +13,6 @@ use std::sync::Arc;
 
 /// Name and version of the schema of losses.
 pub const LOSS_SCHEMA: &str = "wirerate.loss/1";
-
-/// Frames that a capture lost in a span of time; a count that is not known is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LossRow {
-    /// The machine.
-    pub host: String,
-    /// The device.
-    pub device: String,
-    /// The CPU; `None` for losses of the device, and where it is not known.
-    pub cpu: Option<u32>,
-    /// Start of the span, in nanoseconds since 1970.
-    pub from_ns: u64,
-    /// End of the span.
-    pub to_ns: u64,
-    /// Frames that the device lost before they were received.
-    pub lost_nic: Option<u64>,
-    /// Frames lost because a ring was full.
-    pub lost_ring: Option<u64>,
-    /// Frames lost because the output refused them or was too slow.
-    pub lost_disk: Option<u64>,
-}
 
 /// The file of these rows.
 pub fn loss_file(rows: &[LossRow], keys: &[Key]) -> Vec<u8> {

@@ -391,7 +391,7 @@ mod tests {
     fn files_that_cannot_be_read_are_refused() {
         let without = file(&[frames(10)], 1, &mut PartFile::new(false));
         assert!(matches!(PacketReader::new(Bytes::from(without)), Err(ColumnsError::NoBytes)));
-        let losses = crate::loss_file(&[crate::LossRow::default()], &[]);
+        let losses = crate::loss_file(&[measure::LossRow::default()], &[]);
         assert!(matches!(PacketReader::new(Bytes::from(losses)), Err(ColumnsError::NotPackets)));
         let whole = file(&[frames(10)], 1, &mut PartFile::new(true));
         let cut = Bytes::copy_from_slice(&whole[..whole.len() - 1]);

@@ -4,11 +4,11 @@
 
 use crate::flow_account::{CountBounds, FlowAccount, flow_account};
 use crate::last_words::LastWords;
-use crate::message::{HostClock, HostOrder, PlannedFlow, ReceiverFigures, RunEnd, RunPlan, Stat};
+use crate::message::{HostOrder, PlannedFlow, ReceiverFigures, RunEnd, RunPlan, Stat};
 use crate::name::{FleetName, PortPlace};
 use crate::readiness::UNSYNCHRONIZED_NS_MAX;
 use crate::seconds::SecondAccount;
-use measure::{HistogramLog, PERCENTILES};
+use measure::{HistogramLog, HostClock, PERCENTILES};
 use report::human::{human_count, human_pps};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -316,7 +316,7 @@ fn latency(plan: &RunPlan, words: &LastWords, notes: &mut Vec<String>) -> Option
 mod tests {
     use super::*;
     use crate::account_text::per_second;
-    use crate::message::{CountedFlow, FlowRate, HostClock, PlannedFlow, SenderFigures};
+    use crate::message::{CountedFlow, FlowRate, PlannedFlow, SenderFigures};
     use measure::{HISTOGRAM_LEN, histogram_index};
 
     fn name(text: &str) -> FleetName {

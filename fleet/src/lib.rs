@@ -26,9 +26,9 @@ pub use agent_run::{AgentRun, AgentState, GoRefusal, RunStep};
 pub use flow_account::{CountBounds, FlowAccount};
 pub use last_words::LastWords;
 pub use message::{
-    AbortRequest, AgentAnswer, AnswerState, CountedFlow, FlowOrder, FlowRate, FlowRole, Go, HostClock,
-    HostOrder, HostStatus, Message, MessageError, NUMBERS_MAX, PlannedFlow, PortStatus, Prepare,
-    ReceiverFigures, RunEnd, RunOrder, RunPlan, SenderFigures, Stat, decode, encode,
+    AbortRequest, AgentAnswer, AnswerState, CountedFlow, FlowOrder, FlowRate, FlowRole, Go, HostOrder,
+    HostStatus, Message, MessageError, NUMBERS_MAX, PlannedFlow, PortStatus, Prepare, ReceiverFigures,
+    RunEnd, RunOrder, RunPlan, SenderFigures, Stat, decode, encode,
 };
 pub use name::{BadName, FleetName, PortPlace};
 pub use otg::{

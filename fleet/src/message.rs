@@ -5,6 +5,7 @@
 //! the one with the highest number is enough.
 
 use crate::name::{FleetName, PortPlace};
+use measure::HostClock;
 use report::human::printable;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -149,15 +150,6 @@ fn escape_strings(value: &mut Value) {
         Value::Object(fields) => fields.values_mut().for_each(escape_strings),
         _ => {}
     }
-}
-
-/// How well the clock of a host is synchronized, as its kernel says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostClock {
-    /// A daemon keeps it synchronized.
-    pub is_synchronized: bool,
-    /// Maximum error against UTC.
-    pub bound_ns: u64,
 }
 
 /// A port of a host, as its agent sees it.

@@ -1,7 +1,8 @@
 //! The decision to start: which hosts are ready, whether their clocks agree, and when to start.
 
-use crate::message::{AgentAnswer, AnswerState, HostClock, HostOrder};
+use crate::message::{AgentAnswer, AnswerState, HostOrder};
 use crate::name::FleetName;
+use measure::HostClock;
 use report::human::human_duration as duration;
 use std::collections::BTreeMap;
 

@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod figures;
+mod host_clock;
 mod icmp_error;
 mod latency;
 mod line;
 mod loss;
+mod loss_row;
 mod meter;
 mod order;
 mod signature;
@@ -18,12 +20,14 @@ mod unwrap;
 mod wide_window;
 
 pub use figures::{Figures, FlowFigures, FlowRow, flow_rows, missing};
+pub use host_clock::HostClock;
 pub use icmp_error::IcmpError;
 pub use latency::{
     HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index, octaves, used_buckets,
 };
 pub use line::{FlowDetail, FlowLine, Transit, WINDOW_LEN};
 pub use loss::Loss;
+pub use loss_row::LossRow;
 pub use meter::{Arrival, Meter, MeterOptions};
 pub use order::{Arrivals, FramesAt, OrderFigures};
 pub use signature::marked_number;

@@ -39,5 +39,4 @@ pub use part::ConfigPart;
 pub use request::{CaptureQuery, ControlRequest, MetricsQuery, RequestRefusal, TransmitState};
 pub use resolution::AddressResolution;
 pub use schedule::{FlowDuration, FlowRate, FlowSchedule, Gap};
-pub use size::MIXES;
 pub use topology::{PortConfig, SPEED_DEFAULT};

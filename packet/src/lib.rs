@@ -13,6 +13,7 @@ mod flow_sa;
 pub mod headers;
 pub mod ipsec;
 mod mac;
+mod mixes;
 mod pktgen;
 pub mod plan;
 mod rate;
@@ -26,6 +27,7 @@ pub use error::PlanError;
 pub use flow_sa::FlowAssociations;
 pub use headers::HeaderFields;
 pub use mac::{BadMac, MacAddr};
+pub use mixes::MIXES;
 pub use pktgen::{
     Config, DeviceFacts, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, Layout, MPLS_LABELS_MAX, MPLS_RANDOM,
     NEVER_NS, SignatureLevel, SignatureSetting, XmitMode,

@@ -6,17 +6,27 @@
 //! and writes the files.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "page")]
 mod axis;
+#[cfg(feature = "page")]
 mod compare;
 pub mod figures;
 pub mod human;
+#[cfg(feature = "page")]
 mod page;
+#[cfg(feature = "page")]
 mod plot;
+#[cfg(feature = "page")]
 mod plots;
+#[cfg(feature = "page")]
 mod results;
+#[cfg(feature = "page")]
 mod run_page;
 mod units;
 
+#[cfg(feature = "page")]
 pub use page::render;
+#[cfg(feature = "page")]
 pub use results::{ReportError, ResultFile};
+#[cfg(feature = "page")]
 pub use run_page::{CurveUnit, PageRun, RunCurve, RunTable, render_run};

@@ -1,10 +1,11 @@
 //! Numbers of the page: those of [`crate::human`], without zeros at the end.
 
-use crate::human::{digits, human_bps, human_duration, human_pps, scaled};
+use crate::human::{digits, human_bps, human_duration, human_pps};
 
+#[cfg(feature = "page")]
 /// At most four significant digits with a prefix: `1.235 M`.
 pub(crate) fn si(value: f64) -> String {
-    trimmed(&scaled(value, &[(1.0, ""), (1e3, "k"), (1e3, "M"), (1e3, "G")]))
+    trimmed(&crate::human::scaled(value, &[(1.0, ""), (1e3, "k"), (1e3, "M"), (1e3, "G")]))
 }
 
 /// At most four significant digits.
@@ -41,12 +42,14 @@ fn trimmed(text: &str) -> String {
     format!("{number} {unit}").trim_end().to_owned()
 }
 
+#[cfg(feature = "page")]
 /// Parts per billion as percent.
 pub(crate) fn percent(ppb: u64) -> String {
     let value = ppb as f64 / 1e7;
     if value > 0.0 && value < 0.001 { format!("{value:.7} %") } else { format!("{} %", short(value)) }
 }
 
+#[cfg(feature = "page")]
 /// A loss goal in the field's words.
 pub(crate) fn goal_name(loss_ppb: u64) -> String {
     if loss_ppb == 0 { "NDR (no loss)".to_owned() } else { format!("PDR {}", percent(loss_ppb)) }

@@ -4,7 +4,6 @@
 //! Names in the `Host` header other than `localhost` are refused: a page of another site could
 //! otherwise give its own name this address (DNS rebinding), and read the answers.
 
-use crate::event_log::{EventLog, NextLines};
 use crate::http_thread::HttpThread;
 use crate::metrics_server::{PLAIN, metrics_text};
 use crate::origin::foreign;
@@ -15,7 +14,7 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
-use metrics::MetricSet;
+use metrics::{EventLog, MetricSet, NextLines};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
@@ -105,6 +104,8 @@ struct Site {
     backend: Arc<dyn PageBackend>,
     /// Changes after each reading that is sent.
     read: watch::Sender<()>,
+    /// Changes with each line of `/events` and at their end.
+    lines: Arc<watch::Sender<()>>,
     has_ended: AtomicBool,
     /// Bodies of orders.
     orders: BodyBounds,
@@ -126,7 +127,12 @@ impl PageServer {
         let orders = BodyBounds::new(ORDER_MAX, ORDER_TIME);
         let streams = Mutex::default();
         let (read, has_ended) = (watch::Sender::new(()), AtomicBool::new(false));
-        let site = Arc::new(Site { config, backend, read, has_ended, orders, streams });
+        let lines = Arc::new(watch::Sender::new(()));
+        let added = Arc::clone(&lines);
+        config.events.follow(move || {
+            added.send_replace(());
+        });
+        let site = Arc::new(Site { config, backend, read, lines, has_ended, orders, streams });
         let (reader, served) = (Arc::clone(&site), Arc::clone(&site));
         let answer = move |request| Arc::clone(&served).answer(request);
         let thread = HttpThread::start(address, "web", async move { reader.read().await }, answer)?;
@@ -285,7 +291,7 @@ impl Site {
 
     /// Sends the lines from number `from` on until the end.
     async fn send_lines(self: Arc<Self>, sender: EventSender, mut from: u64) {
-        let mut changed = self.config.events.watch();
+        let mut changed = self.lines.subscribe();
         if !send(&sender, RETRY.to_owned()).await {
             return;
         }

@@ -1,7 +1,7 @@
 //! Lines of JSON for programs that follow a command over HTTP (`--web`): the rows and reports that
 //! `--json --every-second` prints, whether they are printed or not.
 
-use server::EventLog;
+use metrics::EventLog;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 static LOG: OnceLock<Arc<EventLog>> = OnceLock::new();

@@ -9,9 +9,24 @@
 //! them on a full screen, [`web`] on a page, [`events`] holds the rows for programs that follow a
 //! command, [`expectations`] splits the checks of `--expect`, [`run_control`] and [`run_orders`]
 //! change a run that sends, [`start_at`] is the time that a run may have to start at,
-//! [`path_words`] sorts the options of commands that take those of `send` as well,
+//! [`groups`] are the commands that a build may leave out, `hub_access` connects to the hub of a
+//! fleet, [`path_words`] sorts the options of commands that take those of `send` as well,
 //! [`waiting_read`] reads inputs that may have to be waited for.
+//!
+//! Features of cargo leave groups of commands out: the modules below and `cmd` have them. A build
+//! with less has code that only the commands left out use.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(
+        feature = "export",
+        feature = "fleet",
+        feature = "live",
+        feature = "metrics",
+        feature = "mgcap",
+        feature = "report"
+    )),
+    allow(dead_code, reason = "the groups that use it are left out")
+)]
 
 pub mod active_window;
 pub mod bad_usage;
@@ -24,8 +39,12 @@ pub mod doctor;
 pub mod edit_args;
 pub mod events;
 pub mod expectations;
+#[cfg(feature = "fleet")]
 pub mod fleets;
+pub mod groups;
 pub mod habits;
+#[cfg_attr(not(feature = "otg"), path = "no_hub.rs")]
+mod hub_access;
 pub mod json_error;
 pub mod log;
 pub mod mgcap;
@@ -33,6 +52,7 @@ pub mod monitor;
 pub mod out;
 pub mod outcome;
 pub mod path_words;
+#[cfg(feature = "otg")]
 pub mod ports;
 pub mod rate_options;
 pub mod raw_terminal;
@@ -50,10 +70,13 @@ pub mod signal_counts;
 pub mod start_at;
 pub mod stop;
 pub mod term;
+#[cfg(feature = "report")]
 pub mod trials;
+#[cfg(feature = "live")]
 pub mod tui;
 pub mod units;
 pub mod waiting_read;
+#[cfg(feature = "live")]
 pub mod web;
 
 use clap::error::ErrorKind;
@@ -68,7 +91,11 @@ use std::process::ExitCode;
 #[command(
     name = "wirerate",
     version,
-    long_version = concat!(env!("CARGO_PKG_VERSION"), "\nprofile ", env!("WIRERATE_PROFILE")),
+    long_version = concat!(
+        env!("CARGO_PKG_VERSION"), "
+profile ", env!("WIRERATE_PROFILE"), "
+features ", env!("WIRERATE_FEATURES")
+    ),
     about,
     max_term_width = 100,
     disable_help_subcommand = true,
@@ -131,7 +158,7 @@ fn explain(asked: &clap::Error, args: &[OsString]) -> Result<outcome::Outcome, F
             out::text(&page)?;
             Ok(outcome::Outcome::Done)
         }
-        _ => Err(bad_usage::explain(asked, args)),
+        _ => Err(groups::left_out_command(args).unwrap_or_else(|| bad_usage::explain(asked, args))),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::outcome::Failure;
 use crate::units::{human_duration, utc_time};
-use fleet::HostClock;
 use host::{ClockQuality, StartTime};
+use measure::HostClock;
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;

@@ -212,6 +212,7 @@ fn version() {
     let said = wirerate(&["--version"]);
     let profile = concat!("profile ", env!("WIRERATE_PROFILE"));
     assert!(said.stdout.contains(profile), "{}", said.stdout);
+    assert!(said.stdout.contains("features all"), "{}", said.stdout);
     let stdout = said.stdout.replace(profile, "profile PROFILE");
     testkit::golden(
         "version.txt",

@@ -3,7 +3,7 @@
 //! A row group is the unit of writing and of loss: its records are counted when its bytes are
 //! written or refused.
 
-use crate::output::packer::{PackedRecords, Packer};
+use crate::output::packer::{PackedRecords, Packer, RingCpus};
 use crate::record::batch::IndexEntry;
 use columns::{CapturedInterface, Key, PacketRow, PartFile, ROWS_MAX, RowGroup};
 use pcapng::{Block, Packet, Reader};
@@ -12,9 +12,6 @@ use std::sync::Arc;
 
 /// Memory for packets that wait for the end of their row group, for all devices together.
 const PENDING_LEN_MAX: u64 = 128 << 20;
-
-/// CPUs of the rings, by number; asked when the first record is there.
-pub(crate) type RingCpus = dyn Fn() -> Vec<Option<u32>> + Send + Sync;
 
 /// Collects records to row groups of a Parquet file.
 pub(crate) struct ColumnPacker {

@@ -5,15 +5,14 @@
 //! they are complete.
 
 use crate::output::accounting::{Accounting, FileCounts, UnfinishedFrames};
-use crate::output::column_packer::{ColumnPacker, RingCpus};
 use crate::output::compress::{Compression, Compressor};
+use crate::output::data_set::{self, LossLog};
 use crate::output::disk::Ways;
 use crate::output::file::{Destination, OutputFile, RETRY_AFTER};
 use crate::output::hook::CommandRunner;
-use crate::output::loss_log::{LossLog, PART_SUFFIX};
 use crate::output::names::NamePattern;
 use crate::output::open;
-use crate::output::packer::Packer;
+use crate::output::packer::{PART_SUFFIX, Packer, RingCpus};
 use crate::output::pipe::Pipe;
 use crate::output::prior_files;
 use crate::output::rotate::{RotatePolicy, Rotator};
@@ -142,7 +141,7 @@ impl FileSet {
             packer.map_err(|source| CaptureError::Thread { what: "compression".to_owned(), source })?;
         let packer = match &settings.columns {
             Some(ColumnSettings { ring_cpus, device_count, .. }) => {
-                Some(Box::new(ColumnPacker::new(Arc::clone(ring_cpus), *device_count)) as Box<dyn Packer>)
+                data_set::packer(ring_cpus, *device_count)
             }
             None => packer.map(|packer| Box::new(packer) as Box<dyn Packer>),
         };
@@ -184,8 +183,8 @@ impl FileSet {
     }
 
     /// The same, for the records of a device in a data set.
-    pub(crate) fn with_losses(self, losses: LossLog) -> Self {
-        Self { losses: Some(losses), ..self }
+    pub(crate) fn with_losses(self, losses: Option<LossLog>) -> Self {
+        Self { losses, ..self }
     }
 
     /// Takes the file away that `create` made, for a capture that never began.
@@ -536,7 +535,7 @@ impl FileSet {
     /// Writes what was lost since the last file of losses.
     fn write_losses(&mut self) {
         if let (Some(losses), Some(columns)) = (&mut self.losses, &self.settings.columns)
-            && let Err(error) = losses.write(utc_now_ns(), &(columns.stats)(), &[])
+            && let Err(error) = losses.write(utc_now_ns(), &(columns.stats)(), None)
         {
             self.failure.get_or_insert(error);
         }

@@ -1,13 +1,12 @@
 //! What a device lost while a capture ran, second by second, for the files of losses of a data set.
 
 use crate::CaptureError;
+use crate::output::packer::PART_SUFFIX;
 use crate::stats::{Counts, RingStats, Stats};
-use columns::{Key, LossRow};
+use columns::Key;
+use measure::LossRow;
 use std::fs;
 use std::path::PathBuf;
-
-/// What a file that is being written is called: its name and this.
-pub(crate) const PART_SUFFIX: &str = ".part";
 
 /// Losses are added up over this time.
 const SPAN_NS: u64 = 1_000_000_000;
@@ -58,16 +57,18 @@ impl LossLog {
         self.add(now_ns, stats, false);
     }
 
-    /// Writes a file with the losses since the last one and these keys. Rows that could not be
+    /// Writes a file with the losses since the last one, and with the report of the capture if it
+    /// has ended. Rows that could not be
     /// written are in the next file.
     ///
     /// # Errors
     /// [`CaptureError::Write`].
-    pub fn write(&mut self, now_ns: u64, stats: &Stats, keys: &[Key]) -> Result<(), CaptureError> {
+    pub fn write(&mut self, now_ns: u64, stats: &Stats, report: Option<&str>) -> Result<(), CaptureError> {
+        let keys: Vec<Key> = report.map(|report| Key::capture(report.to_owned())).into_iter().collect();
         let rows = self.take(now_ns, stats);
         let path = self.folder.join(columns::loss_name(self.files));
         let part = PathBuf::from(format!("{}{PART_SUFFIX}", path.display()));
-        let bytes = columns::loss_file(&rows, keys);
+        let bytes = columns::loss_file(&rows, &keys);
         let written = fs::create_dir_all(&self.folder)
             .and_then(|()| fs::write(&part, &bytes))
             .and_then(|()| fs::rename(&part, &path));
@@ -163,8 +164,8 @@ mod tests {
             ]
         );
         assert_eq!(log.take(3 * SPAN_NS, &stats([(0, 2), (10, 0)], 5)).len(), 3, "nothing lost, and said so");
-        log.write(4 * SPAN_NS, &stats([(0, 2), (10, 0)], 5), &[]).unwrap();
-        log.write(5 * SPAN_NS, &stats([(0, 2), (10, 0)], 5), &[]).unwrap();
+        log.write(4 * SPAN_NS, &stats([(0, 2), (10, 0)], 5), None).unwrap();
+        log.write(5 * SPAN_NS, &stats([(0, 2), (10, 0)], 5), None).unwrap();
         let names = || {
             let entries = fs::read_dir(folder.join("d")).unwrap();
             let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(names(), ["loss-0.parquet", "loss-1.parquet"]);
         // Another capture of the same run overwrote the files of the first.
         let mut again = LossLog::new(folder.join("d"), "h", "eth0", 1, 100);
-        again.write(5 * SPAN_NS, &stats([(0, 0), (0, 0)], 0), &[]).unwrap();
+        again.write(5 * SPAN_NS, &stats([(0, 0), (0, 0)], 0), None).unwrap();
         assert_eq!(names(), ["loss-0.parquet", "loss-1.parquet", "loss-2.parquet"]);
     }
 

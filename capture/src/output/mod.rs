@@ -1,13 +1,17 @@
 //! Files: names, rotation, compression, writes, and the counts of written and lost records.
 
 pub(crate) mod accounting;
-pub(crate) mod column_packer;
+#[cfg(feature = "parquet")]
+mod column_packer;
 pub(crate) mod compress;
+#[cfg_attr(not(feature = "parquet"), path = "no_data_set.rs")]
+pub(crate) mod data_set;
 mod disk;
 mod file;
 pub(crate) mod fileset;
 pub(crate) mod hook;
-pub(crate) mod loss_log;
+#[cfg(feature = "parquet")]
+mod loss_log;
 pub mod names;
 pub mod open;
 mod packer;

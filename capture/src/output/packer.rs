@@ -2,6 +2,12 @@
 
 use crate::record::batch::IndexEntry;
 
+/// What a file that is being written is called: its name and this.
+pub(crate) const PART_SUFFIX: &str = ".part";
+
+/// CPUs of the rings, by number; asked when the first record is there.
+pub(crate) type RingCpus = dyn Fn() -> Vec<Option<u32>> + Send + Sync;
+
 /// Records as they go into the file.
 #[derive(Debug)]
 pub(crate) struct PackedRecords {

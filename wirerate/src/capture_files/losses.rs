@@ -8,7 +8,7 @@
 //! and the losses of all of them once.
 
 use super::records::InterfaceStatistics;
-use columns::LossRow;
+use measure::LossRow;
 use std::collections::BTreeMap;
 
 /// Drop counts of packets are added up over this time.

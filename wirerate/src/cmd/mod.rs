@@ -1,8 +1,10 @@
 //! The subcommands: one enum, one file each.
 
 pub mod accept;
+#[cfg(feature = "fleet")]
 pub mod agent;
 pub mod analyze;
+#[cfg(feature = "bench")]
 pub mod bench;
 pub mod capture;
 pub mod connect;
@@ -10,25 +12,37 @@ pub mod count;
 pub mod ctl;
 pub mod demo;
 pub mod exec;
+#[cfg(feature = "export")]
 pub mod export;
 pub mod help;
 pub mod info;
 pub mod man;
 pub mod measure;
+#[cfg(feature = "mgcap")]
 pub mod mgdump;
 pub mod reflect;
 pub mod replay;
+#[cfg(feature = "report")]
 pub mod report;
 pub mod rewrite;
+#[cfg(feature = "report")]
 pub mod rfc2544;
 pub mod serve;
 pub mod timestamp;
 pub mod trafgen;
 
+#[cfg(feature = "fleet")]
+use crate::fleets;
+#[cfg(feature = "mgcap")]
+use crate::mgcap;
 use crate::monitor::{Monitored, RunSubject};
 use crate::outcome::{Failure, Outcome};
+#[cfg(feature = "otg")]
+use crate::ports;
 use crate::stop::Stop;
-use crate::{completions, doctor, fleets, mgcap, ports, receiver, sender, trials};
+#[cfg(feature = "report")]
+use crate::trials;
+use crate::{completions, doctor, receiver, sender};
 use host::DevicePlace;
 
 const COUNT_HELP: &str = "\
@@ -114,6 +128,7 @@ wirerate analyze capture.pcapng\n  \
 wirerate analyze capture.pcapng.zst --sent 1M --expect lost=0\n  \
 tcpdump -i eth1 -w - udp port 9 | wirerate analyze -";
 
+#[cfg(feature = "export")]
 const EXPORT_HELP: &str = "\
 Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4, xz). The data set is\n\
 DIR/run=ID/host=NAME/device=DEV/part-TIME-N.parquet, with what the capture lost in loss-N.parquet.\n\
@@ -124,6 +139,7 @@ wirerate export day/*.pcapng -o packets --run monday --no-bytes\n  \
 wirerate export capture.pcapng.zst -o s3://captures/lab\n  \
 wirerate export packets/run=monday --to pcapng -o monday.pcapng";
 
+#[cfg(feature = "bench")]
 const BENCH_HELP: &str = "\
 The counter of the receiving device decides. No other program should use the two devices meanwhile.\n\n\
 Examples:\n  \
@@ -131,6 +147,7 @@ wirerate bench\n  \
 wirerate bench --only pacing\n  \
 wirerate bench --only generate --tx eth1 --rx eth2@receiver";
 
+#[cfg(feature = "otg")]
 const OTG_HELP: &str = "\
 Clients name a port by its device: eth1, or lab/eth1 in the namespace lab. Ctrl-C ends all flows and\n\
 lets the devices go.\n\n\
@@ -139,6 +156,7 @@ wirerate otg\n  \
 wirerate otg --listen 127.0.0.1:8443 --port localhost:5555=eth1@lab\n  \
 wirerate otg run config.json --expect lost=0";
 
+#[cfg(feature = "fleet")]
 const AGENT_HELP: &str = "\
 Controllers (wirerate fleet run) may send and receive on the ports of its file, within its limits.\n\
 Nothing is ever sent on the device of the default route.\n\n\
@@ -146,6 +164,7 @@ Examples:\n  \
 wirerate fleet init --hosts h1,h2 --address 192.0.2.1\n  \
 wirerate agent --config agent-h1.toml";
 
+#[cfg(feature = "fleet")]
 const FLEET_HELP: &str = "\
 The hub is an unmodified nats-server (2.10 or later) with JetStream; each host runs wirerate agent\n\
 (docs/fleet.md).\n\n\
@@ -156,6 +175,7 @@ wirerate fleet hosts\n  \
 wirerate fleet run test.toml\n  \
 wirerate fleet report RUN --json";
 
+#[cfg(feature = "report")]
 const REPORT_HELP: &str = "\
 The page has no scripts and needs no network. Several files are compared with the first one.\n\n\
 Examples:\n  \
@@ -208,6 +228,7 @@ pub enum Command {
     /// Show what capture files are and what is in them
     #[command(after_help = INFO_HELP)]
     Info(info::Args),
+    #[cfg(feature = "export")]
     /// Write capture files as a Parquet data set for DuckDB, Spark and others, or one as pcapng
     #[command(after_help = EXPORT_HELP)]
     Export(Box<export::Args>),
@@ -215,23 +236,30 @@ pub enum Command {
     Timestamp(timestamp::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
     Demo(demo::Args),
+    #[cfg(feature = "bench")]
     /// Measure rates, paces, starts and captures, on devices made for it or on two of yours
     #[command(after_help = BENCH_HELP)]
     Bench(bench::Args),
+    #[cfg(feature = "report")]
     /// Find the highest load that passes between two devices without loss
     Search(Box<Monitored<trials::Args>>),
+    #[cfg(feature = "report")]
     /// Run the tests of RFC 2544: throughput, latency, loss, bursts, recovery
     #[command(name = "rfc2544")]
     Rfc2544(Box<Monitored<rfc2544::Args>>),
+    #[cfg(feature = "report")]
     /// Render result files as one HTML page and compare them
     #[command(after_help = REPORT_HELP)]
     Report(report::Args),
+    #[cfg(feature = "otg")]
     /// Serve the Open Traffic Generator API, for snappi, gosnappi and otgen
     #[command(after_help = OTG_HELP)]
     Otg(Monitored<ports::Args>),
+    #[cfg(feature = "fleet")]
     /// Let a fleet send and receive on ports of this host
     #[command(after_help = AGENT_HELP)]
     Agent(agent::Args),
+    #[cfg(feature = "fleet")]
     /// Run one test over many hosts: loss, latency and rates of flows between them
     #[command(after_help = FLEET_HELP)]
     Fleet(fleets::Args),
@@ -241,10 +269,13 @@ pub enum Command {
     Exec(exec::Args),
     /// Keep pktgen's control files on a directory, for everyone
     Serve(Monitored<serve::Args>),
+    #[cfg(feature = "mgcap")]
     /// Capture to output.pcapng as mgcap's mgdump did; also by that name
     Mgdump(mgdump::Args),
+    #[cfg(feature = "mgcap")]
     /// Keep captures that are read from /dev/mgcap/DEV; also by that name
     Mgcap(mgcap::Args),
+    #[cfg(feature = "mgcap")]
     /// Switch the time stamps of a network card as mgcap_hwtstamp_config did
     #[command(hide = true, name = "mgcap_hwtstamp_config")]
     MgcapHwtstampConfig(timestamp::OldArgs),
@@ -291,7 +322,9 @@ impl Command {
             Self::Accept(command) => (&mut command.args.device, &mut command.args.netns),
             Self::Ctl(args) => (&mut args.device, &mut args.netns),
             Self::Timestamp(args) => (&mut args.device, &mut args.netns),
+            #[cfg(feature = "mgcap")]
             Self::MgcapHwtstampConfig(args) => (&mut args.device, &mut args.netns),
+            #[cfg(feature = "mgcap")]
             Self::Mgdump(args) => (&mut args.device, &mut args.netns),
             Self::Doctor(doctor::Args { device: Some(device), netns, .. }) => (device, netns),
             Self::Capture(command) => return command.args.rx.split_devices("capture"),
@@ -360,28 +393,39 @@ impl Command {
             }
             Self::Analyze(args) => analyze::run(&args, stop),
             Self::Info(args) => info::run(&args, stop),
+            #[cfg(feature = "export")]
             Self::Export(args) => export::run(&args, stop),
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
+            #[cfg(feature = "bench")]
             Self::Bench(args) => bench::run(&args, stop),
+            #[cfg(feature = "report")]
             Self::Search(command) => {
                 command.run(subject("search", "", None), stop, |args| trials::run(args, stop))
             }
+            #[cfg(feature = "report")]
             Self::Rfc2544(command) => {
                 command.run(subject("rfc2544", "", None), stop, |args| rfc2544::run(args, stop))
             }
+            #[cfg(feature = "report")]
             Self::Report(args) => report::run(&args),
+            #[cfg(feature = "otg")]
             Self::Otg(command) => {
                 let stop = Stop::on_signals()?;
                 command.run(subject("otg", "", None), &stop, |args| ports::run(args, &stop))
             }
+            #[cfg(feature = "fleet")]
             Self::Agent(args) => agent::run(&args, stop),
+            #[cfg(feature = "fleet")]
             Self::Fleet(args) => fleets::run(&args, stop),
             Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Serve(command) => command.run(subject("serve", "", None), stop, serve::run),
+            #[cfg(feature = "mgcap")]
             Self::Mgdump(args) => mgdump::run(&args, stop),
+            #[cfg(feature = "mgcap")]
             Self::Mgcap(args) => mgcap::run(&args),
+            #[cfg(feature = "mgcap")]
             Self::MgcapHwtstampConfig(args) => timestamp::run(&args.into()),
             Self::Help(args) => help::run(&args),
             Self::Completions(args) => completions::run(&args),

@@ -1,9 +1,12 @@
 //! Checks of the machine: one pure function each, from its facts to a finding.
 
 use super::finding::{About, Finding, Severity};
-use crate::ports::OTG_PORTS;
 use crate::units::human_count;
 use host::{Machine, Right, Setting};
+
+/// The TCP ports at which clients of the Open Traffic Generator look by default: HTTP on the first,
+/// gRPC on the second. `wirerate otg` takes both on each.
+pub const OTG_PORTS: [u16; 2] = [8443, 40051];
 
 /// A check; `None` where the kernel does not provide the fact.
 type HostCheck = fn(&Machine) -> Option<Finding>;

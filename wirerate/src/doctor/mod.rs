@@ -61,7 +61,7 @@ pub struct Args {
 /// When there is no such device or namespace.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     if let Some(hub) = &args.hub {
-        return crate::fleets::examine(hub);
+        return crate::hub_access::examine(hub);
     }
     let machine = Machine::read();
     let report = match &args.device {

@@ -1,7 +1,7 @@
 //! `wirerate fleet init`: keys, a certificate, and the files of the hub, the agents and the
 //! controller.
 
-use super::unusable_hub;
+use crate::hub_access::{CONTROLLER_FILE, unusable_hub};
 use crate::outcome::{Failure, Outcome, Refused};
 use fleet::FleetName;
 use hub::{KeyPairText, SubjectPermissions, host_permissions, new_certificate, new_key, viewer_permissions};
@@ -10,8 +10,6 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// File of the controller.
-pub(super) const CONTROLLER_FILE: &str = "fleet.toml";
 /// File of the hub.
 const HUB_FILE: &str = "hub.conf";
 /// File of a viewer, who reads hosts and runs.

@@ -3,8 +3,9 @@
 use super::agree::{Agreement, GoRefused, LEASE_INTERVAL};
 use super::expect::FleetChecks;
 use super::plan::{STAT_MS, TestPlan};
+use super::show;
 use super::test_file::TestFile;
-use super::{HubArgs, show, unusable_hub};
+use crate::hub_access::{HubArgs, unusable_hub};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::{human_duration, quantity_of, utc_time};

@@ -1,7 +1,7 @@
 //! `wirerate fleet stop`: ends a run, and says what became of each host.
 
 use super::agree::LEASE_INTERVAL;
-use super::unusable_hub;
+use crate::hub_access::unusable_hub;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::units::human_count;

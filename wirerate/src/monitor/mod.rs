@@ -9,6 +9,11 @@ mod address;
 mod registry;
 pub mod sources;
 mod textfile;
+// Builds without a group refuse its options.
+#[cfg_attr(not(feature = "metrics"), path = "no_server.rs")]
+mod scraped;
+#[cfg_attr(not(feature = "live"), path = "no_views.rs")]
+mod views;
 
 pub use address::MonitorAddress;
 pub use registry::{Counted, count_in};
@@ -16,22 +21,20 @@ pub use registry::{Counted, count_in};
 use crate::outcome::{Failure, Outcome};
 use crate::run_control;
 use crate::stop::{BlockedSignals, Stop};
-use crate::tui::Tui;
 use crate::units::Nanos;
-use crate::web::{Web, WebSource};
 use host::{Machine, OwnProcess};
-use live::ScreenHead;
 use metrics::families::{
     BUILD_INFO, PROCESS_CPU, PROCESS_FDS, PROCESS_MEMORY, PROCESS_START, RUN_INFO, RUN_START, RUN_STATE,
 };
 use metrics::{MetricSet, TextFormat};
-use server::MetricsServer;
+use scraped::MetricsServer;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 use textfile::TextFile;
+use views::{Tui, Web};
 
 /// Number of the run in this process: each command is one.
 const RUN: &str = "1";
@@ -104,7 +107,7 @@ impl<A: clap::Args> Monitored<A> {
     ) -> Result<Outcome, Failure> {
         let MetricsArgs { metrics, metrics_linger, metrics_file, tui, web } = &self.metrics;
         let is_monitored = metrics.is_some() || metrics_file.is_some() || web.is_some();
-        let tui = tui.then(|| start_tui(&subject)).transpose()?;
+        let tui = tui.then(|| Tui::of_run(&subject)).transpose()?;
         let monitor = is_monitored.then(|| Monitor::start(&self.metrics, subject)).transpose()?;
         let outcome = command(&self.args);
         // Prints the report.
@@ -128,13 +131,6 @@ pub fn counts() -> MetricSet {
     registry::read().0
 }
 
-/// Starts the full-screen view of a command.
-fn start_tui(subject: &RunSubject) -> Result<Tui, Failure> {
-    registry::enable();
-    Tui::start(subject.head(), Box::new(read_state))
-        .map_err(|why| Failure::refused("start the view of --tui", why))
-}
-
 /// The metrics of the run, and its state before its end.
 fn read_state() -> (MetricSet, &'static str) {
     let (set, is_counting) = registry::read();
@@ -145,13 +141,6 @@ fn read_state() -> (MetricSet, &'static str) {
         true => RUNNING,
     };
     (set, state)
-}
-
-impl RunSubject {
-    fn head(&self) -> ScreenHead {
-        let Self { command, device, netns } = self;
-        ScreenHead { command: (*command).to_owned(), device: device.clone(), netns: netns.clone() }
-    }
 }
 
 /// The servers of the process, and the file of its counters.
@@ -177,7 +166,6 @@ struct RunFacts {
 impl Monitor {
     fn start(args: &MetricsArgs, subject: RunSubject) -> Result<Self, Failure> {
         registry::enable();
-        let head = subject.head();
         let own = OwnProcess::read().map_err(|why| Failure::refused("count metrics", why))?;
         let facts = Arc::new(RunFacts {
             subject,
@@ -192,8 +180,8 @@ impl Monitor {
         let read = Arc::clone(&facts);
         let file = args.metrics_file.as_deref();
         let file = file.map(|path| TextFile::start(path, move || read.text_for_file())).transpose()?;
-        let server = args.metrics.map(|address| serve(address, &facts)).transpose()?;
-        let web = args.web.map(|address| start_web(address, head, &facts)).transpose()?;
+        let server = args.metrics.map(|address| scraped::serve(address, &facts)).transpose()?;
+        let web = args.web.map(|address| views::serve_page(address, &facts)).transpose()?;
         Ok(Self { facts, web, server, file })
     }
 
@@ -213,40 +201,14 @@ impl Monitor {
     }
 }
 
-/// Starts the server.
-fn serve(address: MonitorAddress, facts: &Arc<RunFacts>) -> Result<MetricsServer, Failure> {
-    let read = Arc::clone(facts);
-    let server = MetricsServer::start(address.0, Arc::new(move || read.all())).map_err(|why| {
-        Failure::refused(format!("serve metrics at {address}"), why)
-            .try_this("--metrics 0, for any free port")
-    })?;
-    eprintln!("wirerate: metrics at http://{}/metrics", server.address());
-    Ok(server)
-}
-
-/// Starts the page.
-fn start_web(address: MonitorAddress, head: ScreenHead, facts: &Arc<RunFacts>) -> Result<Web, Failure> {
-    let web = Web::start(address.0, head, Arc::<RunFacts>::clone(facts)).map_err(|why| {
-        Failure::refused(format!("serve the page of --web at {address}"), why)
-            .try_this("--web 0, for any free port")
-    })?;
-    eprintln!("wirerate: page at {}", web.url());
-    Ok(web)
-}
-
-impl WebSource for RunFacts {
-    fn read(&self) -> (MetricSet, &'static str) {
+impl RunFacts {
+    /// The counters of the run and its state.
+    fn of_page(&self) -> (MetricSet, &'static str) {
         let has_ended = self.has_ended.load(SeqCst);
         let (set, state) = read_state();
         (set, if has_ended { ENDED } else { state })
     }
 
-    fn scrape(&self) -> MetricSet {
-        self.all()
-    }
-}
-
-impl RunFacts {
     /// The counters, those of the process as well. After the end, they count as scraped.
     fn all(&self) -> MetricSet {
         // Before the counters: what is read after the end is the last.

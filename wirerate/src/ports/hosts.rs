@@ -4,11 +4,11 @@ use super::backend::lock;
 use super::part::HostPart;
 use crate::start_at::{boot_id, host_clock};
 use fleet::{
-    Answered, FleetName, HostClock, OtgAnswer, OtgOrder, OtgRequest, OtgResult, PortPlace, subject,
-    two_agents,
+    Answered, FleetName, OtgAnswer, OtgOrder, OtgRequest, OtgResult, PortPlace, subject, two_agents,
 };
 use host::realtime_ns;
 use hub::{Hub, OrderKind};
+use measure::HostClock;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};

@@ -23,7 +23,8 @@ mod setup;
 mod state;
 mod token;
 
-use crate::fleets::HubArgs;
+use crate::doctor::host::OTG_PORTS;
+use crate::hub_access::HubArgs;
 use crate::monitor::sources::RunList;
 use crate::monitor::{Monitored, RunSubject, count_in};
 use crate::outcome::{Failure, Outcome};
@@ -46,10 +47,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
-
-/// The TCP ports at which clients of the API look by default: HTTP on the first, gRPC on the
-/// second. Each takes both.
-pub const OTG_PORTS: [u16; 2] = [8443, 40051];
 
 const RUN_HELP: &str = "\
 The configuration is that of SetConfig, as snappi writes it by config.serialize(). Flows with\n\

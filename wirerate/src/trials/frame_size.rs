@@ -32,7 +32,7 @@ impl FromStr for FrameSize {
 
     /// A size with FCS, or the name of a mix.
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some((name, _)) = otg::MIXES.iter().find(|(name, _)| *name == text) {
+        if let Some((name, _)) = packet::MIXES.iter().find(|(name, _)| *name == text) {
             return Ok(Self::Mix(name));
         }
         let bytes = text.parse().ok().filter(|bytes| (64..=65_535).contains(bytes));

@@ -13,7 +13,7 @@ const FRAME_SIZE_MIN: usize = 64;
 const WEIGHT_SCALE: f64 = 100.0;
 
 /// Frame lengths in bytes without FCS and their weights, written `60:7,590:4,1514:1` or as the name
-/// of a mix of [`otg::MIXES`].
+/// of a mix of [`packet::MIXES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix(pub Vec<(u32, u64)>);
 
@@ -38,7 +38,7 @@ impl FromStr for Mix {
 
 /// The mix of that name. Frames shorter than the least on Ethernet are as long as that.
 fn named(name: &str) -> Option<Mix> {
-    let (_, sizes) = otg::MIXES.iter().find(|(known, _)| *known == name)?;
+    let (_, sizes) = packet::MIXES.iter().find(|(known, _)| *known == name)?;
     let is_whole = sizes.iter().all(|(_, weight)| weight.fract() == 0.0);
     let scale = if is_whole { 1.0 } else { WEIGHT_SCALE };
     let entry = |(size, weight): &(usize, f64)| {

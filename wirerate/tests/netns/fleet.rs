@@ -4,7 +4,8 @@
 use crate::lab::{Lab, Peer, RX_DEV, Scratch, TX_DEV};
 use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate_run, wirerate_start};
 use crate::{Case, TestResult, case};
-use fleet::{CountedFlow, HostClock, HostStatus, RunEnd, Stat, encode};
+use fleet::{CountedFlow, HostStatus, RunEnd, Stat, encode};
+use measure::HostClock;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};

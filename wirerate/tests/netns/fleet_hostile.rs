@@ -5,9 +5,8 @@ use crate::program::{Running, TIME_LIMIT, wirerate, wirerate_run, wirerate_start
 use crate::{Case, TestResult, case};
 use async_nats::HeaderMap;
 use base64::Engine;
-use fleet::{
-    AgentAnswer, AnswerState, CountedFlow, HostClock, HostStatus, ReceiverFigures, RunEnd, Stat, encode,
-};
+use fleet::{AgentAnswer, AnswerState, CountedFlow, HostStatus, ReceiverFigures, RunEnd, Stat, encode};
+use measure::HostClock;
 use std::io::Write;
 use std::process::Command;
 use std::time::Duration;

@@ -26,7 +26,7 @@ const RUNS: u32 = 6;
 /// Runs at once, whose processes begin at different times.
 const AT_ONCE: u32 = 4;
 /// How often these run.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 8;
 /// Lengths of the frames begin here.
 const LEN_FIRST: u32 = 100;
 const MS: u64 = 1_000_000;

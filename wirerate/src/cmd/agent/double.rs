@@ -83,7 +83,7 @@ pub(super) fn refused_key(file: &AgentFile, why: &str) -> Option<Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fleet::HostClock;
+    use measure::HostClock;
     use std::time::Duration;
 
     fn status(instance: u64) -> HostStatus {

@@ -9,7 +9,7 @@ use super::double::{Double, refused_key};
 use super::host_run::{AgentClock, AgentOrder, HostRun};
 use super::otg::OtgSessions;
 use super::status::{Answerer, KeptFacts, status};
-use crate::fleets::unusable_hub;
+use crate::hub_access::unusable_hub;
 use crate::outcome::{Failure, Outcome};
 use crate::seed::fresh_seed;
 use crate::stop::Stop;

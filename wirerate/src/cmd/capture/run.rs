@@ -20,7 +20,6 @@ use capture::control::{ControlCommand, ControlServer, ControlTarget};
 use capture::{
     CaptureError, Mode, OnError, Options, Output, RunAs, SNAPLEN_WHOLE, Session, SourceKind, Stats,
 };
-use columns::Key;
 use host::{Capability, Netns, Stack};
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -442,8 +441,8 @@ fn conclude(
 ) -> Result<Outcome, Failure> {
     let args = job.args;
     for losses in &mut ended.losses {
-        let keys = [Key::capture(report.json_line().trim_end().to_owned())];
-        if let Err(error) = losses.write(ended.end_time_ns, &ended.stats, &keys) {
+        let line = report.json_line();
+        if let Err(error) = losses.write(ended.end_time_ns, &ended.stats, Some(line.trim_end())) {
             ended.output_error.get_or_insert(error);
         }
     }

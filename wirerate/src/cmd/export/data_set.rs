@@ -2,9 +2,8 @@
 
 use super::source::Source;
 use super::store::{Store, StoredFile};
-use columns::{
-    CapturedInterface, EncodeJob, EncodeQueue, Key, LossRow, PacketRow, PartFile, ROWS_MAX, SourceFile,
-};
+use columns::{CapturedInterface, EncodeJob, EncodeQueue, Key, PacketRow, PartFile, ROWS_MAX, SourceFile};
+use measure::LossRow;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::sync_channel;

@@ -1,18 +1,26 @@
 //! Lines that a running command has printed or could have printed, for any number of readers.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tokio::sync::watch;
 
 /// Lines that are kept for readers who come later.
 const LINES_MAX: usize = 1000;
 
 /// A list of lines that grows until it is closed.
-#[derive(Debug)]
+#[derive(Default)]
 pub struct EventLog {
     kept: Mutex<KeptLines>,
-    /// Changes with each line and at the end.
-    changed: watch::Sender<()>,
+    /// What is called after each line and at the end.
+    followers: Mutex<Vec<Box<Follower>>>,
+}
+
+type Follower = dyn Fn() + Send + Sync;
+
+impl fmt::Debug for EventLog {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kept.fmt(formatter)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -25,17 +33,11 @@ struct KeptLines {
 
 /// What follows a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NextLines {
+pub struct NextLines {
     /// The lines with their numbers.
-    pub(crate) lines: Vec<(u64, String)>,
+    pub lines: Vec<(u64, String)>,
     /// True if no more will come.
-    pub(crate) is_last: bool,
-}
-
-impl Default for EventLog {
-    fn default() -> Self {
-        Self { kept: Mutex::default(), changed: watch::Sender::new(()) }
-    }
+    pub is_last: bool,
 }
 
 impl EventLog {
@@ -48,13 +50,13 @@ impl EventLog {
             kept.first += 1;
         }
         drop(kept);
-        self.changed.send_replace(());
+        self.tell_followers();
     }
 
     /// No line follows.
     pub fn close(&self) {
         self.lock().is_closed = true;
-        self.changed.send_replace(());
+        self.tell_followers();
     }
 
     /// The lines from number `from` on, as far as they are kept, and the number of the next one.
@@ -65,7 +67,7 @@ impl EventLog {
     }
 
     /// The lines from number `from` on, as far as they are kept.
-    pub(crate) fn from(&self, from: u64) -> NextLines {
+    pub fn from(&self, from: u64) -> NextLines {
         let kept = self.lock();
         let skipped = from.saturating_sub(kept.first) as usize;
         let lines = kept.lines.iter().enumerate().skip(skipped);
@@ -75,9 +77,14 @@ impl EventLog {
         }
     }
 
-    /// Changes after this call are seen.
-    pub(crate) fn watch(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
+    /// Calls `follower` after each line from now on, and at the end.
+    pub fn follow(&self, follower: impl Fn() + Send + Sync + 'static) {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(follower));
+    }
+
+    fn tell_followers(&self) {
+        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.iter().for_each(|follower| follower());
     }
 
     fn lock(&self) -> MutexGuard<'_, KeptLines> {

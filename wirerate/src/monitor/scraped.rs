@@ -1,0 +1,17 @@
+//! `--metrics`: the server that Prometheus scrapes.
+
+use super::{MonitorAddress, RunFacts};
+use crate::outcome::Failure;
+pub(super) use server::MetricsServer;
+use std::sync::Arc;
+
+/// Starts the server.
+pub(super) fn serve(address: MonitorAddress, facts: &Arc<RunFacts>) -> Result<MetricsServer, Failure> {
+    let read = Arc::clone(facts);
+    let server = MetricsServer::start(address.0, Arc::new(move || read.all())).map_err(|why| {
+        Failure::refused(format!("serve metrics at {address}"), why)
+            .try_this("--metrics 0, for any free port")
+    })?;
+    eprintln!("wirerate: metrics at http://{}/metrics", server.address());
+    Ok(server)
+}

@@ -1,0 +1,47 @@
+//! `--tui` and `--web`: the screen and the page of a command.
+
+use super::{MonitorAddress, RunFacts, RunSubject, read_state, registry};
+use crate::outcome::Failure;
+pub(super) use crate::tui::Tui;
+pub(super) use crate::web::Web;
+use crate::web::WebSource;
+use live::ScreenHead;
+use metrics::MetricSet;
+use std::sync::Arc;
+
+impl Tui {
+    /// Starts the full-screen view of a command.
+    pub(super) fn of_run(subject: &RunSubject) -> Result<Self, Failure> {
+        registry::enable();
+        Self::start(subject.head(), Box::new(read_state))
+            .map_err(|why| Failure::refused("start the view of --tui", why))
+    }
+}
+
+/// Starts the page.
+pub(super) fn serve_page(address: MonitorAddress, facts: &Arc<RunFacts>) -> Result<Web, Failure> {
+    let head = facts.subject.head();
+    let web = Web::start(address.0, head, Arc::<RunFacts>::clone(facts)).map_err(|why| {
+        Failure::refused(format!("serve the page of --web at {address}"), why)
+            .try_this("--web 0, for any free port")
+    })?;
+    eprintln!("wirerate: page at {}", web.url());
+    Ok(web)
+}
+
+impl RunSubject {
+    fn head(&self) -> ScreenHead {
+        let Self { command, device, netns } = self;
+        ScreenHead { command: (*command).to_owned(), device: device.clone(), netns: netns.clone() }
+    }
+}
+
+impl WebSource for RunFacts {
+    fn read(&self) -> (MetricSet, &'static str) {
+        self.of_page()
+    }
+
+    fn scrape(&self) -> MetricSet {
+        self.all()
+    }
+}
