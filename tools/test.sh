@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test in three lanes side by side: the virtual machines, the end-to-end tests between network
-# namespaces, and all others. At the end it prints a table of what each lane took, each skip and each
-# failure on a line of its own, and last the command that repeats a failed fuzz round.
+# namespaces, and all others. A test that fails beside the others runs once more by itself, and the run
+# says so. At the end it prints a table of what each lane took, each skip and each failure on a line of
+# its own, and last the command that repeats a failed fuzz round.
 #
 #   tools/test.sh        (as root)
 #
@@ -46,14 +47,18 @@ build_all() {
 }
 
 # As cargo runs it: in the folder of its package.
+mkdir "$work/failed"
 cat >"$work/run-one" <<'END'
 #!/usr/bin/env bash
-IFS=$'\t' read -r name _ package path <<<"$1"
+IFS=$'\t' read -r name kind package path <<<"$1"
 cd "$package" || exit 1
 output=$(CARGO_PKG_NAME=$package CARGO_MANIFEST_DIR=$PWD "$path" 2>&1)
 result=$?
 printf '     Running %s of %s\n%s\n' "$name" "$package" "$output"
-[ "$result" -eq 0 ] || printf 'error: test failed: %s of %s\n' "$name" "$package"
+[ "$result" -eq 0 ] && exit
+printf 'error: test failed: %s of %s\n' "$name" "$package"
+# Each failed test on a line; none if the program itself broke off.
+sed -n 's/^test \(.*[^ ]\) *\.\.\. FAILED$/\1/p' <<<"$output" >"$work/failed/$package.$kind.$name"
 exit "$result"
 END
 chmod +x "$work/run-one"
@@ -65,8 +70,47 @@ run_others() {
 	cargo test --profile ci --workspace --locked --doc || result=1
 	return "$result"
 }
-export -f run_others build_all
-export work
+# Each failed test once more, by itself: on a busy machine one may not get its share of time. More than a
+# few failures have another reason.
+repeat_failed() {
+	local row name kind package path test kernel result=0
+	if [ "$(cat "$work"/failed/* 2>/dev/null | wc --lines)" -gt 12 ]; then
+		echo "repeat: more than 12 tests failed, so none is repeated"
+		return 1
+	fi
+	while IFS=$'\t' read -r name kind package path; do
+		row=$work/failed/$package.$kind.$name
+		[ -e "$row" ] || continue
+		[ -s "$row" ] || result=1
+		while read -r test; do
+			if (cd "$package" && CARGO_PKG_NAME=$package CARGO_MANIFEST_DIR=$PWD "$path" --exact "$test" </dev/null) |
+				tee /dev/stderr | grep --quiet '^test result: ok. 1 passed'; then
+				echo "repeated: $test of $package failed beside the others, and passed by itself"
+			else
+				echo "repeated: $test of $package failed again"
+				result=1
+			fi
+		done <"$row"
+	done <"$work/programs"
+	# A machine that ended without a row of a failed case broke off.
+	awk '$3 == "FAILED" { print $1, $2 }' "$work/machines" >"$work/cases"
+	[ -s "$work/cases" ] || awk '$1 == "machines" { exit $5 != 0 }' "$work/times" || result=1
+	if [ "$(wc --lines <"$work/cases")" -gt 6 ]; then
+		echo "repeat: more than 6 cases of machines failed, so none is repeated"
+		return 1
+	fi
+	while read -r kernel test; do
+		if "$folder/wirerate-vm" --kernel "$kernel" --only "$test" </dev/null; then
+			echo "repeated: $test of $kernel failed beside the others, and passed by itself"
+		else
+			echo "repeated: $test of $kernel failed again"
+			result=1
+		fi
+	done <"$work/cases"
+	return "$result"
+}
+export -f run_others build_all repeat_failed
+export work folder
 
 stage build bash -c build_all
 if [ -s "$work/programs" ]; then
@@ -74,15 +118,18 @@ if [ -s "$work/programs" ]; then
 	stage namespaces "$work/run-one" "$(grep --perl-regexp '^netns\ttest\t' "$work/programs")" &
 	stage others bash -c run_others &
 	wait
+	if ! awk '$5 != 0 { exit 1 }' "$work/times"; then
+		stage repeat bash -c repeat_failed
+	fi
 fi
-cat "$work"/{build,others,namespaces,machines} 2>/dev/null
+cat "$work"/{build,others,namespaces,machines,repeat} 2>/dev/null
 
 # One line for each lane: tests that passed, seconds, and seconds of CPU time of all processes.
 awk -v work="$work" '
 	BEGIN { printf "%-12s %6s %8s %8s\n", "stage", "tests", "seconds", "CPU" }
 	{
 		tests = 0
-		while ((getline line < (work "/" $1)) > 0) {
+		while ($1 != "repeat" && (getline line < (work "/" $1)) > 0) {
 			if (match(line, /[0-9]+ passed/)) tests += substr(line, RSTART)
 			else if ($1 == "machines" && line ~ / passed /) tests++
 		}
@@ -107,5 +154,10 @@ awk '
 	$3 == "FAILED" { failed[$1 " " $2 ":"] }
 	($1 " " $2) in failed { print "failed: virtual machine " $0 }
 ' "$work/machines" 2>/dev/null
+grep '^repeat' "$work/repeat" 2>/dev/null
 grep --no-filename '^to repeat it: ' "$work"/{others,namespaces} 2>/dev/null | sort --unique
-[ "$(awk '$5 == 0' "$work/times" | wc --lines)" -eq 4 ]
+# All four stages, and each good, or made good by the repetition. Documentation tests are not repeated.
+awk -v doctests="$(grep --count '^error: doctest failed' "$work/others" 2>/dev/null)" '
+	{ stages++; if ($1 == "repeat") repeated = $5 == 0; else if ($5 != 0) { failed++; if ($1 == "build") broken = 1 } }
+	END { exit !(stages >= 4 && !broken && doctests == 0 && (failed == 0 || repeated)) }
+' "$work/times"

@@ -140,7 +140,9 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
 fn wanted_cases(arguments: &Arguments, missing: &mut Vec<String>) -> Vec<&'static Case> {
     let default = arguments.rates.as_ref().map(|_| "rates");
     let only = arguments.only.as_deref().or(default).unwrap_or_default();
-    let mut cases: Vec<_> = cases::all().into_iter().filter(|case| case.name.contains(only)).collect();
+    let is_exact = cases::all().iter().any(|case| case.name == only);
+    let is_wanted = |name: &str| if is_exact { name == only } else { name.contains(only) };
+    let mut cases: Vec<_> = cases::all().into_iter().filter(|case| is_wanted(case.name)).collect();
     cases.retain(|case| (case.machine == MachineType::Systemd) == arguments.deb.is_some());
     if arguments.kernel.as_deref() == Some(ARM64) {
         cases.retain(|case| case.is_for_any_processor());
