@@ -1,13 +1,13 @@
 #!/bin/bash
-# Searches the throughput of a Linux bridge and of an XDP forwarder and writes a report of each to a
-# folder. Everything happens in two network namespaces, which are removed.
+# Searches the throughput of a Linux bridge and of an XDP forwarder and writes the results of each to
+# a folder. Everything happens in two network namespaces, which are removed.
 #
 # usage: tools/example-reports.sh DIR     (as root; WIRERATE is the program, else that of the PATH)
 # It takes two to six minutes. On a machine with other load, bounds stay open: it prints how each
 # search ended. `chrt -f 5` before it lets the sender go before all other work, once
 # `sysctl kernel.sched_rt_runtime_us=-1` lets such a process have a CPU for the whole of each second.
 set -euo pipefail
-dir=$(realpath "${1:?folder for the reports}")
+dir=$(realpath "${1:?folder for the results}")
 mkdir -p "$dir"
 wirerate=${WIRERATE:-wirerate}
 tester=wirerate-example-tester dut=wirerate-example-dut
@@ -36,8 +36,8 @@ search() { # NAME
 	ip netns exec $tester "$wirerate" search --tx t0 --rx t1 --size 64,512,1518 --method quick \
 		--loss 0 --loss 0.5% --budget 45s --min-pps 500 --max-pps 60k --json -- --dst 198.18.0.2 --dst-mac 02:00:00:00:00:99 >"$work/$1.jsonl" ||
 		[ $? = 1 ] # some bounds are open
-	(cd "$work" && "$wirerate" report "$1.jsonl" -o "$dir/$1.html")
-	echo "$dir/$1.html: $(grep -o '"end":"[a-z_]*"' "$work/$1.jsonl" | sort | uniq -c | xargs)"
+	cp "$work/$1.jsonl" "$dir/$1.jsonl"
+	echo "$dir/$1.jsonl: $(grep -o '"end":"[a-z_]*"' "$work/$1.jsonl" | sort | uniq -c | xargs)"
 }
 
 ip -n $dut link add br0 type bridge mcast_snooping 0

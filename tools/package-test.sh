@@ -183,6 +183,16 @@ make_root() {
 		--include=iproute2,ethtool,fuse3,procps,systemd,tshark "$release" "$1" - || fail "mmdebstrap could not make the chroot"
 }
 
+# The package of the core: the program without groups of commands, which excludes the whole one.
+check_core() {
+	local package root=$work/core
+	package=$(echo "$work"/one/wirerate-core_*.deb)
+	[ "$(dpkg-deb --field "$package" Conflicts)" = wirerate ] || fail "wirerate-core does not conflict with wirerate"
+	dpkg-deb --extract "$package" "$root"
+	"$root/usr/bin/wirerate" --version | grep --quiet 'features none' || fail "wirerate-core has more than the core"
+	[ ! -e "$root/usr/bin/mgdump" ] || fail "wirerate-core has mgdump"
+}
+
 check_deb() {
 	local package root=$work/root complaints before left name file older=$work/older libraries
 	package=$(echo "$work"/one/wirerate_*.deb)
@@ -240,3 +250,4 @@ check_static
 check_rpm
 check_image
 check_deb
+check_core

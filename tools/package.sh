@@ -2,6 +2,7 @@
 # Builds the packages of a release in target/package:
 #
 #   wirerate_VERSION_amd64.deb              for Debian and Ubuntu, with the libraries of the system
+#   wirerate-core_VERSION_amd64.deb         the same without hub, API, pages, searches and Parquet
 #   wirerate-VERSION-1.CPU.rpm              for Fedora, RHEL and SUSE, linked statically
 #   wirerate-VERSION-linux-CPU.tar.gz       for any Linux, linked statically
 #   wirerate-VERSION-oci-CPU.tar            the same as an image for containers
@@ -28,6 +29,7 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 read -ra cpus <<<"${WIRERATE_CPUS-x86_64 aarch64}"
+core=$(tools/release.sh "$(uname -m)-unknown-linux-gnu" core)
 native=$(tools/release.sh "$(uname -m)-unknown-linux-gnu")
 version=$("$native" --version | sed -n '1s/^wirerate //p')
 
@@ -44,18 +46,20 @@ tar_of() {
 		--owner=0 --group=0 --numeric-owner -- "${@:-.}"
 }
 
-# install_program PROGRAM PREFIX ZSH: the program, its small names, pages and completions. Packages
-# of distributions have programs named trafgen and tcpreplay, so these names are left to them.
+# install_program PROGRAM PREFIX ZSH [DESCRIBED]: the program, its small names, pages and completions,
+# which DESCRIBED writes if PROGRAM does not run here. Packages of distributions have programs named
+# trafgen and tcpreplay, so these names are left to them.
 install_program() {
-	local program=$1 prefix=$2 zsh=$3 name page
+	local program=$1 prefix=$2 zsh=$3 described=${4:-$native} name page
 	install -D --mode=755 "$program" "$prefix/bin/wirerate"
 	install -d "$prefix/share/bash-completion/completions" "$prefix/share/zsh/$zsh" "$prefix/share/fish/vendor_completions.d"
-	"$native" man --dir "$prefix/share/man/man1" >/dev/null
+	"$described" man --dir "$prefix/share/man/man1" >/dev/null
 	rm -f "$prefix"/share/man/man1/{trafgen,tcpreplay}.1
-	"$native" completions bash >"$prefix/share/bash-completion/completions/wirerate"
-	"$native" completions zsh >"$prefix/share/zsh/$zsh/_wirerate"
-	"$native" completions fish >"$prefix/share/fish/vendor_completions.d/wirerate.fish"
+	"$described" completions bash >"$prefix/share/bash-completion/completions/wirerate"
+	"$described" completions zsh >"$prefix/share/zsh/$zsh/_wirerate"
+	"$described" completions fish >"$prefix/share/fish/vendor_completions.d/wirerate.fish"
 	for name in mgdump mgcap mgcap_hwtstamp_config; do
+		"$described" "$name" --help >/dev/null 2>&1 || continue
 		ln -s wirerate "$prefix/bin/$name"
 		ln -s wirerate "$prefix/share/bash-completion/completions/$name"
 	done
@@ -85,7 +89,8 @@ install_documents() {
 install -d "$out"
 # Packages of earlier versions go; whatever else is in the folder stays.
 rm -f "$out"/wirerate[_-]*.{deb,rpm,tar.gz,tar,whl,cdx.json} "$out/SHA256SUMS"
-make_deb
+make_deb wirerate "$native"
+make_deb wirerate-core "$core"
 for cpu in "${cpus[@]}"; do
 	program=$(tools/release.sh "$cpu-unknown-linux-musl")
 	make_tarball "$cpu" "$program"

@@ -5,6 +5,7 @@
 #   tools/release.sh x86_64-unknown-linux-musl      linked statically
 #   tools/release.sh aarch64-unknown-linux-musl     the same for arm64
 #   tools/release.sh TARGET vm                      `wirerate-vm` instead of `wirerate`
+#   tools/release.sh TARGET core                    the core alone (make core), as `wirerate-core`
 #
 # The program is in the folder of the target below target/. Each target has its own, so `make build`
 # and this script do not replace each other's files.
@@ -18,8 +19,17 @@ package=${2:-wirerate}
 set_target "$target"
 # No source has it, and crates with C would be built again for each commit.
 unset SOURCE_DATE_EPOCH
-cargo build --quiet --profile dist --locked --package "$package" --target "$target" >&2
 case "$package" in
+core) build=(--package wirerate --no-default-features) ;;
+*) build=(--package "$package") ;;
+esac
+cargo build --quiet --profile dist --locked "${build[@]}" --target "$target" >&2
+case "$package" in
+core)
+	# The next build of all has the name of the program.
+	cp "$output/$target/dist/wirerate" "$output/$target/dist/wirerate-core"
+	echo "$output/$target/dist/wirerate-core"
+	;;
 vm) echo "$output/$target/dist/wirerate-vm" ;;
 *) echo "$output/$target/dist/wirerate" ;;
 esac

@@ -1,20 +1,23 @@
 # shellcheck shell=bash disable=SC2154 # variables of tools/package.sh, which reads this file
-# The Debian package, for the architecture and release of this machine.
+# The Debian packages, for the architecture and release of this machine.
 
 # What belongs to Debian: licences, changes, scripts of the package manager.
 install_debian() {
-	local root=$1 doc=$1/usr/share/doc/wirerate maintainer=$2 script
+	local package=$1 root=$2 maintainer=$3 script
+	local doc=$root/usr/share/doc/$package
 	install_documents "$doc"
 	install -d "$root/DEBIAN"
 	install --mode=644 packaging/copyright "$doc/copyright"
 	gzip -9n <<-END >"$doc/changelog.gz"
-		wirerate ($version) unstable; urgency=medium
+		$package ($version) unstable; urgency=medium
 
 		  * Built from commit $(git rev-parse --short=12 HEAD); CHANGELOG.md has the changes.
 
 		 -- $maintainer  $(date -R --date="@$SOURCE_DATE_EPOCH")
 	END
 	gzip -9nc CHANGELOG.md >"$doc/CHANGELOG.md.gz"
+	# The scripts are those of the services.
+	[ "$package" = wirerate ] || return 0
 	for script in postinst prerm postrm; do
 		install --mode=755 "packaging/$script" "$root/DEBIAN/$script"
 	done
@@ -22,17 +25,23 @@ install_debian() {
 
 # Dependencies from the libraries that the program is linked with.
 write_control() {
-	local root=$1 maintainer=$2 architecture=$3 depends
+	local package=$1 root=$2 maintainer=$3 architecture=$4 depends contents other
 	printf 'Source: wirerate\n\nPackage: wirerate\nArchitecture: any\n' >"$work/debian/control"
 	depends=$(cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/wirerate" 2>/dev/null | sed 's/^shlibs:Depends=//')
 	[ -n "$depends" ] || { echo "dpkg-shlibdeps found no libraries" >&2 && exit 1; }
+	case "$package" in
+	wirerate) contents="all commands" other=wirerate-core ;;
+	*) contents="the core: no hub, API, pages, searches and Parquet" other=wirerate ;;
+	esac
 	cat >"$root/DEBIAN/control" <<-END
-		Package: wirerate
+		Package: $package
 		Version: $version
 		Architecture: $architecture
 		Maintainer: $maintainer
 		Installed-Size: $(du --summarize --apparent-size --block-size=1024 --exclude=DEBIAN "$root" | cut -f1)
 		Depends: $depends
+		Conflicts: $other
+		Replaces: $other
 		Recommends: libpcap0.8
 		Section: net
 		Priority: optional
@@ -42,20 +51,23 @@ write_control() {
 		 .
 		 Scripts for the packet generator of the kernel run unchanged on the control
 		 files of wirerate, and the frames are the same, byte for byte.
+		 .
+		 This package has $contents.
 	END
 	(cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | sort -z | xargs -0 md5sum) \
 		>"$root/DEBIAN/md5sums"
 }
 
+# make_deb PACKAGE PROGRAM
 make_deb() {
-	local root=$work/debian/wirerate architecture maintainer
+	local package=$1 program=$2 root=$work/debian/$1 architecture maintainer
 	architecture=$(dpkg --print-architecture)
-	# The author of the commit, unless the builder is named as for other Debian packages.
-	maintainer="${DEBFULLNAME:-$(git log -1 --format=%an)} <${DEBEMAIL:-$(git log -1 --format=%ae)}>"
-	install_program "$native" "$root/usr" vendor-completions
-	install -D --mode=644 --target-directory="$root/lib/systemd/system" packaging/*.service
-	install_debian "$root" "$maintainer"
-	write_control "$root" "$maintainer" "$architecture"
+	# Unless the builder is named as for other Debian packages.
+	maintainer="${DEBFULLNAME:-The wirerate authors} <${DEBEMAIL:-wirerate@example.org}>"
+	install_program "$program" "$root/usr" vendor-completions "$program"
+	[ "$package" != wirerate ] || install -D --mode=644 --target-directory="$root/lib/systemd/system" packaging/*.service
+	install_debian "$package" "$root" "$maintainer"
+	write_control "$package" "$root" "$maintainer" "$architecture"
 	set_times "$root"
-	dpkg-deb --root-owner-group --threads-max=1 -Zxz --build "$root" "$out/wirerate_${version}_$architecture.deb" >/dev/null
+	dpkg-deb --root-owner-group --threads-max=1 -Zxz --build "$root" "$out/${package}_${version}_$architecture.deb" >/dev/null
 }
