@@ -5,8 +5,9 @@ use crate::shared::SharedArray;
 use crate::sys::{self, ProgRun};
 use crate::xdp::{LoadedProgram, XdpLink, XdpModeChoice};
 use crate::{BpfError, abi, log, skel};
-use connect::{Addresses, Close, Connection, Counts, Gap, Order, ResponseEnd, Settings, State};
+use connect::{Addresses, Close, Connection, Counts, Gap, Order, ResponseEnd, SERVERS_MAX, Settings, State};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::net::IpAddr;
@@ -17,6 +18,10 @@ const OBJECT: &str = "connect";
 pub const REQUEST_MAX: usize = abi::ConnectLimit::WR_REQUEST_MAX.0 as usize - 1;
 /// Connections of one list.
 pub const LIST_MAX: usize = abi::ConnectLimit::WR_CONNECT_LIST_MAX.0 as usize;
+/// Bytes that responses are grouped by at most.
+pub const GROUP_LEN_MAX: u32 = abi::ConnectLimit::WR_GROUP_LEN_MAX.0;
+/// Groups of responses at most.
+pub const GROUPS_MAX: u32 = abi::ConnectLimit::WR_GROUPS_MAX.0;
 const LATER_MAX: u64 = abi::ConnectLimit::WR_LATER_MAX.0 as u64;
 /// Histograms of each CPU.
 const HISTOGRAMS: usize = 3;
@@ -35,6 +40,15 @@ pub enum ConnectKind {
     Dns = 2,
 }
 
+/// Bytes of a response that decide about its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupBy {
+    /// Where they begin in the first segment of the response.
+    pub offset: u32,
+    /// Their number, from 1 to [`GROUP_LEN_MAX`].
+    pub len: u32,
+}
+
 /// Settings of the program, which are constant while it lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectParams {
@@ -46,10 +60,14 @@ pub struct ConnectParams {
     pub vlan: u16,
     /// MAC address of the device.
     pub own_mac: [u8; 6],
-    /// MAC address of the next hop.
-    pub next_hop_mac: [u8; 6],
+    /// MAC address of the next hop to each range of servers.
+    pub next_hop_macs: Vec<[u8; 6]>,
     /// Addresses and ports.
     pub addresses: Addresses,
+    /// Connections of a client address at a time at most.
+    pub open_per_client: Option<u32>,
+    /// Groups of responses to count.
+    pub group_by: Option<GroupBy>,
     /// What connections do.
     pub settings: Settings,
     /// The protocol.
@@ -74,6 +92,8 @@ pub struct ConnectProgram {
     list: SharedArray<abi::ConnectOrder>,
     later: SharedArray<u64>,
     page: SharedArray<abi::ConnectPage>,
+    groups: MapHandle,
+    group_len: usize,
 }
 
 /// Counters of frames.
@@ -99,6 +119,10 @@ pub struct FrameCounts {
     pub error_answers: u64,
     /// Most connections that were open at a time.
     pub open_max: u64,
+    /// Most connections of one client address, if that is limited.
+    pub open_per_client_max: u64,
+    /// Responses without the bytes to group by, or in none of the first [`GROUPS_MAX`] groups.
+    pub ungrouped: u64,
 }
 
 /// Counts of times by bucket, as [`measure::histogram_index`] has them, in nanoseconds.
@@ -120,9 +144,13 @@ impl ConnectProgram {
     /// connections), [`BpfError::MapMemory`].
     ///
     /// # Panics
-    /// With more than 2^32 - 1 connections, or a request that is too long.
+    /// With more than 2^32 - 1 connections, a request that is too long, no server or more than
+    /// [`SERVERS_MAX`] ranges of them, or without a next hop for each.
     pub fn load(params: &ConnectParams) -> Result<Self, BpfError> {
         assert!(params.request.len() <= REQUEST_MAX, "a request of {} bytes", params.request.len());
+        let range_count = params.addresses.servers.len();
+        assert!((1..=SERVERS_MAX).contains(&range_count), "{range_count} ranges of servers");
+        assert_eq!(range_count, params.next_hop_macs.len(), "a next hop for each range of servers");
         let count = u32::try_from(params.addresses.connections()).expect("the caller checks the number");
         let fds = log::loading(OBJECT, || load_fds(params, count))?;
         Ok(Self {
@@ -134,6 +162,8 @@ impl ConnectProgram {
             page: SharedArray::new(fds.page.as_fd(), "wr_page", 1)?,
             receive: fds.receive,
             send: fds.send,
+            groups: fds.groups,
+            group_len: params.group_by.map_or(0, |group| group.len as usize),
         })
     }
 
@@ -334,8 +364,22 @@ impl ConnectProgram {
             sum.contended += cpu.contended;
             sum.error_answers += cpu.error_answers;
             sum.open_max = sum.open_max.max(cpu.open_max);
+            sum.open_per_client_max = sum.open_per_client_max.max(cpu.open_per_client_max);
+            sum.ungrouped += cpu.ungrouped;
         }
         sum
+    }
+
+    /// Responses of each group, by the bytes of the group.
+    pub fn groups(&self) -> Vec<(Vec<u8>, u64)> {
+        let count_of = |key: &[u8]| {
+            let count = self.groups.lookup(key, MapFlags::ANY).ok()??;
+            count.try_into().ok().map(u64::from_ne_bytes)
+        };
+        let group = |key: Vec<u8>| Some((key[..self.group_len].to_vec(), count_of(&key)?));
+        let mut groups: Vec<_> = self.groups.keys().filter_map(group).collect();
+        groups.sort();
+        groups
     }
 
     /// Times of all CPUs.
@@ -405,6 +449,7 @@ struct ConnectFds {
     list: OwnedFd,
     later: OwnedFd,
     page: OwnedFd,
+    groups: MapHandle,
     cpu_count: usize,
 }
 
@@ -438,24 +483,34 @@ fn load_fds(params: &ConnectParams, count: u32) -> libbpf_rs::Result<ConnectFds>
     let mut open = skel::connect::ConnectSkelBuilder::default().open(&mut storage)?;
     let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
     let ConnectParams { addresses, settings, .. } = params;
-    let [own, peer] = [words_be(addresses.client), words_be(addresses.server)];
+    let own = words_be(addresses.client);
     rodata.wr_ifindex = params.ifindex;
     rodata.wr_by_redirect = params.by_redirect;
     rodata.wr_is_v6 = addresses.client.is_ipv6();
     rodata.wr_vlan = params.vlan;
     rodata.wr_own_mac = params.own_mac;
-    rodata.wr_peer_mac = params.next_hop_mac;
+    rodata.wr_answers_sender = addresses.servers.len() > 1;
+    rodata.wr_peer_mac = params.next_hop_macs[0];
     rodata.wr_own_words.copy_from_slice(&own[..3]);
-    rodata.wr_peer_words.copy_from_slice(&peer[..3]);
     rodata.wr_own_first = u32::from_be(own[3]);
     rodata.wr_own_count = addresses.client_count;
     rodata.wr_own_port_first = u32::from(addresses.client_port);
     rodata.wr_own_port_count = addresses.client_port_count;
-    rodata.wr_peer_first = u32::from_be(peer[3]);
-    rodata.wr_peer_count = addresses.server_count;
-    rodata.wr_peer_port_first = u32::from(addresses.server_port);
-    rodata.wr_peer_port_count = addresses.server_port_count;
+    rodata.wr_peer_ranges = addresses.servers.len() as u32;
+    rodata.wr_peer_total = addresses.server_places() as u32;
+    for (at, (range, mac)) in addresses.servers.iter().zip(&params.next_hop_macs).enumerate() {
+        let peer = words_be(range.address);
+        rodata.wr_peer_words[3 * at..3 * at + 3].copy_from_slice(&peer[..3]);
+        rodata.wr_peer_macs[6 * at..6 * at + 6].copy_from_slice(mac);
+        rodata.wr_peer_first[at] = u32::from_be(peer[3]);
+        rodata.wr_peer_count[at] = range.address_count;
+        rodata.wr_peer_port_first[at] = u32::from(range.port);
+        rodata.wr_peer_port_count[at] = range.port_count;
+    }
     rodata.wr_index_count = count;
+    rodata.wr_per_client_max = params.open_per_client.unwrap_or(0);
+    rodata.wr_group_len = params.group_by.map_or(0, |group| group.len);
+    rodata.wr_group_offset = params.group_by.map_or(0, |group| group.offset);
     rodata.wr_segment_max = u32::from(settings.segment_max);
     rodata.wr_payload_len = params.request.len() as u32;
     rodata.wr_payload[..params.request.len()].copy_from_slice(&params.request);
@@ -480,6 +535,7 @@ fn load_fds(params: &ConnectParams, count: u32) -> libbpf_rs::Result<ConnectFds>
     rodata.wr_key = params.key;
     rodata.wr_has_test_clock = params.has_test_clock;
     open.maps.wr_connections.set_max_entries(count)?;
+    open.maps.wr_clients.set_max_entries(params.open_per_client.map_or(1, |_| addresses.client_count))?;
     open.maps.wr_connect_cpus.set_max_entries(cpu_count as u32)?;
     open.maps.wr_connect_times.set_max_entries((HISTOGRAMS * cpu_count) as u32)?;
     let skel = open.load()?;
@@ -494,6 +550,7 @@ fn load_fds(params: &ConnectParams, count: u32) -> libbpf_rs::Result<ConnectFds>
         list: keep(skel.maps.wr_connect_list.as_fd())?,
         later: keep(skel.maps.wr_later.as_fd())?,
         page: keep(skel.maps.bss.as_fd())?,
+        groups: MapHandle::try_from(&skel.maps.wr_groups)?,
         cpu_count,
     })
 }

@@ -39,7 +39,8 @@ pub use abi::ReplayRecord;
 pub use accept_program::{AcceptCounts, AcceptParams, AcceptProgram};
 pub use attachable::Attachable;
 pub use connect_program::{
-    ConnectKind, ConnectParams, ConnectProgram, ConnectTimes, FrameCounts, LIST_MAX, REQUEST_MAX,
+    ConnectKind, ConnectParams, ConnectProgram, ConnectTimes, FrameCounts, GROUP_LEN_MAX, GROUPS_MAX,
+    GroupBy, LIST_MAX, REQUEST_MAX,
 };
 pub use due_times::{DUE_TIMES_MAX, DueTimes};
 pub use dummy_xdp::DummyXdp;

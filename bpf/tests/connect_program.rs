@@ -3,11 +3,11 @@
 
 mod common;
 
-use bpf::{ConnectKind, ConnectParams, ConnectProgram};
+use bpf::{ConnectKind, ConnectParams, ConnectProgram, GroupBy};
 use common::{XDP_DROP, XDP_PASS, XDP_TX, may_load};
 use connect::{
     ACK, Addresses, Arrival, Close, Connection, Counts, Departure, Events, FIN, Order, PSH, Place, RST,
-    ResponseEnd, SYN, Settings, State, Verdict, initial_number,
+    ResponseEnd, SYN, ServerRange, Settings, State, Verdict, initial_number,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -26,23 +26,48 @@ fn params(is_v6: bool, vlan: u16, settings: Settings, request: &[u8]) -> Connect
         by_redirect: false,
         vlan,
         own_mac: OWN_MAC,
-        next_hop_mac: SERVER_MAC,
+        next_hop_macs: vec![SERVER_MAC],
         addresses: Addresses {
             client: client.parse().unwrap(),
             client_count: 2,
             client_port: 1024,
             client_port_count: 2,
-            server: server.parse().unwrap(),
-            server_count: 1,
-            server_port: 80,
-            server_port_count: 1,
+            servers: vec![ServerRange {
+                address: server.parse().unwrap(),
+                address_count: 1,
+                port: 80,
+                port_count: 1,
+            }],
         },
+        open_per_client: None,
+        group_by: None,
         settings,
         kind: ConnectKind::Tcp,
         request: request.to_vec(),
         key: 0x1234_5678_9abc_def0,
         has_test_clock: true,
     }
+}
+
+const OTHER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
+
+/// The same with two more ranges of servers, which have another next hop, and a limit for each
+/// client.
+fn of_several_servers(mut params: ConnectParams) -> ConnectParams {
+    let others = match params.addresses.client.is_ipv6() {
+        true => ["fd00:19::7", "fd00:18::2"],
+        false => ["198.19.0.7", "198.18.0.2"],
+    };
+    let range = |address: &str, address_count, port, port_count| ServerRange {
+        address: address.parse().unwrap(),
+        address_count,
+        port,
+        port_count,
+    };
+    params.addresses.servers.extend([range(others[0], 2, 80, 2), range(others[1], 1, 443, 1)]);
+    params.next_hop_macs.extend([OTHER_MAC, SERVER_MAC]);
+    params.open_per_client = Some(3);
+    params
 }
 
 #[test]
@@ -65,8 +90,16 @@ fn all_settings_load() {
                     for close in [Close::Server, Close::Client, Close::Reset] {
                         let settings = Settings { response_end, close, ..plain };
                         let params = ConnectParams { kind, ..params(is_v6, vlan, settings, &[0; 100]) };
-                        if let Err(why) = ConnectProgram::load(&params) {
-                            panic!("{params:?}: {why}");
+                        let of_several = ConnectParams {
+                            group_by: Some(GroupBy { offset: 25, len: 3 }),
+                            ..of_several_servers(params.clone())
+                        };
+                        let all =
+                            if close == Close::Server { vec![params, of_several] } else { vec![params] };
+                        for params in all {
+                            if let Err(why) = ConnectProgram::load(&params) {
+                                panic!("{params:?}: {why}");
+                            }
                         }
                     }
                 }
@@ -490,5 +523,179 @@ fn frames_of_others_reach_the_host_unchanged() {
         }
         assert_eq!(pair.program.frame_counts().passed, frames.len() as u64);
         pair.check();
+    }
+}
+
+/// Settings of one request with a short response; the server closes.
+fn one_request() -> Settings {
+    Settings {
+        request_len: 4,
+        requests: 1,
+        response_end: ResponseEnd::Close,
+        close: Close::Server,
+        holds: false,
+        segment_max: 1460,
+    }
+}
+
+fn loaded(params: &ConnectParams) -> ConnectProgram {
+    let program = ConnectProgram::load(params).expect("the program loads");
+    program.set_open_max(u64::MAX);
+    program.set_new_left(u64::MAX);
+    program.set_test_time(5_000_000_000);
+    program.set_list(&[]);
+    program
+}
+
+/// Opens the next connection; its SYN, if there was one.
+fn open(program: &ConnectProgram) -> Option<Vec<u8>> {
+    program.set_list(&[]);
+    let (verdict, frame) = ConnectProgram::run_once(program.send_program(), &[0; 90]).unwrap();
+    (verdict == 4).then_some(frame)
+}
+
+/// What the program answers to a segment of the server.
+fn answer(
+    program: &ConnectProgram,
+    place: &Place,
+    flags: u8,
+    index: usize,
+    payload: &[u8],
+) -> (u32, Vec<u8>) {
+    let Connection { rcv_nxt, snd_nxt, .. } = program.connection(index);
+    let arrival = Arrival { seq: rcv_nxt, ack: snd_nxt, flags, ..Arrival::default() };
+    let frame = segment(0, place, &arrival, payload, &mut Draw(1));
+    ConnectProgram::run_once(program.receive_program(), &frame).unwrap()
+}
+
+/// The place of a connection of a list of servers is the same in the program and in user space, for
+/// frames both ways.
+#[test]
+fn each_server_of_a_list_is_reached_by_its_next_hop() {
+    if !may_load() {
+        return;
+    }
+    for is_v6 in [false, true] {
+        let mut params = of_several_servers(params(is_v6, 0, one_request(), b"ask\n"));
+        params.open_per_client = None;
+        let program = loaded(&params);
+        let count = params.addresses.connections() as usize;
+        assert_eq!(count, 2 * 2 * 6);
+        let mut macs = Vec::new();
+        for index in 0..count {
+            let place = params.addresses.place(index as u32);
+            let frame = open(&program).expect("a SYN");
+            let l3_len = if is_v6 { 40 } else { 20 };
+            let address_len = if is_v6 { 16 } else { 4 };
+            let tcp_at = 14 + l3_len;
+            let addresses = [bytes_of(place.client), bytes_of(place.server)].concat();
+            assert_eq!(frame[tcp_at - 2 * address_len..tcp_at], addresses, "{place:?}");
+            let ports = [place.client_port.to_be_bytes(), place.server_port.to_be_bytes()].concat();
+            assert_eq!(frame[tcp_at..tcp_at + 4], ports, "{place:?}");
+            macs.push(frame[..6].to_vec());
+            let (verdict, _) = answer(&program, &place, SYN | ACK, index, &[]);
+            assert_eq!((verdict, program.state(index)), (XDP_TX, State::Asked), "{place:?}");
+        }
+        assert!(open(&program).is_none(), "all places are in use");
+        assert_eq!(macs.iter().filter(|mac| mac[..] == OTHER_MAC).count(), 16, "four of six servers");
+        // An address of one range with a port of another is no server.
+        let stranger = Place { server_port: 81, ..params.addresses.place(0) };
+        assert_eq!(answer(&program, &stranger, ACK, 0, &[]).0, XDP_PASS);
+    }
+}
+
+#[test]
+fn a_client_has_no_more_connections_than_its_limit() {
+    if !may_load() {
+        return;
+    }
+    for kind in [ConnectKind::Tcp, ConnectKind::Udp] {
+        let mut params = of_several_servers(params(false, 0, one_request(), b"ask\n"));
+        (params.kind, params.open_per_client) = (kind, Some(2));
+        let program = loaded(&params);
+        for _ in 0..4 {
+            open(&program).expect("two connections of each client");
+        }
+        assert!(open(&program).is_none(), "both clients have two");
+        assert_eq!((program.open_now(), program.frame_counts().open_per_client_max), (4, 2));
+        // One that ends makes place for one more of the same client, with its next server.
+        program.set_list(&[(1, Order::GiveUp)]);
+        ConnectProgram::run_once(program.send_program(), &[0; 90]).unwrap();
+        while open(&program).is_none() {}
+        let (is_open, state) = (|index: usize| program.state(index).is_open(), program.state(1));
+        assert_eq!((program.open_now(), state), (4, State::Timeout));
+        let open_of = |client: usize| (0..program.len()).filter(|i| i % 2 == client && is_open(*i)).count();
+        assert_eq!((open_of(0), open_of(1)), (2, 2));
+    }
+}
+
+#[test]
+fn the_next_connection_of_a_chain_is_one_of_the_same_client() {
+    if !may_load() {
+        return;
+    }
+    let mut params = of_several_servers(params(false, 0, one_request(), b"ask\n"));
+    params.open_per_client = Some(1);
+    let program = loaded(&params);
+    program.set_chains(true);
+    open(&program).expect("a SYN");
+    let place = params.addresses.place(0);
+    answer(&program, &place, SYN | ACK, 0, &[]);
+    answer(&program, &place, FIN | PSH | ACK, 0, b"yes\n");
+    let (verdict, frame) = answer(&program, &place, ACK, 0, &[]);
+    let next = params.addresses.place(2);
+    assert_eq!(
+        (next.client, program.state(0), program.state(2)),
+        (place.client, State::Done, State::SynSent)
+    );
+    assert_eq!((verdict, frame[47]), (XDP_TX, SYN), "the frame became the next SYN");
+    assert_eq!(frame[26..34], [bytes_of(next.client), bytes_of(next.server)].concat());
+    assert_eq!(program.frame_counts().open_per_client_max, 1);
+}
+
+#[test]
+fn responses_are_counted_by_their_bytes() {
+    if !may_load() {
+        return;
+    }
+    for kind in [ConnectKind::Tcp, ConnectKind::Udp] {
+        let mut params = params(false, 0, one_request(), b"ask\n");
+        (params.kind, params.group_by) = (kind, Some(GroupBy { offset: 2, len: 3 }));
+        params.addresses.client_port_count = 200;
+        let program = loaded(&params);
+        let mut next = 0;
+        let mut receive = |payload: &[u8]| {
+            let place = params.addresses.place(next as u32);
+            open(&program).expect("a SYN or a datagram");
+            if kind == ConnectKind::Tcp {
+                answer(&program, &place, SYN | ACK, next, &[]);
+                answer(&program, &place, PSH | ACK, next, payload);
+                // The second segment of the response decides nothing.
+                answer(&program, &place, FIN | PSH | ACK, next, b"..zzz");
+            } else {
+                let len = (8 + payload.len() as u16).to_be_bytes();
+                let ports = [place.server_port.to_be_bytes(), place.client_port.to_be_bytes()].concat();
+                let frame = ip_frame(
+                    0,
+                    17,
+                    place.server,
+                    place.client,
+                    &[&ports[..], &len, &[0; 2], payload].concat(),
+                );
+                ConnectProgram::run_once(program.receive_program(), &frame).unwrap();
+            }
+            next += 1;
+        };
+        for payload in [&b"a-s1 "[..], b"b-s2 and more", b"c-s1 ", b"--s1 x", b"shor"] {
+            receive(payload);
+        }
+        assert_eq!(program.groups(), [(b"s1 ".to_vec(), 3), (b"s2 ".to_vec(), 1)], "{kind:?}");
+        assert_eq!((program.counts().responses, program.frame_counts().ungrouped), (5, 1), "{kind:?}");
+        // Of more than 256 values, the others are counted together.
+        for number in 0..255_u16 {
+            receive(&[&b"#."[..], &number.to_be_bytes(), b"!"].concat());
+        }
+        assert_eq!(program.groups().len(), 256);
+        assert_eq!(program.frame_counts().ungrouped, 2);
     }
 }

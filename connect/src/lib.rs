@@ -19,7 +19,7 @@ mod rules;
 mod segment;
 mod settings;
 
-pub use clients::{Addresses, Place, initial_number};
+pub use clients::{Addresses, Place, SERVERS_MAX, ServerRange, initial_number};
 pub use connection::{
     Connection, Flag, GAPS_MAX, Gap, SEGMENT_MAX_DEFAULT, SEGMENT_MAX_LEAST, State, TIME_SHIFT,
 };

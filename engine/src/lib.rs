@@ -43,7 +43,10 @@ mod xdp;
 
 pub use accepting::{AcceptRequest, Accepting};
 pub use bpf::xdp::XdpModeChoice;
-pub use bpf::{AcceptCounts, ConnectKind, ConnectProgram, ConnectTimes, FrameCounts, REQUEST_MAX};
+pub use bpf::{
+    AcceptCounts, ConnectKind, ConnectProgram, ConnectTimes, FrameCounts, GROUP_LEN_MAX, GROUPS_MAX, GroupBy,
+    REQUEST_MAX,
+};
 pub use clock::{Clock, SystemClock};
 pub use connecting::{ConnectRequest, ConnectResult, Connecting};
 pub use engine::{Burst, Engine, Errors, TimedEngine};

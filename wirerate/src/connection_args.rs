@@ -2,13 +2,41 @@
 
 use crate::outcome::Failure;
 use crate::units::{Addresses, BadText, Interval, human_count};
-use engine::XdpModeChoice;
+use connect::SERVERS_MAX;
+use engine::{GROUP_LEN_MAX, GroupBy, XdpModeChoice};
 use std::fmt;
 use std::str::FromStr;
 
 /// Addresses of one side at most, and connections: the table of connections has 64 bytes for each,
 /// 1 GiB in all.
 pub(crate) const CONNECTIONS_MAX: u128 = 1 << 24;
+
+/// Bytes of a response that decide about its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupArg(pub GroupBy);
+
+const GROUP_ACCEPTED: &str = "payload:OFFSET:LENGTH, such as payload:25:2; at most 16 bytes";
+/// Longer segments do not exist.
+const GROUP_OFFSET_MAX: u32 = 65_535;
+
+impl FromStr for GroupArg {
+    type Err = BadText;
+
+    fn from_str(text: &str) -> Result<Self, BadText> {
+        let bad = |why: &str| BadText::whole(text, why, GROUP_ACCEPTED);
+        let numbers = text.strip_prefix("payload:").and_then(|rest| rest.split_once(':'));
+        let (offset, len) = numbers.ok_or_else(|| bad("these are not the bytes of a payload"))?;
+        let number = |part: &str| part.parse::<u32>().map_err(|_| bad("offset and length are whole numbers"));
+        let (offset, len) = (number(offset)?, number(len)?);
+        if !(1..=GROUP_LEN_MAX).contains(&len) {
+            return Err(bad("a group has 1 to 16 bytes"));
+        }
+        if offset > GROUP_OFFSET_MAX {
+            return Err(bad("the offset is at most 65535"));
+        }
+        Ok(Self(GroupBy { offset, len }))
+    }
+}
 
 const ACCEPTED: &str = "addresses and ports, such as 198.18.0.2:80, 198.18.0.0/28:8000-8009 or [fd00::2]:80";
 
@@ -81,6 +109,49 @@ impl fmt::Display for Target {
     }
 }
 
+impl Target {
+    /// True if an address has a port of both.
+    fn overlaps(&self, other: &Self) -> bool {
+        fn meet<T: PartialOrd>(one: &Interval<T>, other: &Interval<T>) -> bool {
+            one.first <= other.last && other.first <= one.last
+        }
+        let addresses = match (&self.addresses, &other.addresses) {
+            (Addresses::V4(one), Addresses::V4(other)) => meet(one, other),
+            (Addresses::V6(one), Addresses::V6(other)) => meet(one, other),
+            _ => false,
+        };
+        addresses && meet(&self.ports, &other.ports)
+    }
+}
+
+/// A list of servers as the user may write it.
+pub(crate) fn targets_text(targets: &[Target]) -> String {
+    targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Checks a list of servers: not too many, of one version of IP, and no server twice.
+///
+/// # Errors
+/// Bad usage.
+pub(crate) fn check_targets(targets: &[Target]) -> Result<(), Failure> {
+    let act = || format!("connect to {}", targets_text(targets));
+    if targets.len() > SERVERS_MAX {
+        let why = format!("{} ranges of servers, and {SERVERS_MAX} are the most", targets.len());
+        return Err(Failure::usage(act(), why).try_this("ranges, such as 198.18.0.0/28:8000-8009"));
+    }
+    for (number, target) in targets.iter().enumerate() {
+        if target.addresses.is_v6() != targets[0].addresses.is_v6() {
+            return Err(Failure::usage(act(), "the servers are of different versions of IP")
+                .try_this("one run for IPv4 and one for IPv6"));
+        }
+        if let Some(earlier) = targets[..number].iter().find(|earlier| target.overlaps(earlier)) {
+            return Err(Failure::usage(act(), format!("{earlier} and {target} have a server in common"))
+                .try_this("each server once"));
+        }
+    }
+    Ok(())
+}
+
 /// Number of addresses.
 ///
 /// # Errors
@@ -119,6 +190,33 @@ mod tests {
         assert_eq!(many.to_string(), "198.18.0.0-198.18.0.15:80");
         for text in ["198.18.0.2", "fd00::2:80", "[fd00::2]", "198.18.0.2:0", "198.18.0.2:x", "x:80"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_server_is_twice_in_a_list() {
+        let check = |text: &str| {
+            let targets: Vec<Target> = text.split(',').map(|part| part.parse().unwrap()).collect();
+            check_targets(&targets).is_ok()
+        };
+        for good in
+            ["10.0.0.1:80", "10.0.0.1:80,10.0.0.1:81", "10.0.0.0/28:80,10.0.0.16/28:80", "[::1]:1,[::2]:1"]
+        {
+            assert!(check(good), "{good}");
+        }
+        let many = (1..=17).map(|host| format!("10.0.0.{host}:80")).collect::<Vec<_>>().join(",");
+        for bad in ["10.0.0.1:80,10.0.0.1:80", "10.0.0.0/28:80-90,10.0.0.9:85", "10.0.0.1:80,[::1]:80", &many]
+        {
+            assert!(!check(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_group_is_some_bytes_of_the_payload() {
+        let group = |text: &str| text.parse::<GroupArg>().ok().map(|group| (group.0.offset, group.0.len));
+        assert_eq!(group("payload:25:2"), Some((25, 2)));
+        for bad in ["25:2", "payload:25", "payload:25:0", "payload:25:17", "payload:x:2", "payload:70000:2"] {
+            assert_eq!(group(bad), None, "{bad}");
         }
     }
 

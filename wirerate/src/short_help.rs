@@ -238,6 +238,7 @@ const PAGES: &[Page] = &[
                 "Result",
                 &[
                     ("expect", "exit code 1 unless true: 'failed=0'"),
+                    ("group-by", "responses by these bytes: payload:25:2"),
                     ("every-second", "a row per second"),
                     ("json", "JSON instead of text"),
                     ("quiet", "no progress, no notes"),

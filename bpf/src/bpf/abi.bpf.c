@@ -45,6 +45,7 @@ struct wr_abi {
 	enum wr_connect_limit connect_limit;
 	struct wr_connection connection;
 	struct wr_connect_order_entry connect_order;
+	struct wr_group_key group_key;
 	struct wr_connect_cpu connect_cpu;
 	struct wr_connect_page connect_page;
 	struct wr_accept_cpu accept_cpu;

@@ -12,12 +12,21 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set before load. */
 const volatile __u32 wr_kind = WR_CONNECT_TCP;
-const volatile __u32 wr_peer_first = 0;
-const volatile __u32 wr_peer_count = 1;
-const volatile __u32 wr_peer_port_first = 0;
-const volatile __u32 wr_peer_port_count = 1;
-const volatile __u32 wr_index_count = 1; /* the product of the four counts of addresses and ports */
-const volatile __u64 wr_key = 0;	 /* of initial sequence numbers; the same until the next boot */
+/* Ranges of server addresses and ports. The address of range i has its first three words from
+ * wr_peer_words[3 * i] on, and the MAC address of its next hop from wr_peer_macs[6 * i] on. */
+const volatile __u32 wr_peer_ranges = 1;
+const volatile __be32 wr_peer_words[3 * WR_SERVERS_MAX] = {};
+const volatile __u32 wr_peer_first[WR_SERVERS_MAX] = {};
+const volatile __u32 wr_peer_count[WR_SERVERS_MAX] = {};
+const volatile __u32 wr_peer_port_first[WR_SERVERS_MAX] = {};
+const volatile __u32 wr_peer_port_count[WR_SERVERS_MAX] = {};
+const volatile __u8 wr_peer_macs[6 * WR_SERVERS_MAX] = {};
+const volatile __u32 wr_peer_total = 1;	    /* server addresses with a port */
+const volatile __u32 wr_index_count = 1;    /* wr_peer_total times client addresses and ports */
+const volatile __u32 wr_per_client_max = 0; /* connections of a client address at a time; 0: no limit */
+const volatile __u32 wr_group_len = 0;	    /* bytes that responses are grouped by; 0: no groups */
+const volatile __u32 wr_group_offset = 0;   /* where they are in the payload */
+const volatile __u64 wr_key = 0;	    /* of initial sequence numbers; the same until the next boot */
 const volatile bool wr_has_test_clock = false;
 
 #define SHARED_ARRAY(name, entries, entry)         \
@@ -43,6 +52,14 @@ SHARED_ARRAY(wr_connect_cpus, 1, struct wr_connect_cpu); /* one for each possibl
 SHARED_ARRAY(wr_connect_times, 1, struct wr_histogram);	 /* three for each possible CPU */
 SHARED_ARRAY(wr_connect_list, WR_CONNECT_LIST_MAX, struct wr_connect_order_entry);
 SHARED_ARRAY(wr_later, WR_LATER_MAX, __u64); /* indexes of connections */
+SHARED_ARRAY(wr_clients, 1, __u32);	     /* open connections of each client address, if that is limited */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WR_GROUPS_MAX);
+	__type(key, struct wr_group_key);
+	__type(value, __u64); /* responses */
+} wr_groups SEC(".maps");
 
 struct wr_connect_page wr_page = {};
 
@@ -84,39 +101,139 @@ static __always_inline void enter_events(__u32 cpu, const struct events *e)
 		enter_time(cpu, HISTOGRAM_TOTAL, e->total_time);
 }
 
-/* Addresses and ports of a connection: the server's vary fastest, the client's port slowest. */
-static __always_inline void sides_of(__u32 index, struct sides *sides)
+/* Addresses and ports of a connection: connect::Addresses::place. */
+__noinline int wr_sides_of(__u32 index, struct sides *sides)
 {
-	__u32 rest = index;
+	__u32 client, rest, place, range = 0;
 
+	if (!sides)
+		return 0;
+	client = index % wr_own_count;
+	rest = index / wr_own_count;
+	place = (rest + client) % wr_peer_total;
+	for (int i = 0; i < WR_SERVERS_MAX - 1; i++) {
+		__u32 places = wr_peer_count[i] * wr_peer_port_count[i];
+
+		if (range + 1 >= wr_peer_ranges || place < places)
+			break;
+		place -= places;
+		range++;
+	}
+	if (range >= WR_SERVERS_MAX)
+		return 0;
 	for (int i = 0; wr_is_v6 && i < 3; i++) {
 		sides->own[i] = wr_own_words[i];
-		sides->peer[i] = wr_peer_words[i];
+		sides->peer[i] = wr_peer_words[3 * range + i];
 	}
-	sides->peer[3] = bpf_htonl(wr_peer_first + rest % wr_peer_count);
-	rest /= wr_peer_count;
-	sides->peer_port = bpf_htons(wr_peer_port_first + rest % wr_peer_port_count);
-	rest /= wr_peer_port_count;
-	sides->own[3] = bpf_htonl(wr_own_first + rest % wr_own_count);
-	rest /= wr_own_count;
-	sides->own_port = bpf_htons(wr_own_port_first + rest);
+	for (int i = 0; wr_answers_sender && i < 6; i++)
+		sides->peer_mac[i] = wr_peer_macs[6 * range + i];
+	sides->peer[3] = bpf_htonl(wr_peer_first[range] + place % wr_peer_count[range]);
+	sides->peer_port = bpf_htons(wr_peer_port_first[range] + place / wr_peer_count[range]);
+	sides->own[3] = bpf_htonl(wr_own_first + client);
+	sides->own_port = bpf_htons(wr_own_port_first + rest / wr_peer_total);
+	return 0;
 }
 
-/* The connection of a frame; wr_index_count or more if its sender is no server of the run. The own
- * address and port are known to be in their ranges. */
-static __always_inline __u32 index_of(const struct sides *sides)
+/* The number of a server among all of them; wr_peer_total or more if it is none of the run. */
+static __always_inline __u32 server_place(const struct sides *sides)
 {
-	__u32 peer = bpf_ntohl(sides->peer[3]) - wr_peer_first;
-	__u32 peer_port = bpf_ntohs(sides->peer_port) - wr_peer_port_first;
-	__u32 own = bpf_ntohl(sides->own[3]) - wr_own_first;
-	__u32 own_port = bpf_ntohs(sides->own_port) - wr_own_port_first;
+	__u32 before = 0;
 
-	if (peer >= wr_peer_count || peer_port >= wr_peer_port_count)
+	for (__u32 i = 0; i < WR_SERVERS_MAX; i++) {
+		__u32 peer = bpf_ntohl(sides->peer[3]) - wr_peer_first[i];
+		__u32 peer_port = bpf_ntohs(sides->peer_port) - wr_peer_port_first[i];
+		const volatile __be32 *words = wr_peer_words + 3 * i;
+
+		if (i >= wr_peer_ranges)
+			break;
+		if (peer < wr_peer_count[i] && peer_port < wr_peer_port_count[i] &&
+		    (!wr_is_v6 || (sides->peer[0] == words[0] && sides->peer[1] == words[1] &&
+				   sides->peer[2] == words[2])))
+			return before + peer_port * wr_peer_count[i] + peer;
+		before += wr_peer_count[i] * wr_peer_port_count[i];
+	}
+	return wr_peer_total;
+}
+
+/* The connection of a frame; NO_INDEX if its sender is no server of the run. The own address and
+ * port are known to be in their ranges. */
+__noinline __u32 wr_index_of(const struct sides *sides)
+{
+	__u32 own, own_port, place;
+
+	if (!sides)
 		return NO_INDEX;
-	if (wr_is_v6 && (sides->peer[0] != wr_peer_words[0] || sides->peer[1] != wr_peer_words[1] ||
-			 sides->peer[2] != wr_peer_words[2]))
+	own = bpf_ntohl(sides->own[3]) - wr_own_first;
+	own_port = bpf_ntohs(sides->own_port) - wr_own_port_first;
+	place = server_place(sides);
+	if (place >= wr_peer_total)
 		return NO_INDEX;
-	return ((own_port * wr_own_count + own) * wr_peer_port_count + peer_port) * wr_peer_count + peer;
+	place = (place + wr_peer_total - own % wr_peer_total) % wr_peer_total;
+	return (own_port * wr_peer_total + place) * wr_own_count + own;
+}
+
+/* Counts a connection of a client address. False if it has as many as it may have. */
+static __always_inline bool client_begins(struct wr_connect_cpu *n, __u32 index)
+{
+	__u32 client = index % wr_own_count, open;
+	__u32 *count;
+
+	if (!wr_per_client_max)
+		return true;
+	count = bpf_map_lookup_elem(&wr_clients, &client);
+	if (!count)
+		return false;
+	open = __sync_fetch_and_add(count, 1) + 1;
+	if (open > wr_per_client_max) {
+		__sync_fetch_and_add(count, -1);
+		return false;
+	}
+	if (open > n->open_per_client_max)
+		n->open_per_client_max = open;
+	return true;
+}
+
+static __always_inline void client_ends(__u32 index)
+{
+	__u32 client = index % wr_own_count;
+	__u32 *count;
+
+	if (!wr_per_client_max)
+		return;
+	count = bpf_map_lookup_elem(&wr_clients, &client);
+	if (count)
+		__sync_fetch_and_add(count, -1);
+}
+
+/* The bytes of the first segment of a response that it is grouped by. False if it is too short. */
+static __always_inline bool read_group(struct xdp_md *ctx, const struct arrival *a, struct wr_group_key *key)
+{
+	__u32 last = wr_group_len - 1;
+
+	if (last >= WR_GROUP_LEN_MAX || a->len < wr_group_offset + wr_group_len)
+		return false;
+	return !bpf_xdp_load_bytes(ctx, a->at + wr_group_offset, key->bytes, last + 1);
+}
+
+/* Counts a response in its group. */
+__noinline int wr_count_in_group(struct wr_connect_cpu *n, const struct wr_group_key *key, bool has_key)
+{
+	struct wr_group_key own = {};
+	__u64 *count, none = 0;
+
+	if (!n || !key)
+		return 0;
+	own = *key;
+	count = has_key ? bpf_map_lookup_elem(&wr_groups, &own) : 0;
+	if (has_key && !count) {
+		bpf_map_update_elem(&wr_groups, &own, &none, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(&wr_groups, &own);
+	}
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	else
+		n->ungrouped++;
+	return 0;
 }
 
 /* connect::initial_number: a clock of 2.1 ms and a keyed hash of the connection (RFC 6528) in the
@@ -132,8 +249,10 @@ static __always_inline __u32 initial_number(const struct sides *sides, __u64 ns)
 	return ((__u32)(h >> 48) + (__u32)(ns >> 21)) << 16;
 }
 
-/* Opens the next free connection. False if there is none. */
-__noinline int wr_open_next(struct wr_connect_cpu *n, __u64 ns, struct sides *sides, struct departure *d)
+/* Opens the next free connection: behind the connection `ended`, if each client address has a limit,
+ * then it is one of the same address. False if there is none. */
+__noinline int wr_open_next(struct wr_connect_cpu *n, __u64 ns, struct sides *sides, struct departure *d,
+			    __u32 ended)
 {
 	struct wr_connection *c = 0;
 	__u32 index = 0, now = ns >> WR_CONNECT_TIME_SHIFT, i;
@@ -144,12 +263,15 @@ __noinline int wr_open_next(struct wr_connect_cpu *n, __u64 ns, struct sides *si
 	if ((__s64)__sync_fetch_and_add(&wr_page.new_left, -1) <= 0)
 		goto none;
 	for (i = 0; i < WR_TRIES_FREE; i++) {
-		index = __sync_fetch_and_add(&wr_page.next_index, 1) % wr_index_count;
+		if (wr_per_client_max && ended != NO_INDEX)
+			index = ended = ((__u64)ended + wr_own_count) % wr_index_count;
+		else
+			index = __sync_fetch_and_add(&wr_page.next_index, 1) % wr_index_count;
 		c = bpf_map_lookup_elem(&wr_connections, &index);
 		if (!c)
 			goto none;
 		if (!is_open(c) && locked(c)) {
-			if (!is_open(c))
+			if (!is_open(c) && client_begins(n, index))
 				break;
 			unlock(c);
 		}
@@ -159,7 +281,7 @@ __noinline int wr_open_next(struct wr_connect_cpu *n, __u64 ns, struct sides *si
 		n->no_port++;
 		goto none;
 	}
-	sides_of(index, sides);
+	wr_sides_of(index, sides);
 	number = wr_kind == WR_CONNECT_TCP ? initial_number(sides, ns) : (c->snd_nxt + 1) & 0xffff;
 	c->flags = 0;
 	c->tries = 0;
@@ -318,10 +440,11 @@ static __always_inline bool obey_next(struct wr_connect_cpu *n, __u32 cpu, __u64
 	unlock(c);
 	if (s->events.over) {
 		__sync_fetch_and_add(&wr_page.open, -1);
+		client_ends(index);
 		enter_events(cpu, &s->events);
 	}
 	if (sends)
-		sides_of(index, sides);
+		wr_sides_of(index, sides);
 	return sends;
 }
 
@@ -331,7 +454,7 @@ static __always_inline bool open_within_limit(struct wr_connect_cpu *n, __u64 ns
 {
 	__s64 open = __sync_fetch_and_add(&wr_page.open, 1) + 1;
 
-	if (open > wr_page.open_max || !wr_open_next(n, ns, sides, d)) {
+	if (open > wr_page.open_max || !wr_open_next(n, ns, sides, d, NO_INDEX)) {
 		__sync_fetch_and_add(&wr_page.open, -1);
 		return false;
 	}
@@ -438,6 +561,8 @@ static __always_inline int receive_tcp(struct xdp_md *ctx, struct wr_connect_cpu
 				       struct step *s, __u32 index, struct wr_connection *c, bool has_frags)
 {
 	struct arrival *a = &s->arrival;
+	struct wr_group_key group = {};
+	bool has_group = false;
 	__u64 ns = clock_ns();
 	int verdict;
 
@@ -447,6 +572,8 @@ static __always_inline int receive_tcp(struct xdp_md *ctx, struct wr_connect_cpu
 	if (wr_response_end == WR_RESPONSE_HTTP && a->len && c->state == WR_CONN_ASKED &&
 	    !(c->flags & WR_CONN_BEGUN))
 		s->facts.http_len = wr_http_response_len(ctx, a->at, a->len);
+	if (wr_group_len && a->len && c->state == WR_CONN_ASKED && !(c->flags & WR_CONN_BEGUN))
+		has_group = read_group(ctx, a, &group);
 	s->now = ns >> WR_CONNECT_TIME_SHIFT;
 	if (!locked(c)) {
 		n->contended++;
@@ -455,8 +582,13 @@ static __always_inline int receive_tcp(struct xdp_md *ctx, struct wr_connect_cpu
 	verdict = wr_receive_segment(c, n, s);
 	unlock(c);
 	enter_events(cpu, &s->events);
+	if (wr_group_len && s->events.first_byte)
+		wr_count_in_group(n, &group, has_group);
+	if (s->events.over)
+		client_ends(index);
 	/* The place of a connection that has ended may be that of the next one. */
-	if (verdict == VERDICT_OVER && wr_page.chains && wr_open_next(n, ns, &a->sides, &s->departure)) {
+	if (verdict == VERDICT_OVER && wr_page.chains &&
+	    wr_open_next(n, ns, &a->sides, &s->departure, index)) {
 		verdict = VERDICT_ANSWER;
 		index = NO_INDEX;
 	} else if (s->events.over) {
@@ -468,9 +600,10 @@ static __always_inline int receive_tcp(struct xdp_md *ctx, struct wr_connect_cpu
 }
 
 static __always_inline int receive_udp(struct xdp_md *ctx, struct wr_connect_cpu *n, __u32 cpu,
-				       struct step *s, struct wr_connection *c)
+				       struct step *s, __u32 index, struct wr_connection *c)
 {
 	struct arrival *a = &s->arrival;
+	struct wr_group_key group = {};
 	__u64 ns = clock_ns();
 	__be16 head[2] = {};
 
@@ -496,7 +629,12 @@ static __always_inline int receive_udp(struct xdp_md *ctx, struct wr_connect_cpu
 	if (wr_kind == WR_CONNECT_DNS && head[1] & bpf_htons(0x000f))
 		n->error_answers++;
 	enter_events(cpu, &s->events);
-	if (!wr_page.chains || !wr_open_next(n, ns, &a->sides, &s->departure)) {
+	if (wr_group_len)
+		wr_count_in_group(n, &group, read_group(ctx, a, &group));
+	client_ends(index);
+	/* Where the next datagram does not fit into the frame, the sender sends it. */
+	if (!wr_page.chains || !resized_whole(ctx, datagram_frame_len(), true) ||
+	    !wr_open_next(n, ns, &a->sides, &s->departure, index)) {
 		__sync_fetch_and_add(&wr_page.open, -1);
 		return XDP_DROP;
 	}
@@ -520,7 +658,7 @@ static __always_inline int receive_frame(struct xdp_md *ctx, bool has_frags)
 		n->neighbours += others.answered;
 		return verdict;
 	}
-	index = index_of(&s.arrival.sides);
+	index = wr_index_of(&s.arrival.sides);
 	c = bpf_map_lookup_elem(&wr_connections, &index);
 	if (!c) {
 		n->passed++;
@@ -529,7 +667,7 @@ static __always_inline int receive_frame(struct xdp_md *ctx, bool has_frags)
 	n->received++;
 	if (wr_kind == WR_CONNECT_TCP)
 		return receive_tcp(ctx, n, cpu, &s, index, c, has_frags);
-	return receive_udp(ctx, n, cpu, &s, c);
+	return receive_udp(ctx, n, cpu, &s, index, c);
 }
 
 SEC("xdp")

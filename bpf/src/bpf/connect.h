@@ -16,6 +16,9 @@ enum wr_connect_limit {
 	WR_CONNECT_LIST_MAX = 64,  /* connections of one call of the sending program */
 	WR_LATER_MAX = 16384,	   /* requests that wait for a frame of the sender; a power of two */
 	WR_TRIES_FREE = 8,	   /* connections that the program looks at for a free one */
+	WR_SERVERS_MAX = 16,	   /* ranges of server addresses and ports */
+	WR_GROUPS_MAX = 256,	   /* values that responses are grouped by */
+	WR_GROUP_LEN_MAX = 16,	   /* bytes of such a value */
 };
 
 /* connect::State. */
@@ -101,6 +104,11 @@ enum wr_connect_order {
 	WR_ORDER_ASK = 4,     /* send a request on a held connection */
 };
 
+/* A value that responses are grouped by: its first bytes; the rest is 0. */
+struct wr_group_key {
+	__u8 bytes[WR_GROUP_LEN_MAX];
+};
+
 struct wr_connect_order_entry {
 	__u32 index;
 	__u32 order; /* of enum wr_connect_order; 0 for a request that waits for a frame */
@@ -132,6 +140,8 @@ struct wr_connect_cpu {
 	__u64 ended_by_server;	 /* connections that the server ended while they were held */
 	__u64 error_answers;	 /* of DNS: answers with an error code */
 	__u64 open_max;
+	__u64 open_per_client_max; /* of one client address, if that is limited */
+	__u64 ungrouped;	   /* responses without the bytes to group by, or of too many groups */
 	/* Of frames. */
 	__u64 passed;	  /* to the host */
 	__u64 neighbours; /* answers to ARP and neighbour solicitations */

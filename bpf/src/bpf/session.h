@@ -23,10 +23,9 @@ const volatile bool wr_is_v6 = false;
 const volatile __u16 wr_vlan = 0; /* tag of all frames; 0 is none */
 const volatile __u8 wr_own_mac[6] = {};
 const volatile bool wr_answers_sender =
-    false;				    /* frames go to the MAC address that asked, not to wr_peer_mac */
+    false;				    /* frames go to the MAC address in `sides`, not to wr_peer_mac */
 const volatile __u8 wr_peer_mac[6] = {};    /* of the next hop */
 const volatile __be32 wr_own_words[3] = {}; /* of an IPv6 address, before the last word */
-const volatile __be32 wr_peer_words[3] = {};
 const volatile __u32 wr_own_first = 0;
 const volatile __u32 wr_own_count = 1;
 const volatile __u32 wr_own_port_first = 0;
@@ -67,7 +66,7 @@ struct sides {
 	__be32 peer[4];
 	__be16 own_port;
 	__be16 peer_port;
-	__u8 peer_mac[6]; /* of a frame that arrived; only wr_answers_sender uses it */
+	__u8 peer_mac[6]; /* of a frame that arrived, or of the next hop; only wr_answers_sender uses it */
 	__u8 pad[2];
 };
 
@@ -352,6 +351,12 @@ __noinline int wr_write_segment(struct xdp_md *ctx, const struct sides *sides, c
 	}
 	tcp->sum = folded(sum);
 	return !d->len || write_payload(ctx, segment_frame_len(d) - d->len, d->offset, d->len);
+}
+
+/* Length of the frame of a datagram with the whole payload. */
+static __always_inline __u32 datagram_frame_len(void)
+{
+	return l2_len() + (wr_is_v6 ? IPV6_LEN : IPV4_LEN) + UDP_LEN + wr_payload_len;
 }
 
 /* Turns the frame into a datagram with the whole payload. */

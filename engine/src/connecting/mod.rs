@@ -10,7 +10,7 @@ use crate::device::OutputDevice;
 use crate::pacer::Pace;
 use crate::{EngineError, Event};
 use bpf::xdp::{XdpLink, XdpMode, XdpModeChoice};
-use bpf::{ConnectKind, ConnectParams, ConnectProgram, ConnectTimes, FrameCounts};
+use bpf::{ConnectKind, ConnectParams, ConnectProgram, ConnectTimes, FrameCounts, GroupBy};
 use connect::{Addresses, Counts, Settings};
 use host::{Netns, Stack};
 use sender::Sender;
@@ -28,8 +28,8 @@ pub struct ConnectRequest {
     pub ifname: String,
     /// MAC address of the device.
     pub own_mac: [u8; 6],
-    /// MAC address of the server, or of the router to it.
-    pub next_hop_mac: [u8; 6],
+    /// MAC address of the server, or of the router to it, for each range of servers.
+    pub next_hop_macs: Vec<[u8; 6]>,
     /// VLAN ID of all frames; 0 for no tag.
     pub vlan: u16,
     /// Addresses and ports of both sides.
@@ -44,6 +44,10 @@ pub struct ConnectRequest {
     pub pace: Pace,
     /// Connections that may be open at a time.
     pub open_max: u64,
+    /// Connections of each client address that may be open at a time.
+    pub open_per_client: Option<u32>,
+    /// Groups of responses to count.
+    pub group_by: Option<GroupBy>,
     /// Connections to open.
     pub count: Option<u64>,
     /// Time of opening and holding.
@@ -65,6 +69,8 @@ pub struct ConnectResult {
     pub counts: Counts,
     /// Counters of frames.
     pub frames: FrameCounts,
+    /// Responses of each group, by the bytes of the group.
+    pub groups: Vec<(Vec<u8>, u64)>,
     /// Times of connections. [`ConnectTimes::total`] has no counts if connections are held in a run
     /// of 18 minutes or more, since their times wrap.
     pub times: ConnectTimes,
@@ -190,8 +196,10 @@ fn attach(request: &ConnectRequest) -> Result<Attached, EngineError> {
         by_redirect: device.is_kind("veth")?,
         vlan: request.vlan,
         own_mac: request.own_mac,
-        next_hop_mac: request.next_hop_mac,
-        addresses: request.addresses,
+        next_hop_macs: request.next_hop_macs.clone(),
+        addresses: request.addresses.clone(),
+        open_per_client: request.open_per_client,
+        group_by: request.group_by,
         settings: request.settings,
         kind: request.kind,
         request: request.request.clone(),

@@ -158,6 +158,7 @@ impl Sender {
         drop(link);
         result.counts = program.counts();
         result.frames = program.frame_counts();
+        result.groups = program.groups();
         result.times = program.times();
         if self.request.settings.holds && run_ns >= TIMES_END_NS {
             result.times.total.fill(0);

@@ -11,7 +11,7 @@ pub use expect::Expectation;
 pub use report::Report;
 pub use run::run;
 
-use crate::connection_args::{Target, XdpArg};
+use crate::connection_args::{GroupArg, Target, XdpArg};
 use crate::rows::RowArgs;
 use crate::units::{Addresses, Count, FrameRate, Interval, Nanos, VlanId, arrivals};
 use connect::Query;
@@ -52,15 +52,18 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
 
-    /// Server: address and port, or ranges of them
+    /// Servers: address and port, or ranges of them, such as 198.18.0.2:80 or
+    /// `[fd00::2]:8000-8009`; several with commas
     #[arg(
         long,
-        value_name = "ADDR:PORT",
+        value_name = "ADDR:PORT,...",
         required = true,
+        value_delimiter = ',',
         help_heading = "Addresses",
-        help = "Server: address and port, or ranges of them, such as 198.18.0.2:80 or [fd00::2]:8000-8009"
+        help = "Servers: address and port, or ranges of them, such as 198.18.0.2:80 or \
+                [fd00::2]:8000-8009; several with commas"
     )]
-    pub dst: Target,
+    pub dst: Vec<Target>,
     /// Client addresses, such as 198.18.64.0/20; no address of this host
     #[arg(long, value_name = "ADDRS", required = true, help_heading = "Addresses")]
     pub src: Addresses,
@@ -87,6 +90,9 @@ pub struct Args {
     /// [default: 64 without --cps and --hold]
     #[arg(long, value_name = "N", help_heading = "How many")]
     pub open: Option<Count>,
+    /// At most N connections of each client address at a time
+    #[arg(long, value_name = "N", help_heading = "How many", value_parser = clap::value_parser!(u32).range(1..))]
+    pub open_per_client: Option<u32>,
     /// Open N connections and keep them until -t has passed, or Ctrl-C
     #[arg(long, value_name = "N", conflicts_with_all = ["open", "count", "requests"], help_heading = "How many")]
     pub hold: Option<Count>,
@@ -160,6 +166,10 @@ pub struct Args {
     /// Allow more than 100,000 new connections per second to a server behind a router
     #[arg(long)]
     pub allow_routed: bool,
+    /// Count responses by these bytes of their first segment, such as payload:25:2: how a load
+    /// balancer distributes them
+    #[arg(long, value_name = "payload:OFFSET:LEN", help_heading = "Result")]
+    pub group_by: Option<GroupArg>,
     /// Exit code 1 unless true: 'failed=0', 'cps>=50k', 'connect_p99<1ms'; may be repeated
     #[arg(long = "expect", value_name = "CHECK", help_heading = "Result")]
     pub expect: Vec<Expectation>,

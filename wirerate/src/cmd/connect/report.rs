@@ -75,6 +75,27 @@ impl Times {
     }
 }
 
+/// Responses with the same bytes at the place of `--group-by`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Group {
+    /// The bytes as text, or as hexadecimal digits behind 0x if one of them is no printable
+    /// character of ASCII.
+    pub value: String,
+    /// Responses.
+    pub responses: u64,
+}
+
+impl Group {
+    fn of(bytes: &[u8], responses: u64) -> Self {
+        let is_text = bytes.iter().all(|byte| (b' '..=b'~').contains(byte));
+        let value = match is_text {
+            true => String::from_utf8_lossy(bytes).into_owned(),
+            false => bytes.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+        };
+        Self { value, responses }
+    }
+}
+
 /// Everything counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
@@ -136,6 +157,12 @@ pub struct Report {
     pub connection: Option<Times>,
     /// Most connections open at a time.
     pub open_max: u64,
+    /// Most connections of one client address at a time; 0 without `--open-per-client`.
+    pub open_per_client_max: u64,
+    /// Responses by the bytes of `--group-by`; empty without it.
+    pub groups: Vec<Group>,
+    /// Responses that are in none of these groups: too short, or of too many groups.
+    pub ungrouped: u64,
     /// Held connections that the server ended.
     pub ended_by_server: u64,
     /// Longest time without a completed connection while connections were opened.
@@ -201,6 +228,9 @@ impl Report {
             first_byte: Times::of(&result.times.first_byte),
             connection: Times::of(&result.times.total),
             open_max: frames.open_max,
+            open_per_client_max: frames.open_per_client_max,
+            groups: result.groups.iter().map(|(bytes, count)| Group::of(bytes, *count)).collect(),
+            ungrouped: frames.ungrouped,
             ended_by_server: counts.ended_by_server,
             longest_pause_ns: result.longest_pause_ns,
             gaps: counts.gaps,
@@ -256,6 +286,18 @@ impl Report {
 
     fn is_tcp(&self) -> bool {
         self.head.protocol == "tcp"
+    }
+
+    fn group_rows(&self, table: &mut Table) {
+        let all = self.ungrouped + self.groups.iter().map(|group| group.responses).sum::<u64>();
+        let share = |count: u64| format!("{:.2} %", count as f64 * 100.0 / all.max(1) as f64);
+        for group in &self.groups {
+            let remark = format!("{} of responses: {:?}", share(group.responses), group.value);
+            table.count("group", group.responses, &remark);
+        }
+        if self.ungrouped > 0 {
+            table.count("ungrouped", self.ungrouped, "responses too short, or of more than 256 groups");
+        }
     }
 
     fn repair_rows(&self, table: &mut Table) {
@@ -333,6 +375,10 @@ impl fmt::Display for Report {
             }
         }
         table.count("open", self.open_max, &format!("at most; {} at the end", human_count(self.open_at_end)));
+        if self.open_per_client_max > 0 {
+            table.count("per client", self.open_per_client_max, "open at most");
+        }
+        self.group_rows(&mut table);
         if self.longest_pause_ns > 0 {
             table.text("pause", &format!("at most {} without an end", human_duration(self.longest_pause_ns)));
         }
@@ -413,6 +459,23 @@ mod tests {
             assert!(text.contains(remark), "{text}");
         }
         assert!(!text.contains("established"), "{text}");
+    }
+
+    #[test]
+    fn groups_are_rows_with_their_share() {
+        let groups = vec![(b"s1".to_vec(), 600), (vec![1, 0xff], 300)];
+        let frames = FrameCounts { ungrouped: 100, open_per_client_max: 2, ..FrameCounts::default() };
+        let report = Report::new(head("tcp"), &ConnectResult { groups, frames, ..result() });
+        let text = report.to_string();
+        for line in [
+            "group          600  60.00 % of responses: \"s1\"",
+            "group          300  30.00 % of responses: \"0x01ff\"",
+            "ungrouped      100  responses too short",
+            "per client       2  open at most",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        assert_eq!((report.groups[1].value.as_str(), report.groups[1].responses), ("0x01ff", 300));
     }
 
     #[test]

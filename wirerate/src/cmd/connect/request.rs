@@ -96,7 +96,7 @@ fn default_close(args: &Args) -> Close {
 }
 
 fn request(args: &Args, close: Close) -> Result<Vec<u8>, Failure> {
-    let server = args.dst.addresses.first();
+    let server = args.dst[0].addresses.first();
     let host = |literal: String| args.host.clone().unwrap_or(literal);
     if let Some(path) = &args.payload {
         return std::fs::read(path).map_err(|why| Failure::read(path, why));

@@ -4,7 +4,7 @@ use super::report::{Head, protocol_of};
 use super::row::ConnectRow;
 use super::setup::Setup;
 use super::{Args, Report};
-use crate::connection_args::xdp_text;
+use crate::connection_args::{targets_text, xdp_text};
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::OutError;
@@ -46,7 +46,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         device: ifname,
         netns: args.netns.clone(),
         protocol: protocol_of(kind),
-        server: args.dst.to_string(),
+        server: targets_text(&args.dst),
         xdp,
         requested_cps: args.cps.map(|cps| cps.pps()).filter(|_| args.open.is_none()),
     };
@@ -63,9 +63,12 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 
 /// What is about to be done.
 fn notes(args: &Args, setup: &Setup) -> String {
-    let hop = setup.next_hop.as_ref().map_or_else(String::new, |hop| format!(", by {hop}"));
+    let mut hops: Vec<String> = setup.next_hops.iter().map(|hop| format!(", by {hop}")).collect();
+    hops.dedup();
+    let hop = hops.concat();
     let possible = human_count(setup.possible.min(u128::from(u64::MAX)) as u64);
-    format!("wirerate: {} from {} to {}{hop}; at most {possible} open", args.device, args.src, args.dst)
+    let dst = targets_text(&args.dst);
+    format!("wirerate: {} from {} to {dst}{hop}; at most {possible} open", args.device, args.src)
 }
 
 /// Prints the requested rows until the run ends.

@@ -2,13 +2,14 @@
 
 use super::Args;
 use super::request::Conversation;
-use crate::connection_args::{CONNECTIONS_MAX, count_of};
+use crate::connection_args::{CONNECTIONS_MAX, Target, check_targets, count_of, targets_text};
 use crate::outcome::Failure;
 use crate::rate_options::frame_rate;
 use crate::sender::device::TxDevice;
 use crate::sender::next_hop::{self, NextHopMac};
 use crate::units::{Addresses, Interval, Nanos, human_count};
 use anyhow::anyhow;
+use connect::ServerRange;
 use engine::{ConnectKind, ConnectRequest, Pace};
 use packet::{Arrivals, Config};
 use std::net::IpAddr;
@@ -29,7 +30,8 @@ const FIRST_PORT: u16 = 1024;
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) request: ConnectRequest,
-    pub(super) next_hop: Option<NextHopMac>,
+    /// Of each range of servers whose MAC address was not given.
+    pub(super) next_hops: Vec<NextHopMac>,
     /// Connections that can be open at a time with these addresses and ports.
     pub(super) possible: u128,
 }
@@ -47,19 +49,21 @@ impl Setup {
             device.spare_default_route()?;
         }
         device.check_state(true)?;
+        check_targets(&args.dst)?;
         check_sources(args, &device)?;
         let conversation = Conversation::of(args, device.link.mtu)?;
         let timeout_ns = timeout(args, conversation.kind)?;
         let addresses = addresses(args, timeout_ns)?;
-        let possible = addresses.connections();
+        let per_client = args.open_per_client.map_or(u128::MAX, u128::from);
+        let possible = addresses.connections().min(per_client.saturating_mul(addresses.client_count.into()));
         let open_max = open_max(args);
         if u128::from(open_max) > possible && open_max != u64::MAX {
-            let why = format!("these addresses and ports allow {}", human_count(possible as u64));
+            let limit = args.open_per_client.map_or("", |_| " with --open-per-client");
+            let why = format!("these addresses and ports allow {}{limit}", human_count(possible as u64));
             return Err(Failure::usage(format!("keep {} connections open", human_count(open_max)), why)
                 .try_this("more addresses in --src, such as a prefix of 20 bits, or more ports in --dst"));
         }
-        let mut config = Config { dst_mac: args.dst_mac.unwrap_or_default(), ..Config::default() };
-        let next_hop = next_hop::fill_in(&device, &mut config, &args.dst.addresses, true)?;
+        let (next_hops, next_hop_macs) = next_hops(args, &device)?;
         check_routed(args, &device)?;
         let own_mac = device
             .link
@@ -69,7 +73,7 @@ impl Setup {
             netns: device.netns,
             ifname: device.link.name,
             own_mac: own_mac.0,
-            next_hop_mac: config.dst_mac.0,
+            next_hop_macs,
             vlan: args.vlan.map_or(0, |vlan| vlan.0),
             addresses,
             settings: conversation.settings,
@@ -77,6 +81,8 @@ impl Setup {
             request: conversation.request,
             pace: pace(args)?,
             open_max,
+            open_per_client: args.open_per_client,
+            group_by: args.group_by.map(|group| group.0),
             count: args.count.or(args.hold).map(|count| count.0),
             duration_ns: args.duration.map(|duration| duration.0),
             ask_pace: args.ask_rate.map(|rate| frame_rate(rate).map(Pace::Constant)).transpose()?,
@@ -84,8 +90,19 @@ impl Setup {
             xdp: args.xdp.choice(),
             cpu: args.cpu,
         };
-        Ok(Self { request, next_hop, possible })
+        Ok(Self { request, next_hops, possible })
     }
+}
+
+/// The next hop of each range of servers, as far as it was looked for, and its MAC address.
+fn next_hops(args: &Args, device: &TxDevice) -> Result<(Vec<NextHopMac>, Vec<[u8; 6]>), Failure> {
+    let (mut hops, mut macs) = (Vec::new(), Vec::new());
+    for target in &args.dst {
+        let mut config = Config { dst_mac: args.dst_mac.unwrap_or_default(), ..Config::default() };
+        hops.extend(next_hop::fill_in(device, &mut config, &target.addresses, true)?);
+        macs.push(config.dst_mac.0);
+    }
+    Ok((hops, macs))
 }
 
 fn open_max(args: &Args) -> u64 {
@@ -120,9 +137,9 @@ fn timeout(args: &Args, kind: ConnectKind) -> Result<u64, Failure> {
 
 /// Addresses of the host belong to its own connections: it would answer the server with resets.
 fn check_sources(args: &Args, device: &TxDevice) -> Result<(), Failure> {
-    if args.src.is_v6() != args.dst.addresses.is_v6() {
+    if args.src.is_v6() != args.dst[0].addresses.is_v6() {
         return Err(Failure::usage(
-            format!("connect from {} to {}", args.src, args.dst),
+            format!("connect from {} to {}", args.src, targets_text(&args.dst)),
             "the addresses are of different versions of IP",
         )
         .try_this("addresses of one version in --src and --dst"));
@@ -156,36 +173,42 @@ fn holds(addresses: &Addresses, ip: IpAddr) -> bool {
     }
 }
 
+/// SYNs that can be sent in a second before the servers have answered one.
+fn unanswered_cps(args: &Args) -> f64 {
+    args.cps.map_or(open_max(args) as f64, |cps| cps.pps())
+}
+
 fn check_routed(args: &Args, device: &TxDevice) -> Result<(), Failure> {
-    let cps = args.cps.map_or(0.0, |cps| cps.pps());
+    let cps = unanswered_cps(args);
     if cps <= ROUTED_MAX_CPS || args.allow_routed {
         return Ok(());
     }
     let act = || format!("open {cps:.0} connections per second");
-    let first = args.dst.addresses.first();
     let failed = |why| Failure::host(act(), why);
-    // Without a route, the MAC address that was given leads to the server.
-    let has_route = device.stack.has_route(&device.link, first).map_err(failed)?;
-    if !has_route || device.stack.next_hop(&device.link, first).map_err(failed)?.ip == first {
-        return Ok(());
+    for first in args.dst.iter().map(|target| target.addresses.first()) {
+        // Without a route, the MAC address that was given leads to the server.
+        let has_route = device.stack.has_route(&device.link, first).map_err(failed)?;
+        if !has_route || device.stack.next_hop(&device.link, first).map_err(failed)?.ip == first {
+            continue;
+        }
+        let why =
+            anyhow!("{first} is behind a router, and more than 100,000 could flood a network of others");
+        return Err(Failure::refused(act(), why)
+            .try_this("--cps 100k")
+            .try_this("--allow-routed if the network is yours"));
     }
-    let why = anyhow!("the server is behind a router, and more than 100,000 could flood a network of others");
-    Err(Failure::refused(act(), why).try_this("--allow-routed if the network is yours"))
+    Ok(())
 }
 
 /// The addresses, with as many client ports as are needed.
 fn addresses(args: &Args, timeout_ns: u64) -> Result<connect::Addresses, Failure> {
-    let ports = |ports: &Interval<u16>| u32::from(ports.last - ports.first) + 1;
     let own_ports = args.src_port.unwrap_or(Interval { first: FIRST_PORT, last: u16::MAX });
     let mut all = connect::Addresses {
         client: args.src.first(),
         client_count: count_of("--src", &args.src)?,
         client_port: own_ports.first,
         client_port_count: 1,
-        server: args.dst.addresses.first(),
-        server_count: count_of("--dst", &args.dst.addresses)?,
-        server_port: args.dst.ports.first,
-        server_port_count: ports(&args.dst.ports),
+        servers: args.dst.iter().map(server).collect::<Result<_, _>>()?,
     };
     let of_a_port = all.connections();
     if of_a_port > CONNECTIONS_MAX {
@@ -193,8 +216,8 @@ fn addresses(args: &Args, timeout_ns: u64) -> Result<connect::Addresses, Failure
             "{of_a_port} pairs of addresses and server ports need more memory than the 1 GiB for {} connections",
             human_count(CONNECTIONS_MAX as u64)
         );
-        return Err(Failure::usage(format!("connect from {} to {}", args.src, args.dst), why)
-            .try_this("fewer addresses in --src"));
+        let act = format!("connect from {} to {}", args.src, targets_text(&args.dst));
+        return Err(Failure::usage(act, why).try_this("fewer addresses in --src"));
     }
     let per_timeout = args.cps.map_or(0.0, |cps| cps.pps() * (timeout_ns as f64 / 1e9 + 2.0));
     let open = args.open.or(args.hold).map_or(0, |count| u128::from(count.0));
@@ -203,8 +226,21 @@ fn addresses(args: &Args, timeout_ns: u64) -> Result<connect::Addresses, Failure
         None => (per_timeout as u128).max(if args.hold.is_some() { open } else { 2 * open }).max(ENTRIES_MIN),
     };
     let wanted = needed.div_ceil(of_a_port).min(CONNECTIONS_MAX / of_a_port);
-    all.client_port_count = (wanted as u32).clamp(1, ports(&own_ports));
+    all.client_port_count = (wanted as u32).clamp(1, port_count(&own_ports));
     Ok(all)
+}
+
+fn server(target: &Target) -> Result<ServerRange, Failure> {
+    Ok(ServerRange {
+        address: target.addresses.first(),
+        address_count: count_of("--dst", &target.addresses)?,
+        port: target.ports.first,
+        port_count: port_count(&target.ports),
+    })
+}
+
+fn port_count(ports: &Interval<u16>) -> u32 {
+    u32::from(ports.last - ports.first) + 1
 }
 
 #[cfg(test)]
@@ -226,6 +262,19 @@ mod tests {
         assert_eq!(ports("--src 198.18.64.0/24 --cps 20k"), 2_500, "those of a timeout");
         assert_eq!(ports("--src 198.18.64.1 --src-port 2000-2009"), 10);
         assert_eq!(ports("--src 198.16.0.0/14"), 1);
+        assert_eq!(ports("--src 198.18.64.0/24 --dst 198.18.0.4:80-82"), 64, "of four servers");
         assert!(addresses_of("--src 198.0.0.0/7").is_err(), "33 million addresses");
+    }
+
+    #[test]
+    fn without_a_rate_all_connections_may_be_sent_before_an_answer() {
+        let cps = |words: &str| {
+            let words = format!("c0 --dst 198.18.0.2:80 --src 198.18.64.0/20 {words}");
+            unanswered_cps(&args_of::<Args>(&words).expect("good words"))
+        };
+        assert_eq!(cps(""), 64.0);
+        assert_eq!(cps("--open 200k"), 200_000.0);
+        assert_eq!(cps("--hold 200k"), 200_000.0);
+        assert_eq!(cps("--hold 200k --cps 5k"), 5_000.0);
     }
 }

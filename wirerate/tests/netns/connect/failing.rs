@@ -34,7 +34,7 @@ pub(super) fn server_stops() -> TestResult {
     };
     let connecting = start("");
     nginx.signal(Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(5));
     nginx.signal(Signal::SIGCONT);
     let report = accounted(&connecting.wait(TIME_LIMIT));
     assert_eq!(count(&report, "failed"), 0, "{report}");

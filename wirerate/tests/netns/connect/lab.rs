@@ -187,7 +187,8 @@ fn nginx_conf(folder: &Path) -> String {
          http {{ access_log off; keepalive_requests 1000000; keepalive_timeout 600;\n\
          client_header_timeout 600; large_client_header_buffers 8 16k; {temporary}\n\
          server {{ listen 80 backlog=65535 so_keepalive=1s:1s:5; listen [::]:80 backlog=65535 ipv6only=on;\n\
-         root {folder}; location = / {{ return 200 \"ok\\n\"; }} }} }}\n"
+         root {folder}; location = / {{ return 200 \"ok\\n\"; }}\n\
+         location = /where {{ return 200 \"$server_addr:$server_port\\n\"; }} }} }}\n"
     )
 }
 

@@ -7,6 +7,7 @@ mod held;
 mod lab;
 mod loss;
 mod paths;
+mod servers;
 
 use crate::program::{Outcome, TIME_LIMIT, run, wirerate_run};
 use crate::{Case, TestResult, case};
@@ -39,6 +40,11 @@ pub(crate) const CASES: &[Case] = &[
     case("connect::through_a_router_with_nat_and_a_bridge", &["nginx", "nft"], paths::nat_and_bridge),
     case("connect::long_mtu_and_several_queues", &["nginx"], paths::long_mtu),
     case("connect::dns_answers_and_missing_are_what_was_sent", &["nsd"], datagrams::dns),
+    case("connect::datagrams_are_answered_or_missing", &["python3"], datagrams::payload),
+    case("connect::a_quic_server_answers_with_its_versions", &["python3"], datagrams::quic),
+    case("connect::a_list_of_servers_is_counted_by_their_names", &[], servers::list),
+    case("connect::a_load_balancer_is_seen_in_the_groups", &["nginx", "nft"], servers::load_balancer),
+    case("connect::no_client_has_more_than_its_limit", &["nginx"], servers::per_client),
 ];
 
 /// Runs `wirerate connect` by the device of the client.
@@ -72,10 +78,10 @@ fn complete(outcome: Outcome, connections: u64) -> Value {
 const SERVER: &str = "--dst 198.18.0.2:80 --src 198.18.64.0/24";
 
 /// Bytes of nginx's whole response to `GET path`.
-fn response_len(lab: &ConnectLab, path: &str) -> u64 {
+fn response_len(lab: &ConnectLab, server: &str, path: &str) -> u64 {
     let program = format!(
-        "import socket\ns = socket.create_connection(('198.18.0.2', 80))\n\
-         s.sendall(b'GET {path} HTTP/1.1\\r\\nHost: 198.18.0.2\\r\\nConnection: close\\r\\n\\r\\n')\n\
+        "import socket\ns = socket.create_connection(('{server}', 80))\n\
+         s.sendall(b'GET {path} HTTP/1.1\\r\\nHost: {server}\\r\\nConnection: close\\r\\n\\r\\n')\n\
          n = 0\nwhile True:\n    b = s.recv(65536)\n    if not b: break\n    n += len(b)\nprint(n)"
     );
     let text = run(&["ip", "netns", "exec", &lab.client.name, "python3", "-c", &program]);
@@ -85,7 +91,7 @@ fn response_len(lab: &ConnectLab, path: &str) -> u64 {
 fn counted_by_both_sides() -> TestResult {
     let lab = ConnectLab::new(Between::Nothing, "");
     let _nginx = lab.nginx();
-    let len = response_len(&lab, "/");
+    let len = response_len(&lab, "198.18.0.2", "/");
     let names = ["TcpPassiveOpens", "TcpOutRsts", "TcpRetransSegs", "TcpInErrs"];
     let before = names.map(|name| lab.counter(name));
     let outcome = connect(&lab, &format!("{SERVER} --cps 20k -c 100k"));
@@ -134,7 +140,7 @@ fn sizes() -> TestResult {
     for (number, len) in [64, 218, 219, 1000, 1400].into_iter().enumerate() {
         let path = ["/0", "/1", "/1460", "/1461", "/100000"][number];
         std::fs::write(&file, text(path, len, "Connection: close\r\n")).unwrap();
-        let whole = response_len(&lab, path);
+        let whole = response_len(&lab, "198.18.0.2", path);
         let words = format!("{SERVER} --open 8 -c 200 --payload {} --close server", file.display());
         let report = complete(connect(&lab, &words), 200);
         assert_eq!(count(&report, "payload_bytes"), 200 * whole, "{path}, {len}: {report}");
@@ -185,6 +191,9 @@ fn well_formed() -> TestResult {
     let bad = "(tcp.checksum.status == 0 || ip.checksum.status == 0 || _ws.malformed)";
     assert_eq!(shown(&format!("ip.src == 198.18.64.0/24 && {bad}")), 0, "bad frames of the client");
     assert_eq!(shown("tcp.analysis.retransmission || tcp.analysis.ack_lost_segment"), 0, "repeated segments");
+    // An answer to a segment without data and FIN would acknowledge the same number again.
+    let answered = "ip.src == 198.18.64.0/24 && tcp.analysis.duplicate_ack";
+    assert_eq!(shown(answered), 0, "answers to pure ACKs");
     Ok(())
 }
 

@@ -38,7 +38,9 @@ pub(super) fn nat_and_bridge() -> TestResult {
         complete(connect(&lab, &format!("{routed} {more}")), 3000);
     }
     let fast = format!("{routed} --cps 150k");
-    connect(&lab, &fast.replace("--open 32", "")).expect_code(3).says(&["--allow-routed"]);
+    for more in [fast.replace("--open 32", ""), routed.replace("--open 32 -c 3000", "--hold 150k")] {
+        connect(&lab, &more).expect_code(3).says(&["is behind a router", "--allow-routed"]);
+    }
     drop(lab);
     let lab = ConnectLab::new(Between::Bridge, "");
     let _nginx = lab.nginx();
