@@ -4,9 +4,37 @@
 
 use nix::errno::Errno;
 use std::ffi::{c_int, c_void};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
+
+/// Bytes of a VLAN tag, and of the MAC addresses before it.
+const TAG_LEN: usize = 4;
+const MACS_LEN: usize = 12;
+
+/// The VLAN tag that the kernel took out of a frame.
+fn tag_of(message: &libc::msghdr) -> Option<[u8; TAG_LEN]> {
+    // SAFETY: recvmsg has filled the message, whose control bytes live.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: null or a whole header within the control bytes.
+    while let Some(found) = unsafe { header.as_ref() } {
+        if (found.cmsg_level, found.cmsg_type) == (libc::SOL_PACKET, libc::PACKET_AUXDATA) {
+            // SAFETY: the kernel has put a `tpacket_auxdata` there, whatever its alignment.
+            let auxiliary: libc::tpacket_auxdata =
+                unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(found).cast()) };
+            let [a, b] = match auxiliary.tp_status & libc::TP_STATUS_VLAN_TPID_VALID {
+                0 => [0x81, 0],
+                _ => auxiliary.tp_vlan_tpid.to_be_bytes(),
+            };
+            let [c, d] = auxiliary.tp_vlan_tci.to_be_bytes();
+            let has_tag = auxiliary.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
+            return has_tag.then_some([a, b, c, d]);
+        }
+        // SAFETY: `found` is a header of this message.
+        header = unsafe { libc::CMSG_NXTHDR(message, found) };
+    }
+    None
+}
 
 /// A raw packet socket. Receives nothing until it is bound to a protocol.
 #[derive(Debug)]
@@ -83,6 +111,36 @@ impl PacketSocket {
         // no pointer.
         Errno::result(unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, pointer, len) })?;
         Ok(())
+    }
+
+    /// The next frame, which `buffer` holds; `None` if there is none. With `PACKET_AUXDATA` set, the
+    /// VLAN tag that the kernel took out is back behind the MAC addresses.
+    ///
+    /// # Errors
+    /// From recvmsg(2), such as ENETDOWN.
+    ///
+    /// # Panics
+    /// If `buffer` is shorter than a tag.
+    pub fn receive_tagged<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+        let (_, space) = buffer.split_at_mut(TAG_LEN);
+        let mut parts = [IoSliceMut::new(space)];
+        let mut control = [0_u64; 8];
+        // SAFETY: a structure of pointers and numbers, for which zeros are valid.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr().cast(), parts.len());
+        (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
+        // SAFETY: `IoSliceMut` has the layout of `iovec`; the call fills at most the bytes of
+        // `space` and of `control`, which are exclusively ours.
+        let len = unsafe { libc::recvmsg(self.0.as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
+        let len = match Errno::result(len) {
+            Ok(len) => len.unsigned_abs(),
+            Err(Errno::EAGAIN) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let Some([a, b, c, d]) = tag_of(&message) else { return Ok(Some(&buffer[TAG_LEN..TAG_LEN + len])) };
+        buffer.copy_within(TAG_LEN..TAG_LEN + MACS_LEN, 0);
+        buffer[MACS_LEN..MACS_LEN + TAG_LEN].copy_from_slice(&[a, b, c, d]);
+        Ok(Some(&buffer[..TAG_LEN + len]))
     }
 
     /// Reads an option of `SOL_PACKET` that consists of `N` words.

@@ -2,6 +2,7 @@
 
 use crate::node::ConfigNode;
 use crate::pattern::parse_mac;
+use crate::vlan::{VlanTag, read_tags};
 use std::net::IpAddr;
 
 /// An interface that flows may name.
@@ -15,6 +16,8 @@ pub struct EmulatedInterface {
     pub port: String,
     /// Its MAC address.
     pub mac: [u8; 6],
+    /// The VLAN tags of its frames, the outermost first.
+    pub vlans: Vec<VlanTag>,
     /// Its address and gateway; none for the Ethernet interface itself.
     pub address: Option<InterfaceAddress>,
 }
@@ -55,7 +58,8 @@ fn read_ethernet(node: &ConfigNode, interfaces: &mut Vec<EmulatedInterface>) {
         // Only a name, as long as no flow uses it.
         None => String::new(),
     };
-    let plain = EmulatedInterface { name: name.clone(), ethernet: name, port, mac, address: None };
+    let vlans = read_tags(node);
+    let plain = EmulatedInterface { name: name.clone(), ethernet: name, port, mac, vlans, address: None };
     interfaces.push(plain.clone());
     for (list, bits) in [("ipv4_addresses", 32), ("ipv6_addresses", 128)] {
         for address in node.objects(list) {

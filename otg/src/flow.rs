@@ -316,6 +316,7 @@ fn read_device_ends(node: &ConfigNode, topology: &Topology, stack: &mut HeaderSt
         }
         (None, _) => {}
     }
+    stack.add_tags(&tx.vlans, &format!("interface {}", tx.ethernet));
     Some(FlowEnds { tx_port: tx.port.clone(), rx_ports: vec![rx.port.clone()], gateway_of })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::node::ConfigNode;
 use crate::pattern::{Form, Pattern, PatternRow};
+use crate::vlan::VlanTag;
 
 /// A kind of header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,22 @@ pub(crate) struct FlowHeader {
     pub(crate) checksum: Option<(usize, ChecksumChoice)>,
     /// The bytes of a custom header.
     pub(crate) custom: Vec<u8>,
+}
+
+impl FlowHeader {
+    /// The header of a VLAN tag; `next` is the EtherType of what follows.
+    pub(crate) fn of_tag(tag: &VlanTag, next: Pattern, path: String) -> Self {
+        let values = [tag.priority.into(), 0, tag.id.into()].map(Pattern::Value);
+        let mut bit = 0;
+        let place = |(row, pattern): (&Row, Pattern)| {
+            let placed = PlacedPattern { name: row.name, bit, bits: row.bits, pattern };
+            bit += row.bits as usize;
+            placed
+        };
+        let fields: Vec<PlacedPattern> =
+            VLAN.iter().zip(values.into_iter().chain([next])).map(place).collect();
+        Self { kind: HeaderKind::Vlan, path, len: bit / 8, fields, checksum: None, custom: Vec::new() }
+    }
 }
 
 use PatternRow as Row;

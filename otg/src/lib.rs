@@ -28,6 +28,7 @@ mod size;
 mod stack;
 mod table;
 mod topology;
+mod vlan;
 
 pub use body::{FLOWS_MAX, PORTS_MAX, read_json, read_protobuf};
 pub use capture::{BitMatch, CaptureConfig, CaptureFormat};
@@ -40,3 +41,4 @@ pub use request::{CaptureQuery, ControlRequest, MetricsQuery, RequestRefusal, Tr
 pub use resolution::AddressResolution;
 pub use schedule::{FlowDuration, FlowRate, FlowSchedule, Gap};
 pub use topology::{PortConfig, SPEED_DEFAULT};
+pub use vlan::VlanTag;

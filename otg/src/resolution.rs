@@ -6,6 +6,7 @@
 
 use crate::device::{EmulatedInterface, InterfaceAddress};
 use crate::echo::EchoRequest;
+use crate::vlan::{VlanTag, is_same_vlan, with_tags, without_tags};
 use packet::plan::{ChecksumField, PseudoHeader, SumKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -43,9 +44,13 @@ pub struct AddressResolution {
 struct ResolvingInterface {
     name: String,
     mac: [u8; 6],
+    vlans: Vec<VlanTag>,
     address: InterfaceAddress,
     gateway_mac: Option<[u8; 6]>,
 }
+
+/// An interface that answers, and its answer without tags.
+type Answer<'a> = (&'a ResolvingInterface, Vec<u8>);
 
 /// Who has which address, as a frame says.
 struct Claim {
@@ -62,6 +67,7 @@ impl AddressResolution {
             Some(ResolvingInterface {
                 name: interface.name.clone(),
                 mac: interface.mac,
+                vlans: interface.vlans.clone(),
                 address,
                 gateway_mac: address.gateway_mac,
             })
@@ -87,36 +93,48 @@ impl AddressResolution {
     /// A request for each gateway whose MAC address is unknown.
     pub fn requests(&self) -> Vec<Vec<u8>> {
         let unknown = self.interfaces.iter().filter(|interface| interface.gateway_mac.is_none());
-        unknown.filter_map(ResolvingInterface::request).collect()
+        let request = |unknown: &ResolvingInterface| Some(with_tags(unknown.request()?, &unknown.vlans));
+        unknown.filter_map(request).collect()
     }
 
     /// Takes a frame that the port received: learns from it, and returns the answer to it, if it
-    /// asks for an address of these interfaces, or pings one.
+    /// asks for an address of these interfaces, or pings one. Interfaces see frames of their VLAN
+    /// only.
     pub fn receive(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+        let (tags, frame) = without_tags(frame);
+        let (owner, answer) = self.receive_plain(&tags, &frame)?;
+        Some(with_tags(answer, &owner.vlans))
+    }
+
+    /// Takes a frame that had these tags. Returns the interface that answers, and its answer.
+    fn receive_plain(&mut self, tags: &[VlanTag], frame: &[u8]) -> Option<Answer<'_>> {
         if let Some(echo) = EchoRequest::of(frame) {
-            let owner = self.owner(echo.target())?;
-            return Some(echo.reply(owner.mac));
+            let owner = self.owner(echo.target(), tags)?;
+            return Some((owner, echo.reply(owner.mac)));
         }
         match frame.get(ETHER_TYPE)? {
-            [0x08, 0x06] => self.receive_arp(frame.get(ETHERNET_LEN..ETHERNET_LEN + ARP_LEN)?),
-            [0x86, 0xdd] => self.receive_discovery(frame),
+            [0x08, 0x06] => self.receive_arp(tags, frame.get(ETHERNET_LEN..ETHERNET_LEN + ARP_LEN)?),
+            [0x86, 0xdd] => self.receive_discovery(tags, frame),
             _ => None,
         }
     }
 
-    fn learn(&mut self, claim: &Claim) {
-        for interface in &mut self.interfaces {
+    fn learn(&mut self, claim: &Claim, tags: &[VlanTag]) {
+        for interface in self.interfaces.iter_mut().filter(|interface| is_same_vlan(&interface.vlans, tags)) {
             if interface.address.gateway == claim.address && interface.address.gateway_mac.is_none() {
                 interface.gateway_mac = Some(claim.mac);
             }
         }
     }
 
-    fn owner(&self, address: IpAddr) -> Option<&ResolvingInterface> {
-        self.interfaces.iter().find(|interface| interface.address.address == address)
+    fn owner(&self, address: IpAddr, tags: &[VlanTag]) -> Option<&ResolvingInterface> {
+        let is_owner = |interface: &&ResolvingInterface| {
+            interface.address.address == address && is_same_vlan(&interface.vlans, tags)
+        };
+        self.interfaces.iter().find(is_owner)
     }
 
-    fn receive_arp(&mut self, arp: &[u8]) -> Option<Vec<u8>> {
+    fn receive_arp(&mut self, tags: &[VlanTag], arp: &[u8]) -> Option<Answer<'_>> {
         if arp[..6] != ARP_START {
             return None;
         }
@@ -124,13 +142,13 @@ impl AddressResolution {
         let (sender, target) = (ipv4(&arp[14..18]), ipv4(&arp[24..28]));
         let mac = arp[8..14].try_into().ok()?;
         if !sender.is_unspecified() {
-            self.learn(&Claim { address: sender.into(), mac });
+            self.learn(&Claim { address: sender.into(), mac }, tags);
         }
-        let owner = self.owner(target.into()).filter(|_| operation == ARP_REQUEST)?;
-        Some(arp_frame(mac, ARP_REPLY, (owner.mac, target), (mac, sender)))
+        let owner = self.owner(target.into(), tags).filter(|_| operation == ARP_REQUEST)?;
+        Some((owner, arp_frame(mac, ARP_REPLY, (owner.mac, target), (mac, sender))))
     }
 
-    fn receive_discovery(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+    fn receive_discovery(&mut self, tags: &[VlanTag], frame: &[u8]) -> Option<Answer<'_>> {
         let message = frame.get(ICMPV6_START..)?;
         let target = ipv6(message.get(8..DISCOVERY_LEN)?);
         if frame[ETHERNET_LEN + 6] != ICMPV6 {
@@ -142,15 +160,15 @@ impl AddressResolution {
         match message[0] {
             ADVERTISEMENT => {
                 let mac = link_layer(options, TARGET_LINK_LAYER)?;
-                self.learn(&Claim { address: target.into(), mac });
+                self.learn(&Claim { address: target.into(), mac }, tags);
                 None
             }
             SOLICITATION => {
                 let mac = link_layer(options, SOURCE_LINK_LAYER);
                 if let (Some(mac), false) = (mac, source.is_unspecified()) {
-                    self.learn(&Claim { address: source.into(), mac });
+                    self.learn(&Claim { address: source.into(), mac }, tags);
                 }
-                let owner = self.owner(target.into())?;
+                let owner = self.owner(target.into(), tags)?;
                 // A host that checks whether its address is free has none yet.
                 let (to, flags) = match source.is_unspecified() {
                     true => (ALL_NODES, OVERRIDE),
@@ -158,7 +176,7 @@ impl AddressResolution {
                 };
                 let to_mac = mac.unwrap_or_else(|| multicast_mac(to));
                 let body = Discovery { kind: ADVERTISEMENT, flags, target, option: TARGET_LINK_LAYER };
-                Some(body.frame((owner.mac, target), (to_mac, to)))
+                Some((owner, body.frame((owner.mac, target), (to_mac, to))))
             }
             _ => None,
         }
@@ -275,6 +293,7 @@ mod tests {
             ethernet: "e".to_owned(),
             port: "p".to_owned(),
             mac: [2, 0, 0, 0, 0, mac],
+            vlans: Vec::new(),
             address: Some(InterfaceAddress {
                 address: own.parse().unwrap(),
                 prefix: 24,
@@ -300,6 +319,36 @@ mod tests {
             assert_eq!(left.receive(&answer), None);
             assert_eq!(left.gateway_mac("l"), Some([2, 0, 0, 0, 0, 2]));
             assert_eq!(left.requests(), Vec::<Vec<u8>>::new());
+        }
+    }
+
+    #[test]
+    fn interfaces_see_frames_of_their_vlan_only() {
+        let tag = |tpid, id| VlanTag { tpid, priority: 2, id };
+        let stacks =
+            [vec![], vec![tag(0x8100, 5)], vec![tag(0x8100, 6)], vec![tag(0x88a8, 5), tag(0x8100, 6)]];
+        for (one, two) in [("198.18.0.1", "198.18.0.2"), ("2001:db8::1", "2001:db8::2")] {
+            let of = |name: &str, mac, own, gateway, vlans: &[VlanTag]| {
+                let interface =
+                    EmulatedInterface { vlans: vlans.to_vec(), ..interface(name, mac, own, gateway) };
+                AddressResolution::new(&[interface], "p")
+            };
+            for (asks, vlans) in stacks.iter().enumerate() {
+                let mut left = of("l", 1, one, two, vlans);
+                let [request] = &left.requests()[..] else { panic!("one request") };
+                assert_eq!(without_tags(request).0, *vlans);
+                for (hears, others) in stacks.iter().enumerate() {
+                    let mut right = of("r", 2, two, one, others);
+                    let answer = right.receive(request);
+                    assert_eq!(answer.is_some(), asks == hears, "{vlans:?} {others:?}");
+                    assert_eq!(right.gateway_mac("r").is_some(), asks == hears);
+                    if let Some(answer) = answer {
+                        assert_eq!(without_tags(&answer).0, *vlans);
+                        assert_eq!(left.receive(&answer), None);
+                        assert_eq!(left.gateway_mac("l"), Some([2, 0, 0, 0, 0, 2]));
+                    }
+                }
+            }
         }
     }
 

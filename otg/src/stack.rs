@@ -5,7 +5,9 @@
 //! keeps the place of its FCS.
 
 use crate::header::{ChecksumChoice, FlowHeader, HeaderKind, PlacedPattern};
+use crate::pattern::Pattern;
 use crate::payload::Payload;
+use crate::vlan::VlanTag;
 use packet::plan::{ChecksumField, Field, FrameMark, FrameSpec, PseudoHeader, SumKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -20,6 +22,21 @@ pub(crate) struct HeaderStack {
 }
 
 impl HeaderStack {
+    /// Puts the tags of an interface behind the Ethernet header, unless the flow has tags of its
+    /// own. The EtherType of the flow follows the last tag.
+    pub(crate) fn add_tags(&mut self, tags: &[VlanTag], path: &str) {
+        let kind = |at: usize| self.headers.get(at).map(|header| header.kind);
+        if kind(0) != Some(HeaderKind::Ethernet) || kind(1) == Some(HeaderKind::Vlan) {
+            return;
+        }
+        for (at, tag) in tags.iter().enumerate().rev() {
+            let fields = &mut self.headers[0].fields;
+            let Some(field) = fields.iter_mut().find(|field| field.name == "ether_type") else { return };
+            let next = std::mem::replace(&mut field.pattern, Pattern::Value(tag.tpid.into()));
+            self.headers.insert(1, FlowHeader::of_tag(tag, next, format!("{path}.vlans[{at}]")));
+        }
+    }
+
     /// Bytes of all headers.
     pub(crate) fn headers_len(&self) -> usize {
         self.headers.iter().map(|header| header.len).sum()

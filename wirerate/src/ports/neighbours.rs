@@ -131,8 +131,8 @@ impl NeighbourState {
     fn exchange(&self) {
         let mut buffer = [0; MESSAGE_LEN_MAX];
         // An error says that the link is down.
-        while let Ok(Some(len)) = self.socket.receive(&mut buffer) {
-            let answer = self.lock().receive(&buffer[..len]);
+        while let Ok(Some(frame)) = self.socket.receive(&mut buffer) {
+            let answer = self.lock().receive(frame);
             self.learned.notify_all();
             if let Some(answer) = answer {
                 drop(self.socket.send(&answer));

@@ -26,6 +26,7 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::a_new_size_in_flight_leaves_no_hole", &[], update),
     case("otg::emulated_interfaces_resolve_each_other", &[], devices),
     case("otg::emulated_interfaces_resolve_a_host_and_are_resolved", &[], host_as_gateway),
+    case("otg::interfaces_behind_tags_resolve_each_other", &[], vlans),
     case("otg::links_go_down_and_up", &[], link),
     case("otg::frames_count_at_the_ports_that_a_flow_names", &[], several),
     case("otg::rows_and_columns_are_those_asked_for", &[], asking),
@@ -256,6 +257,23 @@ fn devices() -> TestResult {
     assert_eq!(seen["counts"], json!({"v4": [20, 20], "v6": [20, 20]}));
     assert_eq!(seen["destinations"], json!(["02:00:00:00:0b:02"]));
     assert_eq!(seen["refusal"], json!(["flow lost: the gateway 198.18.8.2 of c-4 does not answer"]));
+    Ok(())
+}
+
+fn vlans() -> TestResult {
+    let Some(seen) = script("vlans", "http") else { return Ok(()) };
+    let mac = |vlan: u8, side: u8| format!("02:00:00:00:{vlan:02x}:{side:02x}");
+    let known = json!({"eth-atx": mac(0, 2), "eth-arx": mac(0, 1), "eth-qtx": mac(1, 2), "eth-qrx": mac(1, 1)});
+    assert_eq!(seen["known"], known);
+    let sent = json!({"a4": [20, 20], "a6": [20, 20], "q4": [20, 20], "q6": [20, 20]});
+    assert_eq!(seen["counts"], sent);
+    let frames = json!([
+        "020000000002 810060050800",
+        "020000000002 8100600586dd",
+        "020000000102 88a86007810060090800",
+        "020000000102 88a860078100600986dd"
+    ]);
+    assert_eq!(seen["frames"], frames);
     Ok(())
 }
 

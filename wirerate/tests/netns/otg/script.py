@@ -354,6 +354,37 @@ def devices():
     return {"neighbours": known, "counts": counts, "destinations": destinations, "refusal": refusal}
 
 
+def vlans():
+    """Interfaces behind tags resolve each other, and the frames of their flows have the tags."""
+    api = connect()
+    cfg = config(api)
+    cfg.captures.add(name="cap", port_names=["rx"])
+    stacks = {"a": [("x8100", 5)], "q": [("x88A8", 7), ("x8100", 9)]}
+    for number, (name, tags) in enumerate(stacks.items()):
+        for side, port in ((1, "tx"), (2, "rx")):
+            # The same addresses in both VLANs.
+            addresses = [("198.18.7.%d" % end, "198.18.7.%d" % (3 - end)) for end in (side,)]
+            addresses += [("2001:db8:7::%d" % end, "2001:db8:7::%d" % (3 - end)) for end in (side,)]
+            device(cfg, name + port, port, "02:00:00:00:%02x:%02x" % (number, side), addresses)
+            for at, (tpid, vlan) in enumerate(tags):
+                cfg.devices[-1].ethernets[0].vlans.add(
+                    name="%s%s%d" % (name, port, at), tpid=tpid, priority=3, id=vlan)
+        for version in (4, 6):
+            one = device_flow(cfg, "%s%d" % (name, version), "%stx-%d" % (name, version),
+                              "%srx-%d" % (name, version))
+            headers = one.packet.ethernet()
+            (headers.ipv4() if version == 4 else headers.ipv6()).udp()
+    api.set_config(cfg)
+    known = [until("neighbours", lambda: all((found := neighbours(api, version)).values()) and found)
+             for version in (4, 6)]
+    capture(api, "start")
+    transmit(api, "start")
+    counts = {name: [row.frames_tx, row.frames_rx] for name, row in stopped(api).items()}
+    seen = {frame[:6].hex() + " " + frame[12:14 + 4 * (2 if frame[12] == 0x88 else 1)].hex()
+            for frame in frames(api) if frame[6:12] == bytes(6)}
+    return {"known": known[0] == known[1] and known[0], "counts": counts, "frames": sorted(seen)}
+
+
 def host():
     """The gateway is the kernel of the receiving end: it answers, and it is answered."""
     api = connect()
@@ -821,7 +852,7 @@ def rows_of_counts():
 
 
 print(json.dumps({function.__name__: function for function in (
-    counts, captured, control, mesh, sizes, update, devices, host, times, link,
+    counts, captured, control, mesh, sizes, update, devices, vlans, host, times, link,
     several, asking, convoys, final, leaves, returns, replaced, two_clients, hostile,
     sends_one, sends_ten, transports, other_version, append_delete, layer1, bursts, speed,
     chain, rows_of_counts)}[NAME]()))
