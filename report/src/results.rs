@@ -67,6 +67,9 @@ impl Results {
 
 /// A frame size and number of flows in words.
 pub(crate) fn shape_name(shape: &TrafficShape) -> String {
+    if let Some(connections) = shape.connections {
+        return connections.text().to_owned();
+    }
     let size = shape.frame_size.map_or("mixed sizes".to_owned(), |size| {
         format!("{} bytes, {size} with FCS", size.saturating_sub(4))
     });

@@ -46,6 +46,30 @@ pub struct TrafficShape {
     /// True if all loads and counts are sums of both directions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bidirectional: bool,
+    /// What loads are where connections are counted instead of frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<ConnectionsShape>,
+}
+
+/// What the loads of a search of connections are. A frame of a trial is a connection then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConnectionsShape {
+    /// New connections per second.
+    Rate,
+    /// Connections held at a time.
+    Held,
+}
+
+impl ConnectionsShape {
+    /// The loads in words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Rate => "new connections per second",
+            Self::Held => "connections held at a time",
+        }
+    }
 }
 
 /// The bounds of one goal after a trial.

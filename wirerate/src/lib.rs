@@ -34,6 +34,7 @@ pub mod capture_files;
 pub mod cmd;
 pub mod completions;
 pub mod connection_args;
+pub mod connections;
 pub mod device_patterns;
 pub mod doctor;
 pub mod edit_args;

@@ -1,7 +1,8 @@
-//! Options of `send` among those of `measure`, `search` and `rfc2544`, which take both.
+//! Options of `send` among those of `measure`, `search` and `rfc2544`, which take both; and those of
+//! `connect` among those of `search --connections`.
 //!
-//! The parsers of these commands have the options of `send` behind `--`. So the words are sorted
-//! before they are parsed. Where both have an option of one name, it is that of the command.
+//! The parsers of these commands have the other options behind `--`. So the words are sorted before
+//! they are parsed. Where both have an option of one name, it is that of the command.
 
 use clap::{Arg, Command};
 use std::ffi::{OsStr, OsString};
@@ -11,14 +12,20 @@ pub const COMMANDS: [&str; 3] = ["measure", "search", "rfc2544"];
 /// Options of both that are those of `send`: `measure` tells its receiver their value.
 const OF_SEND: [(&str, &str); 1] = [("measure", "flows")];
 
-/// `args` with the options of `send` behind `--`. The first two words are the names of the program
+/// The option of `search` that takes the options of `connect` instead of those of `send`.
+const CONNECTIONS: &str = "--connections";
+
+/// `args` with the options of `send` (or `connect`) behind `--`. The first two words are the names of the program
 /// and of the command.
 pub fn sorted(args: Vec<OsString>) -> Vec<OsString> {
     let Some(name) = args.get(1).and_then(|name| name.to_str()).filter(|name| COMMANDS.contains(name)) else {
         return args;
     };
     let parser = crate::parser();
-    let (Some(own), Some(send)) = (parser.find_subcommand(name), parser.find_subcommand("send")) else {
+    let is_connections =
+        |word: &OsString| word.to_str().is_some_and(|word| word.split('=').next() == Some(CONNECTIONS));
+    let other = if name == "search" && args.iter().any(is_connections) { "connect" } else { "send" };
+    let (Some(own), Some(send)) = (parser.find_subcommand(name), parser.find_subcommand(other)) else {
         return args;
     };
     let end = args.iter().position(|word| word == "--").unwrap_or(args.len());
@@ -95,6 +102,14 @@ mod tests {
             (
                 "search --tx a --rx b -t 5m --flows 1,2 --dst 10.0.0.1 --quiet",
                 "search --tx a --rx b -t 5m --flows 1,2 --quiet -- --dst 10.0.0.1",
+            ),
+            (
+                "search --connections --src 10.0.1.0/24 --tx a --dst 10.0.0.1:80 --get / --quiet",
+                "search --connections --tx a --quiet -- --src 10.0.1.0/24 --dst 10.0.0.1:80 --get /",
+            ),
+            (
+                "search --tx a --connections=held --cps 5k --max-connections 9",
+                "search --tx a --connections=held --max-connections 9 -- --cps 5k",
             ),
             ("rfc2544 --tcp --tx a --rx b --quick", "rfc2544 --tx a --rx b --quick -- --tcp"),
             ("measure --tx a --rx b --no-such 5", "measure --tx a --rx b --no-such 5"),

@@ -311,6 +311,7 @@ const PAGES: &[Page] = &[
                     ("loss", "loss that still passes, such as 0.1%"),
                     ("method", "mlr, or quick"),
                     ("budget", "time for all trials"),
+                    ("connections", "of connect instead of frames"),
                 ],
             ),
             (

@@ -7,7 +7,6 @@ pub mod analyze;
 #[cfg(feature = "bench")]
 pub mod bench;
 pub mod capture;
-pub mod connect;
 pub mod count;
 pub mod ctl;
 pub mod demo;
@@ -42,7 +41,7 @@ use crate::ports;
 use crate::stop::Stop;
 #[cfg(feature = "report")]
 use crate::trials;
-use crate::{completions, doctor, receiver, sender};
+use crate::{completions, connections, doctor, receiver, sender};
 use host::DevicePlace;
 
 const COUNT_HELP: &str = "\
@@ -218,7 +217,7 @@ pub enum Command {
     Reflect(Box<Monitored<reflect::Args>>),
     /// Open connections with a live server, and send requests
     #[command(after_help = CONNECT_HELP)]
-    Connect(Box<Monitored<connect::Args>>),
+    Connect(Box<Monitored<connections::Args>>),
     /// Accept connections: the far end of connect
     #[command(after_help = ACCEPT_HELP)]
     Accept(Box<Monitored<accept::Args>>),
@@ -385,7 +384,7 @@ impl Command {
             }
             Self::Connect(command) => {
                 let subject = subject("connect", &command.args.device, command.args.netns.as_deref());
-                command.run(subject, stop, |args| connect::run(args, stop))
+                command.run(subject, stop, |args| connections::run(args, stop))
             }
             Self::Accept(command) => {
                 let subject = subject("accept", &command.args.device, command.args.netns.as_deref());

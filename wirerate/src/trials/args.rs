@@ -16,8 +16,8 @@ pub struct PathArgs {
     #[arg(long, value_name = "DEV[@NETNS]")]
     pub tx: String,
     /// The device to receive on
-    #[arg(long, value_name = "DEV[@NETNS]")]
-    pub rx: String,
+    #[arg(long, value_name = "DEV[@NETNS]", required = true)]
+    pub rx: Option<String>,
     /// Network namespace of devices that are named without one
     #[arg(long, value_name = "NETNS")]
     pub netns: Option<String>,
@@ -86,14 +86,25 @@ impl PathArgs {
     }
 }
 
+/// What a load of `--connections` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ConnectionLoad {
+    /// New connections per second
+    Rate,
+    /// Connections held at a time
+    Held,
+}
+
 /// Arguments of `wirerate search`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(mut_arg("rx", |rx| rx.required(false).required_unless_present("connections")))]
 #[command(after_help = "Ctrl-C ends the search with the bounds so far.\n\n\
     Examples:\n  \
     wirerate search --tx eth1 --rx eth2 --loss 0 --loss 0.5% --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01\n  \
     wirerate search --tx eth1 --rx eth2 --frame-sizes 64,512,1518,simple --resume results --dst 198.18.0.1\n  \
     wirerate search --tx eth1 --rx eth2 --frame-sizes 64,512 --flows 1,1k,1M --dst 198.18.0.1\n  \
-    wirerate search --tx veth0@a --rx veth1@b --method quick --json > results.jsonl")]
+    wirerate search --tx veth0@a --rx veth1@b --method quick --json > results.jsonl\n  \
+    wirerate search --connections --tx eth1 --method quick --dst 198.18.0.2:80 --src 198.18.64.0/20")]
 pub struct Args {
     /// The devices and the frames
     #[command(flatten)]
@@ -112,6 +123,30 @@ pub struct Args {
     /// that of send's options]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     pub threads: Vec<u32>,
+    /// Search the highest rate of new connections with a server, or the highest number held, by
+    /// the options of `wirerate connect` instead of send. No --rx
+    #[arg(
+        long,
+        value_name = "rate|held",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "rate",
+        value_enum,
+        help_heading = "Connections"
+    )]
+    pub connections: Option<ConnectionLoad>,
+    /// Highest load of --connections [default: 100k]
+    #[arg(long, value_name = "N", requires = "connections", help_heading = "Connections")]
+    pub max_connections: Option<Count>,
+    /// Lowest load of --connections [default: 100, or a tenth of the highest below 1000]
+    #[arg(long, value_name = "N", requires = "connections", help_heading = "Connections")]
+    pub min_connections: Option<Count>,
+    /// Connections that are complete later than this after the last SYN of a trial are lost
+    #[arg(long, value_name = "TIME", default_value = "100ms", help_heading = "Connections")]
+    pub settle: Nanos,
+    /// Time between trials in which devices forget the connections of the last one
+    #[arg(long, value_name = "TIME", default_value = "0s", help_heading = "Connections")]
+    pub rest: Nanos,
     /// Time after which each search ends with the bounds so far, such as 5m
     #[arg(short = 't', long, value_name = "TIME")]
     pub budget: Option<Nanos>,

@@ -1,6 +1,8 @@
-//! `wirerate search --tx A --rx B`: the throughput of what lies between two devices.
+//! `wirerate search`: the throughput of what lies between two devices, or the highest load of
+//! connections with a server.
 
 mod args;
+mod connections;
 mod frame_size;
 mod journal;
 mod report;
@@ -8,19 +10,20 @@ mod runner;
 mod tester;
 mod traffic;
 
-pub use args::{Args, PathArgs};
+pub use args::{Args, ConnectionLoad, PathArgs};
 pub use frame_size::FrameSize;
 pub(crate) use frame_size::RFC2544_SIZES;
 pub(crate) use report::{deviations, shape_text};
-pub(crate) use runner::{TrialRunner, json_line};
+pub(crate) use runner::{TrialRunner, Trials, json_line};
 pub(crate) use tester::Tester;
 pub(crate) use traffic::Traffic;
 
-use crate::out;
+use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{RowFormat, print_report};
 use crate::stop::Stop;
 use crate::units::time_of_day_ns;
+use connections::ConnectionTester;
 use search::record::{ResultLine, SearchRecord};
 use search::{GoalEnd, Method, SearchSettings, Start, ThroughputSearch};
 
@@ -32,13 +35,16 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if let Some(note) = frame_size::note(&args.path.size).filter(|_| !args.path.quiet) {
         eprintln!("wirerate: {note}");
     }
+    if let Some(load) = args.connections {
+        return search_connections(args, load, stop);
+    }
     let mut runner = TrialRunner::new(&args.path, stop)?;
     let mut is_answered = true;
     let mut records = Vec::new();
     for traffic in traffic::all(args.path.sizes(), &args.flows, &args.threads) {
         let tester = runner.tester(traffic)?;
         let start_ns = time_of_day_ns();
-        let mut search = searcher(args, &tester)?;
+        let mut search = searcher(args, args.path.loads(tester.max_load_pps())?)?;
         is_answered &= runner.run(&tester, &mut search, ThroughputSearch::results)?;
         let mut deviations = deviations(args.method.0);
         deviations.extend(tester.deviations());
@@ -49,16 +55,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             tester.medium_pps(),
             &search,
         );
-        let is_open = |goal: &search::GoalResult| match goal.end {
-            GoalEnd::Unfinished | GoalEnd::Disturbed => true,
-            GoalEnd::LimitedByTester => goal.lower_pps.is_none(),
-            GoalEnd::Regular | GoalEnd::MaxLoadReached | GoalEnd::BelowMinLoad => false,
-        };
-        is_answered &= !record.goals.iter().any(is_open);
-        let format = RowFormat::of(args.path.json, false);
-        let summary = report::summary(&record);
-        print_report(format, &json_line(&ResultLine::Search(record.clone())), &summary)?;
-        if format == RowFormat::Text {
+        is_answered &= is_answer(&record);
+        print(args, &record)?;
+        if !args.path.json {
             records.push(record);
         }
         if stop.is_set() {
@@ -71,9 +70,34 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     Ok(if is_answered { Outcome::Done } else { Outcome::No })
 }
 
-fn searcher(args: &Args, tester: &Tester) -> Result<ThroughputSearch, Failure> {
+/// Searches the highest load of connections, and prints its bounds.
+fn search_connections(args: &Args, load: ConnectionLoad, stop: &Stop) -> Result<Outcome, Failure> {
+    let mut runner = TrialRunner::new(&args.path, stop)?;
+    let tester = ConnectionTester::new(args, load)?;
+    let start_ns = time_of_day_ns();
+    let mut search = searcher(args, tester.loads(args)?)?;
+    let is_answered = runner.run(&tester, &mut search, ThroughputSearch::results)?;
+    let record = SearchRecord::new(tester.provenance(start_ns), args.method.0, tester.shape(), None, &search);
+    print(args, &record)?;
+    Ok(if is_answered && is_answer(&record) { Outcome::Done } else { Outcome::No })
+}
+
+/// True if each goal has a result.
+fn is_answer(record: &SearchRecord) -> bool {
+    record.goals.iter().all(|goal| match goal.end {
+        GoalEnd::Unfinished | GoalEnd::Disturbed => false,
+        GoalEnd::LimitedByTester => goal.lower_pps.is_some(),
+        GoalEnd::Regular | GoalEnd::MaxLoadReached | GoalEnd::BelowMinLoad => true,
+    })
+}
+
+fn print(args: &Args, record: &SearchRecord) -> Result<(), OutError> {
+    let line = json_line(&ResultLine::Search(record.clone()));
+    print_report(RowFormat::of(args.path.json, false), &line, &report::summary(record))
+}
+
+fn searcher(args: &Args, (lowest, highest): (u64, u64)) -> Result<ThroughputSearch, Failure> {
     let goals = args.loss.iter().map(|loss| args.method.0.goal(loss.0)).collect();
-    let (lowest, highest) = args.path.loads(tester.max_load_pps())?;
     let mut settings = SearchSettings::new(goals, lowest, highest);
     settings.budget_ns = args.budget.map(|budget| budget.0);
     if args.method.0 == Method::Binary {

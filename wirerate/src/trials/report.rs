@@ -1,19 +1,28 @@
 //! What a search prints: a line per trial, and the bounds at its end.
 
 use crate::units::{human_count, human_duration, human_pps, quantity_of};
-use search::record::{SearchRecord, TrafficShape};
+use search::record::{ConnectionsShape, SearchRecord, TrafficShape};
 use search::{BILLION, GoalEnd, GoalResult, LoggedTrial, Method, Verdict};
 use std::fmt::Write;
 
-fn bound(pps: Option<u64>) -> String {
-    pps.map_or("unknown".to_owned(), |pps| human_pps(pps as f64))
+/// A load with its unit.
+fn load_text(shape: &TrafficShape, load: u64) -> String {
+    match shape.connections {
+        None => human_pps(load as f64),
+        Some(ConnectionsShape::Rate) => format!("{} cps", human_count(load)),
+        Some(ConnectionsShape::Held) => format!("{} held", human_count(load)),
+    }
+}
+
+fn bound(shape: &TrafficShape, load: Option<u64>) -> String {
+    load.map_or("unknown".to_owned(), |load| load_text(shape, load))
 }
 
 /// The lower bound, with `>=` where nothing above it was decided.
-fn bound_or_more(goal: &GoalResult) -> String {
+fn bound_or_more(shape: &TrafficShape, goal: &GoalResult) -> String {
     match goal.lower_pps {
-        Some(_) if goal.end.is_at_least(goal.upper_pps) => format!(">= {}", bound(goal.lower_pps)),
-        lower => bound(lower),
+        Some(_) if goal.end.is_at_least(goal.upper_pps) => format!(">= {}", bound(shape, goal.lower_pps)),
+        lower => bound(shape, lower),
     }
 }
 
@@ -26,13 +35,15 @@ pub(super) fn trial_line(
     left_ns: Option<u64>,
 ) -> String {
     // Without FCS, and the FCS.
-    let size = shape.frame_size.map_or("mixed".to_owned(), |size| format!("{}+4 B", size.saturating_sub(4)));
+    let without_size = if shape.connections.is_some() { "" } else { "mixed" };
+    let size =
+        shape.frame_size.map_or(without_size.to_owned(), |size| format!("{}+4 B", size.saturating_sub(4)));
     let verdict = match trial.verdict {
         Verdict::Clean => "clean",
         Verdict::Lossy => "lossy",
         Verdict::Disturbed => "disturbed",
     };
-    let load = human_pps(trial.request.load_pps as f64);
+    let load = load_text(shape, trial.request.load_pps);
     let lost = trial.result.lost().ppb() as f64 / 1e7;
     let not_sent = match trial.result.not_sent(&trial.request) {
         0 => String::new(),
@@ -42,9 +53,9 @@ pub(super) fn trial_line(
         Some(cause) if trial.verdict == Verdict::Disturbed => format!(" ({cause})"),
         _ => String::new(),
     };
-    let bounds = results
-        .first()
-        .map_or(String::new(), |goal| format!("{} to {}", bound(goal.lower_pps), bound(goal.upper_pps)));
+    let bounds = results.first().map_or(String::new(), |goal| {
+        format!("{} to {}", bound(shape, goal.lower_pps), bound(shape, goal.upper_pps))
+    });
     let left = left_ns.map_or(String::new(), |ns| format!(", about {} left", whole_time(ns)));
     format!(
         "trial {number:>3}  {size:>8}  {load:>11}  lost {lost:>9.5} %{not_sent}  {verdict:<10} {bounds}{left}{cause}"
@@ -74,8 +85,8 @@ pub(super) fn table(records: &[SearchRecord]) -> String {
                 or_dash(flows),
                 or_dash(threads),
                 format!("{} %", goal.goal.loss_ratio_ppb as f64 / 1e7),
-                bound_or_more(goal),
-                bound(goal.upper_pps),
+                bound_or_more(&record.shape, goal),
+                bound(&record.shape, goal.upper_pps),
             ]);
         }
     }
@@ -88,6 +99,9 @@ pub(super) fn table(records: &[SearchRecord]) -> String {
 
 /// What was sent, in words.
 pub(crate) fn shape_text(shape: &TrafficShape) -> String {
+    if let Some(connections) = shape.connections {
+        return connections.text().to_owned();
+    }
     let size = shape.frame_size.map_or("mixed sizes".to_owned(), |size| {
         format!("{} bytes, {size} with FCS", size.saturating_sub(4))
     });
@@ -102,6 +116,7 @@ pub(super) fn summary(record: &SearchRecord) -> String {
     let mut text = shape_text(&record.shape) + "\n";
     for goal in &record.goals {
         let name = match goal.goal.loss_ratio_ppb {
+            0 if record.shape.connections.is_some() => "no failure".to_owned(),
             0 => "no loss".to_owned(),
             ppb => format!("loss {} %", ppb as f64 / 1e7),
         };
@@ -113,11 +128,11 @@ pub(super) fn summary(record: &SearchRecord) -> String {
             GoalEnd::LimitedByTester => ": limited by this machine",
             GoalEnd::Disturbed => ", not finished: the tester disturbed every repeat of a trial",
         };
-        let (lower, upper) = (bound_or_more(goal), bound(goal.upper_pps));
+        let (lower, upper) = (bound_or_more(&record.shape, goal), bound(&record.shape, goal.upper_pps));
         // Writing to a string does not fail.
         let _ = writeln!(text, "{name}: {lower} (lower bound), {upper} (upper bound){end}");
         if let Some(pps) = goal.conditional_pps {
-            let _ = writeln!(text, "  conditional throughput  {}", human_pps(pps as f64));
+            let _ = writeln!(text, "  conditional throughput  {}", load_text(&record.shape, pps));
         }
     }
     if let Some(cause) = &record.limited_by {
@@ -170,6 +185,15 @@ mod tests {
         let last = text.lines().last().expect("a row");
         assert_eq!(text.lines().count(), 3, "{text}");
         assert_eq!(last, "    60        64  1,000,000        -        0 %   995.0 kpps   1.000 Mpps");
+    }
+
+    #[test]
+    fn loads_of_connections_have_their_unit() {
+        let shape = |connections| TrafficShape { connections: Some(connections), ..TrafficShape::default() };
+        let rate = shape(ConnectionsShape::Rate);
+        assert_eq!(load_text(&rate, 20_000), "20,000 cps");
+        assert_eq!(load_text(&shape(ConnectionsShape::Held), 50_000), "50,000 held");
+        assert_eq!(shape_text(&rate), "new connections per second");
     }
 
     #[test]

@@ -11,9 +11,21 @@ use crate::outcome::Failure;
 use crate::stop::Stop;
 use crate::units::Nanos;
 use search::record::{ResultLine, TrafficShape, TrialRecord};
-use search::{GoalResult, Procedure};
+use search::{GoalResult, Procedure, TrialRequest, TrialResult};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
+
+/// What runs the trials of a search.
+pub(crate) trait Trials {
+    /// What all of them have in common.
+    fn shape(&self) -> TrafficShape;
+
+    /// Runs a trial. What was not sent within its duration is not sent.
+    ///
+    /// # Errors
+    /// What the host refused.
+    fn run(&self, request: &TrialRequest, stop: &Stop) -> Result<TrialResult, Failure>;
+}
 
 /// The trials of one command, for one frame size, number of flows and so on after the other.
 pub(crate) struct TrialRunner<'a> {
@@ -65,7 +77,7 @@ impl<'a> TrialRunner<'a> {
     /// What the host refused.
     pub(crate) fn run<P: Procedure>(
         &mut self,
-        tester: &Tester,
+        tester: &impl Trials,
         procedure: &mut P,
         results: impl Fn(&P) -> Vec<GoalResult>,
     ) -> Result<bool, Failure> {

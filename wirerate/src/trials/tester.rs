@@ -1,6 +1,7 @@
 //! One trial: a receiver on one device, a run on the other, and the counts of both.
 
 use super::args::PathArgs;
+use super::runner::Trials;
 use super::traffic::Traffic;
 use crate::outcome::Failure;
 use crate::receiver;
@@ -133,7 +134,8 @@ impl Tester {
     pub(super) fn new(args: &PathArgs, traffic: Traffic) -> Result<Self, Failure> {
         let own = traffic.send_options();
         let with_own = |options: Vec<String>| options.into_iter().chain(own.clone()).collect::<Vec<_>>();
-        let [tx, rx] = [&args.tx, &args.rx].map(|device| DevicePlace::of(device, args.netns.as_deref()));
+        let rx = args.rx.as_deref().expect("the parser requires it without --connections");
+        let [tx, rx] = [&args.tx, rx].map(|device| DevicePlace::of(device, args.netns.as_deref()));
         let forward = with_own(args.send.clone());
         let mut directions = vec![TestedPath::new(&tx, &rx, send_args(&tx.device, &forward)?)?];
         let back = match &args.reverse {
@@ -185,16 +187,6 @@ impl Tester {
         })
     }
 
-    /// Frame size with FCS, none for a mix.
-    pub(crate) fn shape(&self) -> TrafficShape {
-        TrafficShape {
-            frame_size: self.wire_len.map(|wire_len| wire_len - 20),
-            flows: self.traffic.flows,
-            threads: self.traffic.threads.map(u64::from),
-            is_bidirectional: self.is_bidirectional(),
-        }
-    }
-
     fn is_bidirectional(&self) -> bool {
         self.directions.len() > 1
     }
@@ -241,53 +233,6 @@ impl Tester {
             _ => Err(Failure::usage(act, "both directions send")
                 .try_this("--tests throughput,latency,loss,back-to-back")),
         }
-    }
-
-    /// Runs a trial. Frames that did not leave within its duration are not sent.
-    ///
-    /// # Errors
-    /// What the host refused.
-    pub(super) fn run(&self, request: &TrialRequest, stop: &Stop) -> Result<TrialResult, Failure> {
-        self.wait_for_page_pools(stop);
-        let mut receivers = Vec::new();
-        let mut counted = Vec::new();
-        for TestedPath { receive: options, rx_netns, .. } in &self.directions {
-            let act = format!("receive on {}", options.ifname);
-            let receiving = Receiving::start(options).map_err(|why| Failure::refused(act, why))?;
-            counted.push(receiver::count_frames(&receiving, &options.ifname, rx_netns.as_deref(), || 0));
-            receivers.push(receiving);
-        }
-        let dropped = || self.directions.iter().map(|direction| direction.rx.count()).sum::<u64>();
-        let (started, dropped_before, ticks) = (Instant::now(), dropped(), CpuTicks::read());
-        let reports = self.send(request, stop)?;
-        receivers.iter().zip(&reports).for_each(|(receiving, report)| drain(receiving, report.sent));
-        let elapsed_ns = started.elapsed().as_nanos() as u64;
-        let received = together(receivers.into_iter().map(Receiving::stop));
-        let figures = received.figures();
-        let steal_ppb = CpuTicks::read().zip(ticks).map_or(0, |(now, earlier)| now.steal_ppb_since(&earlier));
-        let pause_ns = TesterLimits::default().pause_ns(request);
-        let gaps = || reports.iter().filter_map(|report| report.gaps.as_ref());
-        let sent = reports.iter().map(|report| report.sent).sum();
-        let ramp = request.then.map(|then| two_loads(request, then));
-        Ok(TrialResult {
-            sent,
-            refused: reports.iter().map(|report| report.errors + report.replaced).sum(),
-            unique: figures.unique,
-            duplicate: figures.duplicate,
-            too_old: figures.too_old,
-            receiver_dropped: dropped().saturating_sub(dropped_before),
-            elapsed_ns,
-            // Each direction pauses for its part of the frames.
-            paused_ns: gaps().map(|gaps| pauses(&gaps.lengths, pause_ns)).sum::<u64>()
-                / self.directions.len() as u64,
-            steal_ppb,
-            gap_ns_max: gaps().map(|gaps| gaps.max_ns).max().unwrap_or(0),
-            latency: figures.latency.as_ref().map(latency_figures),
-            causes: self.causes(&reports, steal_ppb),
-            last_lost_ns: ramp.zip(last_lost(&received, sent)).map(|(ramp, index)| due_ns(&ramp, index)),
-            switched_ns: ramp.map(|ramp| due_ns(&ramp, request.frames)),
-            ..TrialResult::default()
-        })
     }
 
     /// What may have kept the senders of a trial from their rate, the likeliest first.
@@ -340,6 +285,62 @@ impl Tester {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
             threads.into_iter().map(join).collect()
+        })
+    }
+}
+
+impl Trials for Tester {
+    /// Frame size with FCS, none for a mix.
+    fn shape(&self) -> TrafficShape {
+        TrafficShape {
+            frame_size: self.wire_len.map(|wire_len| wire_len - 20),
+            flows: self.traffic.flows,
+            threads: self.traffic.threads.map(u64::from),
+            is_bidirectional: self.is_bidirectional(),
+            connections: None,
+        }
+    }
+
+    fn run(&self, request: &TrialRequest, stop: &Stop) -> Result<TrialResult, Failure> {
+        self.wait_for_page_pools(stop);
+        let mut receivers = Vec::new();
+        let mut counted = Vec::new();
+        for TestedPath { receive: options, rx_netns, .. } in &self.directions {
+            let act = format!("receive on {}", options.ifname);
+            let receiving = Receiving::start(options).map_err(|why| Failure::refused(act, why))?;
+            counted.push(receiver::count_frames(&receiving, &options.ifname, rx_netns.as_deref(), || 0));
+            receivers.push(receiving);
+        }
+        let dropped = || self.directions.iter().map(|direction| direction.rx.count()).sum::<u64>();
+        let (started, dropped_before, ticks) = (Instant::now(), dropped(), CpuTicks::read());
+        let reports = self.send(request, stop)?;
+        receivers.iter().zip(&reports).for_each(|(receiving, report)| drain(receiving, report.sent));
+        let elapsed_ns = started.elapsed().as_nanos() as u64;
+        let received = together(receivers.into_iter().map(Receiving::stop));
+        let figures = received.figures();
+        let steal_ppb = CpuTicks::read().zip(ticks).map_or(0, |(now, earlier)| now.steal_ppb_since(&earlier));
+        let pause_ns = TesterLimits::default().pause_ns(request);
+        let gaps = || reports.iter().filter_map(|report| report.gaps.as_ref());
+        let sent = reports.iter().map(|report| report.sent).sum();
+        let ramp = request.then.map(|then| two_loads(request, then));
+        Ok(TrialResult {
+            sent,
+            refused: reports.iter().map(|report| report.errors + report.replaced).sum(),
+            unique: figures.unique,
+            duplicate: figures.duplicate,
+            too_old: figures.too_old,
+            receiver_dropped: dropped().saturating_sub(dropped_before),
+            elapsed_ns,
+            // Each direction pauses for its part of the frames.
+            paused_ns: gaps().map(|gaps| pauses(&gaps.lengths, pause_ns)).sum::<u64>()
+                / self.directions.len() as u64,
+            steal_ppb,
+            gap_ns_max: gaps().map(|gaps| gaps.max_ns).max().unwrap_or(0),
+            latency: figures.latency.as_ref().map(latency_figures),
+            causes: self.causes(&reports, steal_ppb),
+            last_lost_ns: ramp.zip(last_lost(&received, sent)).map(|(ramp, index)| due_ns(&ramp, index)),
+            switched_ns: ramp.map(|ramp| due_ns(&ramp, request.frames)),
+            ..TrialResult::default()
         })
     }
 }

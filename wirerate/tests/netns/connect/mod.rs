@@ -7,6 +7,7 @@ mod held;
 mod lab;
 mod loss;
 mod paths;
+mod search;
 mod servers;
 
 use crate::program::{Outcome, TIME_LIMIT, run, wirerate_run};
@@ -45,6 +46,11 @@ pub(crate) const CASES: &[Case] = &[
     case("connect::a_list_of_servers_is_counted_by_their_names", &[], servers::list),
     case("connect::a_load_balancer_is_seen_in_the_groups", &["nginx", "nft"], servers::load_balancer),
     case("connect::no_client_has_more_than_its_limit", &["nginx"], servers::per_client),
+    case("connect::a_search_finds_the_size_of_a_table", &["nft"], search::held),
+    case("connect::a_search_finds_the_rate_of_a_firewall", &["nft"], search::rate),
+    case("connect::a_search_refuses_options_of_frames", &[], search::refused),
+    case("connect::two_hundred_thousand_are_held", &["nginx"], held::many)
+        .with_lock("its rate needs the CPUs"),
 ];
 
 /// Runs `wirerate connect` by the device of the client.

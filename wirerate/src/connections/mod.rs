@@ -10,6 +10,7 @@ mod setup;
 pub use expect::Expectation;
 pub use report::Report;
 pub use run::run;
+pub(crate) use setup::Setup;
 
 use crate::connection_args::{GroupArg, Target, XdpArg};
 use crate::rows::RowArgs;
@@ -168,7 +169,7 @@ pub struct Args {
     pub allow_routed: bool,
     /// Count responses by these bytes of their first segment, such as payload:25:2: how a load
     /// balancer distributes them
-    #[arg(long, value_name = "payload:OFFSET:LEN", help_heading = "Result")]
+    #[arg(long, value_name = "BYTES", help_heading = "Result")]
     pub group_by: Option<GroupArg>,
     /// Exit code 1 unless true: 'failed=0', 'cps>=50k', 'connect_p99<1ms'; may be repeated
     #[arg(long = "expect", value_name = "CHECK", help_heading = "Result")]

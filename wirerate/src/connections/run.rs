@@ -2,8 +2,7 @@
 
 use super::report::{Head, protocol_of};
 use super::row::ConnectRow;
-use super::setup::Setup;
-use super::{Args, Report};
+use super::{Args, Report, Setup};
 use crate::connection_args::{targets_text, xdp_text};
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};

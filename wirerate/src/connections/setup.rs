@@ -28,12 +28,12 @@ const FIRST_PORT: u16 = 1024;
 
 /// A run that is ready to start.
 #[derive(Debug)]
-pub(super) struct Setup {
-    pub(super) request: ConnectRequest,
+pub(crate) struct Setup {
+    pub(crate) request: ConnectRequest,
     /// Of each range of servers whose MAC address was not given.
-    pub(super) next_hops: Vec<NextHopMac>,
+    pub(crate) next_hops: Vec<NextHopMac>,
     /// Connections that can be open at a time with these addresses and ports.
-    pub(super) possible: u128,
+    pub(crate) possible: u128,
 }
 
 impl Setup {
@@ -41,7 +41,7 @@ impl Setup {
     ///
     /// # Errors
     /// Bad usage, or refused by the host or the device.
-    pub(super) fn of(args: &Args) -> Result<Self, Failure> {
+    pub(crate) fn of(args: &Args) -> Result<Self, Failure> {
         let act = || format!("connect by {}", args.device);
         let device =
             TxDevice::find(args.netns.as_deref(), &args.device).map_err(|why| Failure::host(act(), why))?;
