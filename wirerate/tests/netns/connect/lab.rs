@@ -113,18 +113,13 @@ impl ConnectLab {
 
     /// Starts nginx at port 80 of the server, with files of some sizes.
     pub(crate) fn nginx(&self) -> Running {
-        self.nginx_for(50_000)
-    }
-
-    /// The same for up to this many connections at a time.
-    pub(crate) fn nginx_for(&self, connections: u32) -> Running {
         let folder = self.file("www");
         std::fs::create_dir(&folder).unwrap();
         for len in [0, 1, 1460, 1461, 100_000] {
             std::fs::write(folder.join(len.to_string()), vec![b'x'; len]).unwrap();
         }
         let conf = self.file("nginx.conf");
-        std::fs::write(&conf, nginx_conf(&folder, connections)).unwrap();
+        std::fs::write(&conf, nginx_conf(&folder)).unwrap();
         let mut command = in_netns(&self.server.name, "nginx");
         command.args(["-c", &conf.display().to_string()]);
         let running = Running::start(command);
@@ -179,17 +174,16 @@ pub(crate) fn veth(one: (&str, &str, u8), other: (&str, &str, u8), link: &str) {
     }
 }
 
-fn nginx_conf(folder: &Path, connections: u32) -> String {
-    let files = connections + 10_000;
+fn nginx_conf(folder: &Path) -> String {
     let folder = folder.display();
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()
         .map(|name| format!("{name}_temp_path {folder}/temporary-{name};\n"))
         .collect();
     format!(
-        "worker_processes 1; worker_rlimit_nofile {files}; pid {folder}/nginx.pid;\n\
+        "worker_processes 1; worker_rlimit_nofile 60000; pid {folder}/nginx.pid;\n\
          error_log {folder}/error.log; daemon off; user root;\n\
-         events {{ worker_connections {connections}; multi_accept on; }}\n\
+         events {{ worker_connections 50000; multi_accept on; }}\n\
          http {{ access_log off; keepalive_requests 1000000; keepalive_timeout 600;\n\
          client_header_timeout 600; large_client_header_buffers 8 16k; {temporary}\n\
          server {{ listen 80 backlog=65535 so_keepalive=1s:1s:5; listen [::]:80 backlog=65535 ipv6only=on;\n\

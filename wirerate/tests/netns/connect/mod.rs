@@ -49,8 +49,6 @@ pub(crate) const CASES: &[Case] = &[
     case("connect::a_search_finds_the_size_of_a_table", &["nft"], search::held),
     case("connect::a_search_finds_the_rate_of_a_firewall", &["nft"], search::rate),
     case("connect::a_search_refuses_options_of_frames", &[], search::refused),
-    case("connect::two_hundred_thousand_are_held", &["nginx"], held::many)
-        .with_lock("its rate needs the CPUs"),
 ];
 
 /// Runs `wirerate connect` by the device of the client.
