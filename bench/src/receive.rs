@@ -89,6 +89,7 @@ fn load(stamp_shift: u32, counts_up: bool) -> Result<Receiver> {
         carried_flows: 0,
         is_shared: false,
         has_details: false,
+        has_tags: false,
         has_wide_window: false,
         stamps_of: None,
         has_test_clock: false,

@@ -20,7 +20,8 @@ pub use crate::skel::abi::types::{
     wr_record as Record, wr_record_kind as RecordKind, wr_reflect_counts as ReflectCounts,
     wr_replay_record as ReplayRecord, wr_replay_state as ReplayState, wr_sink_cpu as SinkCpu,
     wr_skb_run as SkbRun, wr_stream_choice as StreamChoice, wr_sum_kind as SumOpKind, wr_sum_op as SumOp,
-    wr_tx_stats as TxStats, wr_wide_window as WideWindow,
+    wr_tag_counts as TagCounts, wr_tag_key as TagKey, wr_tag_rule as TagRule, wr_tx_stats as TxStats,
+    wr_wide_window as WideWindow,
 };
 
 /// Two cache lines; x86 fetches lines in pairs.
@@ -76,6 +77,9 @@ pod!(
     ReceiveControl,
     ReceiveCpu,
     ReflectCounts,
+    TagCounts,
+    TagKey,
+    TagRule,
     TxStats,
     Plan,
     SinkCpu,

@@ -1,10 +1,12 @@
 //! `receive.bpf.c`: a receiver that measures loss, order and latency of every flow in the driver.
 
 use crate::shared::SharedArray;
+use crate::tags::{TagMaps, TaggedFrames};
 use crate::xdp::{self, LoadedProgram, XdpLink, XdpModeChoice};
 use crate::{BpfError, SinkVerdict, abi, log, skel};
+use libbpf_rs::MapHandle;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use measure::{FlowDetail, FlowLine, IcmpError, Totals};
+use measure::{FlowDetail, FlowLine, IcmpError, TagPart, Totals};
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{Ordering::Release, fence};
@@ -32,6 +34,8 @@ pub struct ReceiverParams {
     pub has_wide_window: bool,
     /// True if bytes and times of each flow are kept: [`Receiver::detail`].
     pub has_details: bool,
+    /// True if frames are counted by values in them: [`Receiver::set_tag`].
+    pub has_tags: bool,
     /// The device, in the network namespace of the calling thread, whose driver gives the times at
     /// which it stamped frames (Linux 6.3); [`Receiver::set_clock_line`] converts them. `None` for
     /// the time of the kernel.
@@ -50,6 +54,7 @@ pub struct Receiver {
     stamps_refusal: Option<String>,
     lines: SharedArray<abi::FlowLine>,
     details: Option<SharedArray<abi::FlowDetail>>,
+    tags: Option<TagMaps>,
     cpus: SharedArray<abi::ReceiveCpu>,
     histograms: SharedArray<abi::Histogram>,
     control: SharedArray<abi::ReceiveControl>,
@@ -84,7 +89,12 @@ impl Receiver {
         };
         let line_count = line_count(params) as usize;
         let details = || SharedArray::new(loaded.details.as_fd(), "wr_flow_details", line_count);
+        let tags = |values| {
+            let rules = SharedArray::new(loaded.tag_rules.as_fd(), "wr_tag_rules", line_count + 1)?;
+            Ok(TagMaps { rules, values })
+        };
         let receiver = Self {
+            tags: loaded.tag_values.map(tags).transpose()?,
             details: params.has_details.then(details).transpose()?,
             lines: SharedArray::new(loaded.lines.as_fd(), "wr_flow_lines", line_count)?,
             cpus: SharedArray::new(loaded.cpus.as_fd(), "wr_receive_cpus", loaded.cpu_count)?,
@@ -178,6 +188,29 @@ impl Receiver {
     /// Bytes and times of one flow, by its place among [`Self::lines`], if they are kept.
     pub fn detail(&self, index: usize) -> Option<FlowDetail> {
         self.details.as_ref().map(|details| details.get(index).into())
+    }
+
+    /// The frames of a flow, by its place among [`Self::lines`], or all frames of the device, are
+    /// counted by the values of these parts from now on; by none if there are no parts.
+    ///
+    /// # Panics
+    /// Without [`ReceiverParams::has_tags`].
+    pub fn set_tag(&self, line: Option<usize>, parts: &[TagPart]) {
+        let tags = self.tags.as_ref().expect("the receiver counts values");
+        tags.set(line.unwrap_or_else(|| self.lines.len()), parts);
+    }
+
+    /// Frames by the values of [`Self::set_tag`]; none without it. At most 65,536 values are
+    /// counted.
+    pub fn tagged(&self) -> Vec<TaggedFrames> {
+        self.tags.as_ref().map_or_else(Vec::new, TagMaps::read)
+    }
+
+    /// Drops what was counted by values of a flow, or of all frames of the device.
+    pub fn forget_tagged(&self, line: Option<usize>) {
+        if let Some(tags) = &self.tags {
+            tags.forget(line.unwrap_or_else(|| self.lines.len()));
+        }
     }
 
     /// Counts per CPU, from CPU 0 on.
@@ -275,6 +308,8 @@ struct ReceiverFds {
     program: LoadedProgram,
     lines: OwnedFd,
     details: OwnedFd,
+    tag_rules: OwnedFd,
+    tag_values: Option<MapHandle>,
     cpus: OwnedFd,
     histograms: OwnedFd,
     control: OwnedFd,
@@ -299,6 +334,7 @@ fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverF
     settings.wr_line_count = line_count(params);
     settings.wr_is_shared = params.is_shared;
     settings.wr_has_details = params.has_details;
+    settings.wr_has_tags = params.has_tags;
     settings.wr_has_wide_window = params.has_wide_window;
     settings.wr_has_test_clock = params.has_test_clock;
     open.progs.wr_receive_frags.set_autoload(frags);
@@ -309,6 +345,10 @@ fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverF
     let entries = |is_used| if is_used { line_count(params) } else { 1 };
     open.maps.wr_flow_locks.set_max_entries(entries(params.is_shared))?;
     open.maps.wr_flow_details.set_max_entries(entries(params.has_details))?;
+    if params.has_tags {
+        open.maps.wr_tag_rules.set_max_entries(line_count(params) + 1)?;
+        open.maps.wr_tag_values.set_max_entries(abi::ReceiveLimit::WR_TAG_VALUES.0)?;
+    }
     open.maps.wr_wide_windows.set_max_entries(entries(params.has_wide_window))?;
     open.maps.wr_receive_cpus.set_max_entries(cpu_count as u32)?;
     open.maps.wr_histograms.set_max_entries(cpu_count as u32)?;
@@ -323,6 +363,8 @@ fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverF
         program,
         lines: keep(skel.maps.wr_flow_lines.as_fd())?,
         details: keep(skel.maps.wr_flow_details.as_fd())?,
+        tag_rules: keep(skel.maps.wr_tag_rules.as_fd())?,
+        tag_values: params.has_tags.then(|| MapHandle::try_from(&skel.maps.wr_tag_values)).transpose()?,
         cpus: keep(skel.maps.wr_receive_cpus.as_fd())?,
         histograms: keep(skel.maps.wr_histograms.as_fd())?,
         control: keep(skel.maps.wr_receive_page.as_fd())?,

@@ -186,6 +186,7 @@ fn a_bound_receiver_measures_and_time_zero_is_no_time() {
         carried_flows: 0,
         is_shared: false,
         has_details: false,
+        has_tags: false,
         has_wide_window: false,
         stamps_of: Some(index(ifname)),
         has_test_clock: false,

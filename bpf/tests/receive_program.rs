@@ -6,7 +6,7 @@ mod common;
 use bpf::sys::{ProgRun, prog_run};
 use bpf::{Receiver, ReceiverParams, SinkVerdict};
 use common::{XDP_DROP, XDP_PASS, XDP_TX, may_load};
-use measure::{AnnouncedEnd, Arrival, FullFields, Mark, Meter, MeterOptions, Signature, Totals};
+use measure::{AnnouncedEnd, Arrival, FullFields, Mark, Meter, MeterOptions, Signature, TagPart, Totals};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,6 +19,7 @@ const PARAMS: ReceiverParams = ReceiverParams {
     carried_flows: 0,
     is_shared: false,
     has_details: true,
+    has_tags: false,
     has_wide_window: false,
     stamps_of: None,
     has_test_clock: true,
@@ -244,6 +245,51 @@ fn marks_at_the_end_count_as_the_meter_does() {
         assert_eq!(pair.meter.totals().stamped, stamped);
         pair.check();
     }
+}
+
+/// The first 12 bits of byte 1 on, and 32 bits that begin in the middle of byte 60: the mark.
+#[test]
+fn frames_are_counted_by_the_values_of_their_parts() {
+    testkit::needs!(may_load());
+    let mut pair = Pair::new(ReceiverParams { has_tags: true, ..PARAMS }, Some(2), 0);
+    let part = |bit, bits| TagPart { bit, bits };
+    pair.receiver.set_tag(Some(9), &[part(8, 12), part(484, 32), part(15, 1)]);
+    pair.receiver.set_tag(None, &[part(0, 3)]);
+    let first_ns = pair.time_ns + 10;
+    for (seq_num, (value, flow)) in (0..).zip([(0xabc, 9), (0xabd, 9), (0xabc, 9), (0xabc, 8)]) {
+        pair.time_ns += 10;
+        let mut frame = vec![0xff; 60];
+        (frame[1], frame[2]) = ((value >> 4) as u8, (value << 4) as u8);
+        frame.extend(Mark { flow, run: 2, seq_num, time_ns: pair.time_ns - 100 - u64::from(seq_num) }.emit());
+        pair.receive(&frame);
+    }
+    // Shorter than the parts.
+    pair.receive(&[0x20; 20]);
+    pair.receive(&Mark { flow: 9, run: 2, seq_num: 4, time_ns: 0 }.emit());
+    let mut tagged = pair.receiver.tagged();
+    tagged.sort_by_key(|tagged| (tagged.line, tagged.values));
+    let seen: Vec<_> =
+        tagged.iter().map(|tagged| (tagged.line, tagged.values, tagged.counts.frames)).collect();
+    // The mark begins with 0x57524f54, and the flow 9.
+    let inside = 0x7524_f540;
+    let expected = [
+        (None, [1, 0, 0, 0], 1),
+        (None, [2, 0, 0, 0], 1),
+        (None, [7, 0, 0, 0], 4),
+        (Some(9), [0xabc, inside, 1, 0], 2),
+        (Some(9), [0xabd, inside, 1, 0], 1),
+    ];
+    assert_eq!(seen, expected);
+    let counts = &tagged[3].counts;
+    assert_eq!((counts.frame_bytes, counts.first_ns, counts.last_ns), (156, first_ns, first_ns + 20));
+    assert_eq!((counts.stamped, counts.latency_sum_ns), (2, 202));
+    assert_eq!((counts.latency_min_ns, counts.latency_max_ns), (100, 102));
+    pair.receiver.forget_tagged(Some(9));
+    assert!(pair.receiver.tagged().iter().all(|tagged| tagged.line.is_none()));
+    pair.receiver.set_tag(None, &[]);
+    pair.receive(&[0x20; 20]);
+    assert_eq!(pair.receiver.tagged().iter().map(|tagged| tagged.counts.frames).sum::<u64>(), 6);
+    pair.check();
 }
 
 #[test]

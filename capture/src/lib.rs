@@ -36,6 +36,7 @@ mod time;
 mod writer;
 
 pub use backend::{SourceFacts, TpacketFacts, XdpFacts};
+pub use bpf::TaggedFrames;
 pub use bpf::xdp::{XdpMode, XdpModeChoice};
 pub use count::{CountObserver, CountOptions, CountResult, Counting, CpuCount};
 pub use devices::{CapturedDevice, ring_of_statistics};

@@ -8,9 +8,9 @@ use crate::options::{Mode, SourceKind};
 use crate::receive_clock::{ReceiveClock, Stamps};
 use crate::socket_receiver::{SharedMeter, SocketReceiver};
 use crate::{CaptureError, PhcFacts, XdpModeChoice};
-use bpf::{BpfError, Receiver, ReceiverParams, ReflectStats};
+use bpf::{BpfError, Receiver, ReceiverParams, ReflectStats, TaggedFrames};
 use host::{ClockOffset, Link, Netns, Stack};
-use measure::{Figures, FlowDetail, FlowLine, MeterOptions, Totals};
+use measure::{Figures, FlowDetail, FlowLine, MeterOptions, TagPart, Totals};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,8 @@ pub struct ReceiveOptions {
     pub is_shared: bool,
     /// True if bytes and times of each flow are kept: [`Receiving::detail`].
     pub has_details: bool,
+    /// True if XDP counts frames by values in them: [`Receiving::set_tag`].
+    pub has_tags: bool,
     /// True if measured frames go back to their sender, whatever the mode is.
     pub reflects: bool,
 }
@@ -183,6 +185,7 @@ impl Receiving {
             carried_flows: meter.carried_flows,
             is_shared: options.is_shared,
             has_details: options.has_details,
+            has_tags: options.has_tags,
             has_wide_window: meter.has_wide_window,
             stamps_of: stamps.clock().map(|_| device.index),
             has_test_clock: false,
@@ -311,11 +314,34 @@ impl Receiving {
             Counter::Xdp { receiver, .. } => receiver.detail(index)?,
             Counter::Socket { receiver, .. } => receiver.meter().lock().detail(index),
         };
-        let wall_ns = |time_ns: u64| match time_ns {
-            0 => 0,
-            time_ns => time_ns.wrapping_add_signed(self.clock.offset_ns),
-        };
-        Some(FlowDetail { first_ns: wall_ns(detail.first_ns), last_ns: wall_ns(detail.last_ns), ..detail })
+        let (first_ns, last_ns) = (self.wall_ns(detail.first_ns), self.wall_ns(detail.last_ns));
+        Some(FlowDetail { first_ns, last_ns, ..detail })
+    }
+
+    /// A time of the kernel by the wall clock, as it was at the start; 0 is no time.
+    fn wall_ns(&self, time_ns: u64) -> u64 {
+        if time_ns == 0 { 0 } else { time_ns.wrapping_add_signed(self.clock.offset_ns) }
+    }
+
+    /// The frames of a flow, by its place among the lines, or all frames of the device, are counted
+    /// by the values of these parts from now on, from 0. XDP only, with
+    /// [`ReceiveOptions::has_tags`].
+    pub fn set_tag(&self, line: Option<usize>, parts: &[TagPart]) {
+        if let Counter::Xdp { receiver, .. } = &self.counter {
+            receiver.forget_tagged(line);
+            receiver.set_tag(line, parts);
+        }
+    }
+
+    /// Frames by the values of [`Self::set_tag`], with times of the wall clock. At most 65,536
+    /// values are counted.
+    pub fn tagged(&self) -> Vec<TaggedFrames> {
+        let Counter::Xdp { receiver, .. } = &self.counter else { return Vec::new() };
+        let mut tagged = receiver.tagged();
+        for TaggedFrames { counts, .. } in &mut tagged {
+            (counts.first_ns, counts.last_ns) = (self.wall_ns(counts.first_ns), self.wall_ns(counts.last_ns));
+        }
+        tagged
     }
 
     /// Counts of all CPUs.

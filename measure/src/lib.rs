@@ -15,6 +15,7 @@ mod loss_row;
 mod meter;
 mod order;
 mod signature;
+mod tag;
 mod totals;
 mod unwrap;
 mod wide_window;
@@ -35,6 +36,7 @@ pub use signature::{
     AnnouncedEnd, END_MARK_LEN, FULL_LEN, FullFields, HEADER_LEN, Mark, SHORT_LEN, Signature, find_signature,
     is_stamped,
 };
+pub use tag::{TAG_PART_BITS, TAG_PARTS, TagCounts, TagPart};
 pub use totals::{HELD_LEN, STREAMS_MAX, Totals};
 pub use unwrap::{first_number, unwrap_number};
 pub use wide_window::{WIDE_WINDOW_LEN, WideWindow};

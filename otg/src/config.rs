@@ -4,6 +4,7 @@ use crate::capture::CaptureConfig;
 use crate::device::{EmulatedInterface, read_device};
 use crate::flow::FlowConfig;
 use crate::node::{ConfigNode, Findings};
+use crate::tag::EgressTracking;
 use crate::topology::{PortConfig, Topology};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub struct OtgConfig {
     pub interfaces: Vec<EmulatedInterface>,
     /// Flows, in order.
     pub flows: Vec<FlowConfig>,
+    /// Ports whose received frames are all counted by values, in order.
+    pub egress: Vec<EgressTracking>,
 }
 
 impl OtgConfig {
@@ -31,11 +34,12 @@ impl OtgConfig {
         let empty = serde_json::Map::new();
         let findings = Findings::default();
         let root = ConfigNode::root(json.as_object().unwrap_or(&empty), &findings);
-        let config = root.whole(|node| Self::read_root(node, seed));
+        let (config, _) = root.whole(|node| Self::read_root(node, seed));
         findings.finish().map(|warnings| (config, warnings))
     }
 
-    fn read_root(node: &ConfigNode, seed: u64) -> Self {
+    /// The configuration, and the names that it uses.
+    fn read_root<'a>(node: &ConfigNode<'a>, seed: u64) -> (Self, UniqueNames<'a>) {
         let mut config = Self::default();
         for port in node.objects("ports") {
             config.ports.push(port.whole(|port| PortConfig {
@@ -71,15 +75,56 @@ impl OtgConfig {
             config.topology().check_port(&interface.port, &path, node.findings());
         }
         for (at, flow) in node.objects("flows").into_iter().enumerate() {
-            names.add("flows", at, flow.required("name"));
-            let flow =
-                flow.whole(|flow| FlowConfig::read(flow, &config.topology(), seed.wrapping_add(at as u64)));
+            let flow = config.read_flow(flow, at, &mut names, seed);
             config.flows.extend(flow);
+        }
+        for egress in node.objects("egress_only_tracking") {
+            let path = egress.at("port_name");
+            let egress = egress.whole(EgressTracking::read);
+            config.topology().check_port(&egress.port, &path, node.findings());
+            if config.egress.iter().any(|other| other.port == egress.port) {
+                node.findings().error(&path, format!("the port {} has two of them", egress.port));
+            }
+            config.egress.push(egress);
         }
         if let Some(options) = node.object("options") {
             options.whole(read_options);
         }
-        config
+        (config, names)
+    }
+
+    /// Checks a configuration of which `rest` has no flows: they come one by one, each as JSON that
+    /// fits the model, or the error of its text.
+    ///
+    /// # Errors
+    /// All that is wrong or not supported, each with its path. Text that does not fit the model is
+    /// the only error.
+    pub(crate) fn check_one_by_one(
+        rest: &serde_json::Map<String, Value>,
+        flows: impl Iterator<Item = Result<Value, String>>,
+    ) -> Result<(), Vec<String>> {
+        let findings = Findings::default();
+        let root = ConfigNode::root(rest, &findings);
+        let (config, mut names) = root.whole(|node| Self::read_root(node, 0));
+        for (at, flow) in flows.enumerate() {
+            let flow = flow.map_err(|error| vec![error])?;
+            if let Value::Object(fields) = &flow {
+                let node = ConfigNode::element(fields, format!("flows[{at}]"), &findings);
+                config.read_flow(node, at, &mut names, 0);
+            }
+        }
+        findings.finish().map(drop)
+    }
+
+    fn read_flow(
+        &self,
+        flow: ConfigNode,
+        at: usize,
+        names: &mut UniqueNames,
+        seed: u64,
+    ) -> Option<FlowConfig> {
+        names.add("flows", at, flow.required("name"));
+        flow.whole(|flow| FlowConfig::read(flow, &self.topology(), seed.wrapping_add(at as u64)))
     }
 
     /// The settings of the line of some ports.

@@ -35,6 +35,17 @@ pub struct InterfaceAddress {
     pub gateway_mac: Option<[u8; 6]>,
 }
 
+impl InterfaceAddress {
+    /// True for an address of the same network, which is a neighbour.
+    pub(crate) fn is_on_link(&self, other: IpAddr) -> bool {
+        let bits = |address: IpAddr| match address {
+            IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
+            IpAddr::V6(address) => u128::from(address),
+        };
+        (bits(self.address) ^ bits(other)) >> (128 - u32::from(self.prefix)) == 0
+    }
+}
+
 /// Reads a device; its interfaces are appended.
 pub(crate) fn read_device(node: &ConfigNode, interfaces: &mut Vec<EmulatedInterface>) {
     node.required("name");

@@ -7,6 +7,7 @@ use crate::payload::Payload;
 use crate::schedule::{FlowRate, FlowSchedule};
 use crate::size::Sizes;
 use crate::stack::{FCS_LEN, HeaderStack};
+use crate::tag::{FramesByValues, MetricTag, check_tags};
 use crate::topology::{SPEED_DEFAULT, Topology};
 use packet::plan::{FrameMark, FrameSpec, MARK_LEN, MarkCount, PacketOrder};
 use std::net::IpAddr;
@@ -27,6 +28,10 @@ pub struct FlowConfig {
     /// The interface whose gateway the frames are sent to, if the flow does not give its MAC
     /// address.
     pub gateway_of: Option<String>,
+    /// The tags by whose values its received frames are counted, in order.
+    pub tags: Vec<MetricTag>,
+    /// Some of the tags are those of frames as the far end sends them.
+    has_egress: bool,
     stack: HeaderStack,
     payload: Payload,
     sizes: Sizes,
@@ -40,7 +45,7 @@ struct FlowEnds {
 }
 
 /// What is measured of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlowMetrics {
     /// Frames carry the mark and are counted at the receiver.
     pub enable: bool,
@@ -50,6 +55,25 @@ pub struct FlowMetrics {
     pub latency: bool,
     /// The times of the first and the last frame are reported.
     pub timestamps: bool,
+    /// Each receiving port has counts of its own.
+    pub by_port: bool,
+    /// How many frames arrive for each that was sent.
+    pub copies: Copies,
+}
+
+/// Frames that arrive for each that was sent, at all receiving ports together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Copies {
+    /// This many.
+    Ratio(f64),
+    /// One at each receiving port.
+    EachPort,
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self::Ratio(1.0)
+    }
 }
 
 impl FlowConfig {
@@ -57,7 +81,9 @@ impl FlowConfig {
     pub(crate) fn read(node: &ConfigNode, topology: &Topology, seed: u64) -> Option<Self> {
         let name = node.required("name").to_owned();
         let metrics = node.object("metrics").map(|metrics| metrics.whole(read_metrics)).unwrap_or_default();
-        let mut stack = read_stack(node, seed);
+        let mut stack = read_stack(node, "packet", seed);
+        let has_egress = !node.list("egress_packet").is_empty();
+        let egress = has_egress.then(|| read_stack(node, "egress_packet", seed));
         let payload = Payload::read(node.object("payload"));
         let sizes = Sizes::read(node.object("size"));
         let rate = FlowRate::read(node.object("rate"));
@@ -69,7 +95,22 @@ impl FlowConfig {
         let FlowEnds { tx_port, rx_ports, gateway_of } =
             ends.whole(|ends| read_ends(ends, topology, &mut stack))?;
         let sizes = check_sizes(node, sizes, &stack, metrics.enable);
-        let flow = Self { name, tx_port, rx_ports, metrics, schedule, gateway_of, stack, payload, sizes };
+        let mut tags = stack.tags();
+        let of_egress = egress.iter().flat_map(HeaderStack::tags);
+        tags.extend(of_egress);
+        let flow = Self {
+            name,
+            tx_port,
+            rx_ports,
+            metrics,
+            schedule,
+            gateway_of,
+            tags,
+            has_egress,
+            stack,
+            payload,
+            sizes,
+        };
         flow.check(node, topology);
         Some(flow)
     }
@@ -77,6 +118,10 @@ impl FlowConfig {
     /// Errors and warnings that need all of the flow.
     fn check(&self, node: &ConfigNode, topology: &Topology) {
         let findings = node.findings();
+        check_tags(&self.tags, node);
+        if !self.metrics.enable && self.has_tags() {
+            findings.warn(&node.at("metrics"), "metric tags count nothing without enable");
+        }
         if let Some(mtu) = topology.port(&self.tx_port).and_then(|port| port.mtu) {
             let most = mtu as usize + 18 + self.tags_len();
             if self.sizes.highest() > most {
@@ -98,6 +143,31 @@ impl FlowConfig {
             let text = format!("{asked:.0} frames/s are more than the {most:.0} of the line");
             findings.warn(&node.at("rate"), text);
         }
+    }
+
+    /// True if its received frames are counted by values, or by port.
+    pub fn has_tags(&self) -> bool {
+        !self.tags.is_empty() || self.metrics.by_port
+    }
+
+    /// How many of the first `frames` frames have which values of its tags; `None` where only the
+    /// receiver knows: the far end may change them, or wirerate fills the field in.
+    pub fn sent_by_values(&self, frames: u64) -> Option<FramesByValues> {
+        if self.has_egress { None } else { self.stack.sent_by_values(&self.tags, frames) }
+    }
+
+    /// The size of all its frames, in bytes with FCS; `None` if there are several.
+    pub fn size_fixed(&self) -> Option<usize> {
+        (self.sizes.lowest() == self.sizes.highest()).then(|| self.sizes.lowest())
+    }
+
+    /// Frames that are to arrive when this many were sent.
+    pub fn frames_due(&self, sent: u64) -> u64 {
+        let copies = match self.metrics.copies {
+            Copies::Ratio(ratio) => ratio,
+            Copies::EachPort => self.rx_ports.len() as f64,
+        };
+        (sent as f64 * copies).round() as u64
     }
 
     fn speed(&self, topology: &Topology) -> u64 {
@@ -176,30 +246,35 @@ fn read_metrics(node: &ConfigNode) -> FlowMetrics {
             latency.flag("enable", false)
         })
     });
-    if let Some(ratio) = node.object("rx_tx_ratio") {
-        ratio.whole(|ratio| {
-            ratio.ignore(&["choice"]);
-            if ratio.choice("value") != "value" || ratio.float("value", 1.0) != 1.0 {
-                ratio.error("only a ratio of 1 is supported");
-                ratio.ignore(&["rx_count"]);
-            }
-        });
-    }
-    if let Some(tags) = node.object("predefined_metric_tags") {
-        tags.whole(|_| ());
-    }
+    let copies = node.object("rx_tx_ratio").map(|ratio| ratio.whole(read_copies)).unwrap_or_default();
+    let tags = node.object("predefined_metric_tags");
+    let by_port = tags.is_some_and(|tags| tags.whole(|tags| tags.flag("rx_name", false)));
     FlowMetrics {
         enable: node.flag("enable", false),
         loss: node.flag("loss", false),
         latency,
         timestamps: node.flag("timestamps", false),
+        by_port,
+        copies,
     }
 }
 
-/// The headers; one Ethernet header if the flow names none.
-fn read_stack(node: &ConfigNode, seed: u64) -> HeaderStack {
+fn read_copies(node: &ConfigNode) -> Copies {
+    node.ignore(&["choice", "rx_count"]);
+    if node.choice("value") == "rx_count" {
+        return Copies::EachPort;
+    }
+    let ratio = node.float("value", 1.0);
+    if ratio == 0.0 {
+        node.findings().error(&node.at("value"), "is not a number above 0");
+    }
+    Copies::Ratio(ratio)
+}
+
+/// The headers of a list; one Ethernet header if it has none.
+fn read_stack(node: &ConfigNode, list: &'static str, seed: u64) -> HeaderStack {
     let mut headers = Vec::new();
-    for (at, header) in node.objects("packet").into_iter().enumerate() {
+    for (at, header) in node.objects(list).into_iter().enumerate() {
         header.whole(|node| {
             node.ignore(&["choice"]);
             let name = node.choice("ethernet");

@@ -2,6 +2,7 @@
 
 use crate::node::ConfigNode;
 use crate::pattern::{Form, Pattern, PatternRow};
+use crate::tag::{MetricTag, read_field_tags};
 use crate::vlan::VlanTag;
 
 /// A kind of header.
@@ -54,6 +55,8 @@ pub(crate) struct FlowHeader {
     pub(crate) checksum: Option<(usize, ChecksumChoice)>,
     /// The bytes of a custom header.
     pub(crate) custom: Vec<u8>,
+    /// Bits by whose values received frames are counted; their first bits count in the header.
+    pub(crate) tags: Vec<MetricTag>,
 }
 
 impl FlowHeader {
@@ -68,7 +71,15 @@ impl FlowHeader {
         };
         let fields: Vec<PlacedPattern> =
             VLAN.iter().zip(values.into_iter().chain([next])).map(place).collect();
-        Self { kind: HeaderKind::Vlan, path, len: bit / 8, fields, checksum: None, custom: Vec::new() }
+        Self {
+            kind: HeaderKind::Vlan,
+            path,
+            len: bit / 8,
+            fields,
+            checksum: None,
+            custom: Vec::new(),
+            tags: Vec::new(),
+        }
     }
 }
 
@@ -180,11 +191,12 @@ struct HeaderReader<'a, 'b> {
     seed: u64,
     bit: usize,
     fields: Vec<PlacedPattern>,
+    tags: Vec<MetricTag>,
 }
 
 impl<'a, 'b> HeaderReader<'a, 'b> {
     fn new(node: &'b ConfigNode<'a>, seed: u64) -> Self {
-        Self { node, seed, bit: 0, fields: Vec::new() }
+        Self { node, seed, bit: 0, fields: Vec::new(), tags: Vec::new() }
     }
 
     fn rows(&mut self, rows: &[PatternRow]) {
@@ -198,6 +210,9 @@ impl<'a, 'b> HeaderReader<'a, 'b> {
                 Some(node) => row.read(node, self.seed),
                 None => Pattern::Value(row.default),
             };
+            if let Some(field) = node.and_then(|node| node.object(row.name)) {
+                read_field_tags(&field, (self.bit, row.bits), row.bits, &mut self.tags);
+            }
             self.fields.push(PlacedPattern { name: row.name, bit: self.bit, bits: row.bits, pattern });
             self.bit += row.bits as usize;
         }
@@ -346,12 +361,13 @@ impl HeaderKind {
             Self::Vxlan => only_rows(&mut reader, &VXLAN),
             Self::Custom => {
                 custom = read_custom(node);
+                read_field_tags(node, (0, 8 * custom.len() as u32), 1, &mut reader.tags);
                 reader.skip(8 * custom.len());
                 None
             }
         };
-        let HeaderReader { bit, fields, .. } = reader;
-        FlowHeader { kind: self, path: node.path().to_owned(), len: bit / 8, fields, checksum, custom }
+        let HeaderReader { bit, fields, tags, .. } = reader;
+        FlowHeader { kind: self, path: node.path().to_owned(), len: bit / 8, fields, checksum, custom, tags }
     }
 }
 

@@ -27,6 +27,8 @@ mod schedule;
 mod size;
 mod stack;
 mod table;
+mod tag;
+mod tagged;
 mod topology;
 mod vlan;
 
@@ -34,11 +36,15 @@ pub use body::{FLOWS_MAX, PORTS_MAX, read_json, read_protobuf};
 pub use capture::{BitMatch, CaptureConfig, CaptureFormat};
 pub use config::OtgConfig;
 pub use device::{EmulatedInterface, InterfaceAddress};
-pub use flow::{FlowConfig, FlowMetrics};
+pub use flow::{Copies, FlowConfig, FlowMetrics};
 pub use node::FINDINGS_MAX;
 pub use part::ConfigPart;
-pub use request::{CaptureQuery, ControlRequest, MetricsQuery, RequestRefusal, TransmitState};
-pub use resolution::AddressResolution;
+pub use request::{
+    CaptureQuery, ControlRequest, MetricsQuery, PingRequest, PingRequests, RequestRefusal, TransmitState,
+};
+pub use resolution::{AddressResolution, PingState};
 pub use schedule::{FlowDuration, FlowRate, FlowSchedule, Gap};
+pub use tag::{EgressTracking, FramesByValues, MetricTag, TAG_PARTS_MAX, tag_values};
+pub use tagged::{EgressRow, EgressTaggedRow, TagText, TagValue, TaggedQuery, TaggedRow};
 pub use topology::{PortConfig, SPEED_DEFAULT};
 pub use vlan::VlanTag;

@@ -5,6 +5,7 @@
 
 use crate::flow::{FlowConfig, FlowMetrics};
 use crate::table::{self, Column, ColumnValue, MetricsRow};
+use crate::tagged::{EgressRow, TaggedRow};
 use serde::ser::{Serialize, Serializer};
 
 /// What a flow does.
@@ -64,6 +65,19 @@ pub struct PortCounts {
     pub speed: u64,
 }
 
+impl FlowCounts {
+    pub(crate) fn latency(&self) -> ColumnValue<'_> {
+        let (minimum, maximum, average) = self.latency_ns;
+        let names = &["minimum_ns", "maximum_ns", "average_ns"];
+        ColumnValue::Numbers(names, [minimum.round(), maximum.round(), average.round()])
+    }
+
+    pub(crate) fn timestamps(&self) -> ColumnValue<'_> {
+        let (first, last) = self.first_last_ns;
+        ColumnValue::Numbers(&["first_timestamp_ns", "last_timestamp_ns"], [first as f64, last as f64, 0.0])
+    }
+}
+
 impl FlowState {
     fn name(self) -> &'static str {
         match self {
@@ -82,6 +96,10 @@ pub struct FlowMetricsRow {
     rx_ports: String,
     shown: FlowMetrics,
     counts: FlowCounts,
+    /// Frames that are to arrive for those that were sent.
+    due: u64,
+    tagged: Vec<TaggedRow>,
+    tagged_columns: Vec<String>,
 }
 
 /// The row of a port.
@@ -97,7 +115,30 @@ impl FlowMetricsRow {
     pub fn new(flow: &FlowConfig, counts: FlowCounts) -> Self {
         let FlowConfig { name, tx_port, rx_ports, metrics, .. } = flow;
         let (name, tx_port) = (name.clone(), tx_port.clone());
-        Self { name, tx_port, rx_ports: rx_ports.join(","), shown: *metrics, counts }
+        Self {
+            name,
+            tx_port,
+            rx_ports: rx_ports.join(","),
+            shown: *metrics,
+            due: flow.frames_due(counts.tx.frames),
+            counts,
+            tagged: Vec::new(),
+            tagged_columns: Vec::new(),
+        }
+    }
+
+    /// With rows of its frames by the values of tags, and the columns of these rows that are asked
+    /// for, all if empty.
+    #[must_use]
+    pub fn with_tagged(self, tagged: Vec<TaggedRow>, tagged_columns: Vec<String>) -> Self {
+        Self { tagged, tagged_columns, ..self }
+    }
+
+    fn tagged(&self) -> ColumnValue<'_> {
+        match &self.tagged[..] {
+            [] => ColumnValue::Absent,
+            rows => ColumnValue::Tagged(rows, &self.tagged_columns),
+        }
     }
 
     /// Frames are only lost where they are received.
@@ -107,20 +148,8 @@ impl FlowMetricsRow {
 
     /// Lost frames in percent.
     fn loss(&self) -> f64 {
-        let FlowCounts { tx, rx, .. } = &self.counts;
-        let lost = tx.frames.saturating_sub(rx.frames);
-        if tx.frames == 0 { 0.0 } else { 100.0 * lost as f64 / tx.frames as f64 }
-    }
-
-    fn latency(&self) -> ColumnValue<'_> {
-        let (minimum, maximum, average) = self.counts.latency_ns;
-        let names = &["minimum_ns", "maximum_ns", "average_ns"];
-        ColumnValue::Numbers(names, [minimum.round(), maximum.round(), average.round()])
-    }
-
-    fn timestamps(&self) -> ColumnValue<'_> {
-        let (first, last) = self.counts.first_last_ns;
-        ColumnValue::Numbers(&["first_timestamp_ns", "last_timestamp_ns"], [first as f64, last as f64, 0.0])
+        let lost = self.due.saturating_sub(self.counts.rx.frames);
+        if self.due == 0 { 0.0 } else { 100.0 * lost as f64 / self.due as f64 }
     }
 }
 
@@ -142,6 +171,7 @@ pub struct MetricsTable {
 enum Rows {
     Flows(Vec<FlowMetricsRow>),
     Ports(Vec<PortRow>),
+    Egress(Vec<EgressRow>),
 }
 
 impl MetricsTable {
@@ -155,11 +185,17 @@ impl MetricsTable {
         Self { rows: Rows::Ports(rows), columns }
     }
 
+    /// Rows of ports that count all their frames by values.
+    pub fn of_egress(rows: Vec<EgressRow>) -> Self {
+        Self { rows: Rows::Egress(rows), columns: Vec::new() }
+    }
+
     /// Number of rows.
     pub fn row_count(&self) -> usize {
         match &self.rows {
             Rows::Flows(rows) => rows.len(),
             Rows::Ports(rows) => rows.len(),
+            Rows::Egress(rows) => rows.len(),
         }
     }
 
@@ -168,6 +204,7 @@ impl MetricsTable {
         match &self.rows {
             Rows::Flows(rows) => table::encode(rows, &self.columns),
             Rows::Ports(rows) => table::encode(rows, &self.columns),
+            Rows::Egress(rows) => table::encode(rows, &self.columns),
         }
     }
 }
@@ -178,6 +215,7 @@ impl Serialize for MetricsTable {
         match &self.rows {
             Rows::Flows(rows) => table::serialize(rows, &self.columns, serializer),
             Rows::Ports(rows) => table::serialize(rows, &self.columns, serializer),
+            Rows::Egress(rows) => table::serialize(rows, &self.columns, serializer),
         }
     }
 }
@@ -196,11 +234,13 @@ impl TrafficCounts {
 
 impl MetricsRow for FlowMetricsRow {
     const FIELD: &'static str = "flow_metrics";
-    const KEYS: usize = 3;
+    const KEYS: usize = 4;
     const COLUMNS: &'static [Column<Self>] = &[
         Column { name: "name", cell: |row| ColumnValue::Text(&row.name) },
         Column { name: "port_tx", cell: |row| ColumnValue::Text(&row.tx_port) },
         Column { name: "port_rx", cell: |row| ColumnValue::Text(&row.rx_ports) },
+        // Rows of values are asked for apart from columns.
+        Column { name: "tagged_metrics", cell: FlowMetricsRow::tagged },
         Column { name: "transmit", cell: |row| ColumnValue::Text(row.counts.state.name()) },
         Column { name: "frames_tx", cell: |row| ColumnValue::Count(row.counts.tx.frames) },
         Column { name: "frames_rx", cell: |row| ColumnValue::Count(row.counts.rx.frames) },
@@ -209,8 +249,8 @@ impl MetricsRow for FlowMetricsRow {
         Column { name: "frames_tx_rate", cell: |row| rate(row.counts.tx.rate) },
         Column { name: "frames_rx_rate", cell: |row| rate(row.counts.rx.rate) },
         Column { name: "loss", cell: |row| shown(row.has_loss(), || ColumnValue::Number(row.loss())) },
-        Column { name: "timestamps", cell: |row| shown(row.shown.timestamps, || row.timestamps()) },
-        Column { name: "latency", cell: |row| shown(row.shown.latency, || row.latency()) },
+        Column { name: "timestamps", cell: |row| shown(row.shown.timestamps, || row.counts.timestamps()) },
+        Column { name: "latency", cell: |row| shown(row.shown.latency, || row.counts.latency()) },
         Column { name: "tx_l1_rate_bps", cell: |row| rate(row.counts.tx.l1_bps()) },
         Column { name: "rx_l1_rate_bps", cell: |row| rate(row.counts.rx.l1_bps()) },
         Column { name: "tx_rate_bytes", cell: |row| rate(row.counts.tx.byte_rate()) },

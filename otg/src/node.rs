@@ -77,6 +77,11 @@ impl<'a> ConfigNode<'a> {
         Self { fields, path: String::new(), findings, read: RefCell::default() }
     }
 
+    /// An object that is read apart from the whole, at this path.
+    pub(crate) fn element(fields: &'a Map<String, Value>, path: String, findings: &'a Findings) -> Self {
+        Self { fields, path, findings, read: RefCell::default() }
+    }
+
     /// Reads an object, and reports the fields that `read` did not read.
     pub(crate) fn whole<T>(self, read: impl FnOnce(&Self) -> T) -> T {
         let value = read(&self);

@@ -64,6 +64,7 @@ impl OtgConfig {
         let has = |name: &String| names.contains(&name[..]);
         self.captures.iter_mut().for_each(|capture| capture.ports.retain(has));
         self.captures.retain(|capture| !capture.ports.is_empty());
+        self.egress.retain(|egress| has(&egress.port));
         self.interfaces.retain(|interface| has(&interface.port));
         self.flows.iter_mut().for_each(|flow| flow.rx_ports.retain(has));
         Ok(())

@@ -85,7 +85,8 @@ impl PatternRow {
     }
 
     fn read_choice(&self, node: &ConfigNode, seed: u64) -> Pattern {
-        node.ignore(&["choice"]);
+        // The header reads the tags of its fields.
+        node.ignore(&["choice", "metric_tags"]);
         match node.choice(if self.is_auto { "auto" } else { "value" }) {
             "auto" if self.is_auto => {
                 node.ignore(&["auto"]);
@@ -196,6 +197,16 @@ fn below(rng: &mut Rng, max: u128) -> u128 {
 }
 
 impl Pattern {
+    /// Frames after which its values begin anew; `None` if it is filled in.
+    pub(crate) fn period(&self) -> Option<u128> {
+        match self {
+            Self::Auto => None,
+            Self::Value(_) => Some(1),
+            Self::Values(values) => Some(values.len() as u128),
+            Self::Counter { count, .. } => Some(*count),
+        }
+    }
+
     /// The value in frame `index`, in a field of `bits` bits. None if it is filled in.
     pub(crate) fn at(&self, index: u128, bits: u32) -> Option<u128> {
         match self {

@@ -3,8 +3,13 @@
 use crate::config::OtgConfig;
 use crate::device::EmulatedInterface;
 use crate::node::{ConfigNode, Findings};
-use serde_json::{Map, Value};
+use crate::tagged::TaggedQuery;
+use serde_json::{Map, Value, json};
 use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Pings of an action, which run at once.
+const PINGS_MAX: usize = 256;
 
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +51,46 @@ pub enum TransmitState {
 pub enum MetricsQuery {
     /// Of ports.
     Ports(Vec<usize>, Vec<String>),
-    /// Of flows with metrics.
-    Flows(Vec<usize>, Vec<String>),
+    /// Of flows with metrics; and which rows of values.
+    Flows(Vec<usize>, Vec<String>, TaggedQuery),
+    /// Of ports that count all their frames by values, as indexes into [`OtgConfig::egress`]; and
+    /// the columns of their rows.
+    Egress(Vec<usize>, Vec<String>),
+}
+
+/// The pings that `SetControlAction` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PingRequests {
+    /// True for IPv4, false for IPv6.
+    pub is_ipv4: bool,
+    /// The pings, in order.
+    pub pings: Vec<PingRequest>,
+}
+
+/// A ping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PingRequest {
+    /// The interface that it is sent from.
+    pub interface: String,
+    /// Its port.
+    pub port: String,
+    /// Who is to answer.
+    pub to: IpAddr,
+}
+
+impl PingRequests {
+    /// The model's `ControlActionResponse`; `is_answered` has a result for each ping.
+    pub fn response(&self, is_answered: &[bool]) -> Value {
+        let response = |(ping, is_answered): (&PingRequest, &bool)| {
+            let result = if *is_answered { "succeeded" } else { "failed" };
+            json!({"src_name": ping.interface, "dst_ip": ping.to.to_string(), "result": result})
+        };
+        let responses: Vec<Value> = self.pings.iter().zip(is_answered).map(response).collect();
+        let version = if self.is_ipv4 { "ipv4" } else { "ipv6" };
+        let ping = json!({"choice": "ping", "ping": {"responses": responses}});
+        let protocol = json!({"choice": version, version: ping});
+        json!({"warnings": [], "response": {"choice": "protocol", "protocol": protocol}})
+    }
 }
 
 /// What `GetCapture` asks for.
@@ -206,17 +249,32 @@ impl OtgConfig {
                     },
                 ),
                 "flow" => match node.object("flow") {
-                    None => Ok(MetricsQuery::Flows(self.measured_flows(&[])?, Vec::new())),
+                    None => {
+                        Ok(MetricsQuery::Flows(self.measured_flows(&[])?, Vec::new(), TaggedQuery::default()))
+                    }
                     Some(node) => node.whole(|node| {
-                        // No field can be tagged, so there are no tagged metrics to filter.
-                        node.ignore(&["tagged_metrics"]);
                         let flows = self.measured_flows(&node.texts("flow_names"))?;
-                        Ok(MetricsQuery::Flows(flows, node.texts("metric_names")))
+                        let tagged = node.object("tagged_metrics").map(|node| node.whole(read_tagged));
+                        let tagged = tagged.unwrap_or_default();
+                        Ok(MetricsQuery::Flows(flows, node.texts("metric_names"), tagged))
+                    }),
+                },
+                "egress_only_tracking" => match node.object("egress_only_tracking") {
+                    None => Ok(MetricsQuery::Egress(self.egress_indexes(&[])?, Vec::new())),
+                    Some(node) => node.whole(|node| {
+                        let ports = self.egress_indexes(&node.texts("port_names"))?;
+                        let columns = node.object("tagged_metrics").map(|node| node.whole(read_tagged));
+                        Ok(MetricsQuery::Egress(ports, columns.unwrap_or_default().columns))
                     }),
                 },
                 other => Err(RequestRefusal::Unsupported(format!("metrics of {other} are not supported"))),
             }
         })
+    }
+
+    /// The egress trackings of ports, all if none is named.
+    fn egress_indexes(&self, names: &[String]) -> Result<Vec<usize>, RequestRefusal> {
+        indexes(names, self.egress.iter().map(|egress| &egress.port[..]), "port with egress_only_tracking")
     }
 
     /// Flows with metrics: those named, which must have them, or all that do.
@@ -229,6 +287,64 @@ impl OtgConfig {
         let errors: Vec<String> =
             without.map(|flow| format!("flow {}: metrics are not enabled", flow.name)).collect();
         if errors.is_empty() { Ok(flows) } else { Err(RequestRefusal::Invalid(errors)) }
+    }
+
+    /// Reads an action: pings of emulated interfaces.
+    ///
+    /// # Errors
+    /// Unknown interfaces, addresses of another version of IP, other actions.
+    pub fn pings(&self, json: &Value) -> Result<PingRequests, RequestRefusal> {
+        let unsupported =
+            |what: &str| Err(RequestRefusal::Unsupported(format!("action {what} is not supported")));
+        read(json, |node| {
+            node.ignore(&["choice", "port"]);
+            let Some(protocol) = node.object("protocol").filter(|_| node.choice("protocol") == "protocol")
+            else {
+                return unsupported(node.choice("protocol"));
+            };
+            protocol.whole(|node| {
+                node.ignore(&["choice", "bgp", "isis"]);
+                let (version, is_ipv4) = match node.choice("ipv4") {
+                    "ipv4" => ("ipv4", true),
+                    "ipv6" => ("ipv6", false),
+                    other => return unsupported(&format!("protocol.{other}")),
+                };
+                let ping = |node: &ConfigNode| self.ping_request(node, is_ipv4);
+                let pings = node.object(version).map(|node| {
+                    node.whole(|node| {
+                        node.ignore(&["choice"]);
+                        let Some(pings) = node.object("ping") else { return Vec::new() };
+                        let requests = pings.objects("requests");
+                        pings.whole(|_| ());
+                        requests.into_iter().filter_map(|node| node.whole(ping)).collect()
+                    })
+                });
+                let pings: Vec<PingRequest> = pings.unwrap_or_default();
+                if pings.len() > PINGS_MAX {
+                    node.error(format!("more than {PINGS_MAX} pings are not supported"));
+                }
+                Ok(PingRequests { is_ipv4, pings })
+            })
+        })
+    }
+
+    fn ping_request(&self, node: &ConfigNode, is_ipv4: bool) -> Option<PingRequest> {
+        let (name, version) = (node.required("src_name"), if is_ipv4 { 4 } else { 6 });
+        let to = node.required("dst_ip").parse::<IpAddr>().ok().filter(|to| to.is_ipv4() == is_ipv4);
+        let has_address = |interface: &&EmulatedInterface| {
+            interface.name == name
+                && interface.address.is_some_and(|address| address.address.is_ipv4() == is_ipv4)
+        };
+        let interface = self.interfaces.iter().find(has_address).filter(|known| !known.port.is_empty());
+        if to.is_none() {
+            node.findings().error(&node.at("dst_ip"), format!("is not an IPv{version} address"));
+        }
+        if interface.is_none() {
+            let text = format!("there is no IPv{version} interface named {name} on a port");
+            node.findings().error(&node.at("src_name"), text);
+        }
+        let interface = interface?;
+        Some(PingRequest { interface: interface.name.clone(), port: interface.port.clone(), to: to? })
     }
 
     /// Reads a request for a capture.
@@ -272,7 +388,7 @@ impl OtgConfig {
             let known = self.interfaces.iter().map(|interface| &interface.ethernet[..]);
             indexes(&names, known, "Ethernet interface")?;
             let rows = self.neighbour_rows(&names, is_ipv4, mac);
-            Ok(serde_json::json!({"choice": name, name: rows}))
+            Ok(json!({"choice": name, name: rows}))
         })
     }
 
@@ -287,7 +403,7 @@ impl OtgConfig {
         let row = |interface: &EmulatedInterface| {
             let address = interface.address.filter(|address| address.address.is_ipv4() == is_ipv4)?;
             let key = if is_ipv4 { "ipv4_address" } else { "ipv6_address" };
-            let mut row = serde_json::json!({
+            let mut row = json!({
                 "ethernet_name": interface.ethernet,
                 key: address.gateway.to_string(),
             });
@@ -298,6 +414,17 @@ impl OtgConfig {
             Some(row)
         };
         interfaces.filter_map(row).collect()
+    }
+}
+
+fn read_tagged(node: &ConfigNode) -> TaggedQuery {
+    // Values without frames are not known.
+    node.ignore(&["include_empty_metrics"]);
+    let filter = |filter: &ConfigNode| (filter.required("name").to_owned(), filter.texts("values"));
+    TaggedQuery {
+        include: node.flag("include", true),
+        columns: node.texts("metric_names"),
+        filters: node.objects("filters").into_iter().map(|node| node.whole(filter)).collect(),
     }
 }
 

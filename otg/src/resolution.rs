@@ -5,7 +5,7 @@
 //! It sees frames and returns frames; sockets and time are the caller's.
 
 use crate::device::{EmulatedInterface, InterfaceAddress};
-use crate::echo::EchoRequest;
+use crate::echo::{EchoEnds, EchoReply, EchoRequest, echo_request};
 use crate::vlan::{VlanTag, is_same_vlan, with_tags, without_tags};
 use packet::plan::{ChecksumField, PseudoHeader, SumKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -38,6 +38,33 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressResolution {
     interfaces: Vec<ResolvingInterface>,
+    pings: Vec<Ping>,
+    /// Identifier of the next ping.
+    next_id: u16,
+}
+
+/// A ping that waits for its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ping {
+    id: u16,
+    /// Its interface, as index.
+    from: usize,
+    to: IpAddr,
+    next_hop: IpAddr,
+    next_hop_mac: Option<[u8; 6]>,
+    sent: u16,
+    is_answered: bool,
+}
+
+/// How far a ping has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PingState {
+    /// The MAC address of the next hop is unknown.
+    Resolving,
+    /// A request can be sent, or was sent.
+    Waiting,
+    /// A reply has arrived.
+    Answered,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +99,7 @@ impl AddressResolution {
                 gateway_mac: address.gateway_mac,
             })
         });
-        Self { interfaces: resolving.collect() }
+        Self { interfaces: resolving.collect(), ..Self::default() }
     }
 
     /// True if no interface of the port has an address.
@@ -97,6 +124,61 @@ impl AddressResolution {
         unknown.filter_map(request).collect()
     }
 
+    /// Begins to ping `to` from an interface. Returns its identifier; `None` for an interface that
+    /// the port does not have, or one with another version of IP.
+    pub fn ping(&mut self, interface: &str, to: IpAddr) -> Option<u16> {
+        let from = self.interfaces.iter().position(|known| known.name == interface)?;
+        let ResolvingInterface { address, gateway_mac, .. } = &self.interfaces[from];
+        if address.address.is_ipv4() != to.is_ipv4() {
+            return None;
+        }
+        let next_hop = if address.is_on_link(to) { to } else { address.gateway };
+        let next_hop_mac = gateway_mac.filter(|_| next_hop == address.gateway);
+        let id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        self.pings.push(Ping { id, from, to, next_hop, next_hop_mac, sent: 0, is_answered: false });
+        Some(id)
+    }
+
+    /// How far a ping has come; `None` for one that there is not.
+    pub fn ping_state(&self, id: u16) -> Option<PingState> {
+        let ping = self.pings.iter().find(|ping| ping.id == id)?;
+        Some(match (ping.is_answered, ping.next_hop_mac) {
+            (true, _) => PingState::Answered,
+            (false, Some(_)) => PingState::Waiting,
+            (false, None) => PingState::Resolving,
+        })
+    }
+
+    /// The next frame of a ping: a request for the MAC address of its next hop, or the ping.
+    pub fn ping_frame(&mut self, id: u16) -> Option<Vec<u8>> {
+        let ping = self.pings.iter_mut().find(|ping| ping.id == id)?;
+        let interface = &self.interfaces[ping.from];
+        let frame = match ping.next_hop_mac {
+            None => interface.request_for(ping.next_hop)?,
+            Some(mac) => {
+                ping.sent += 1;
+                let (from, to) = (interface.address.address, ping.to);
+                echo_request(&EchoEnds { from, to, macs: (interface.mac, mac) }, id, ping.sent)?
+            }
+        };
+        Some(with_tags(frame, &interface.vlans))
+    }
+
+    /// Forgets a ping.
+    pub fn end_ping(&mut self, id: u16) {
+        self.pings.retain(|ping| ping.id != id);
+    }
+
+    fn take_reply(&mut self, reply: EchoReply, tags: &[VlanTag]) {
+        for ping in &mut self.pings {
+            let interface = &self.interfaces[ping.from];
+            let ends = (ping.id, ping.to, interface.address.address);
+            ping.is_answered |=
+                ends == (reply.id, reply.from, reply.to) && is_same_vlan(&interface.vlans, tags);
+        }
+    }
+
     /// Takes a frame that the port received: learns from it, and returns the answer to it, if it
     /// asks for an address of these interfaces, or pings one. Interfaces see frames of their VLAN
     /// only.
@@ -112,6 +194,10 @@ impl AddressResolution {
             let owner = self.owner(echo.target(), tags)?;
             return Some((owner, echo.reply(owner.mac)));
         }
+        if let Some(reply) = EchoReply::of(frame) {
+            self.take_reply(reply, tags);
+            return None;
+        }
         match frame.get(ETHER_TYPE)? {
             [0x08, 0x06] => self.receive_arp(tags, frame.get(ETHERNET_LEN..ETHERNET_LEN + ARP_LEN)?),
             [0x86, 0xdd] => self.receive_discovery(tags, frame),
@@ -120,6 +206,11 @@ impl AddressResolution {
     }
 
     fn learn(&mut self, claim: &Claim, tags: &[VlanTag]) {
+        for ping in self.pings.iter_mut().filter(|ping| ping.next_hop == claim.address) {
+            if is_same_vlan(&self.interfaces[ping.from].vlans, tags) {
+                ping.next_hop_mac = Some(claim.mac);
+            }
+        }
         for interface in self.interfaces.iter_mut().filter(|interface| is_same_vlan(&interface.vlans, tags)) {
             if interface.address.gateway == claim.address && interface.address.gateway_mac.is_none() {
                 interface.gateway_mac = Some(claim.mac);
@@ -185,14 +276,18 @@ impl AddressResolution {
 
 impl ResolvingInterface {
     fn request(&self) -> Option<Vec<u8>> {
-        match (self.address.address, self.address.gateway) {
-            (IpAddr::V4(own), IpAddr::V4(gateway)) => {
-                Some(arp_frame(BROADCAST, ARP_REQUEST, (self.mac, own), ([0; 6], gateway)))
+        self.request_for(self.address.gateway)
+    }
+
+    /// A request for the MAC address of a neighbour, without tags.
+    fn request_for(&self, neighbour: IpAddr) -> Option<Vec<u8>> {
+        match (self.address.address, neighbour) {
+            (IpAddr::V4(own), IpAddr::V4(target)) => {
+                Some(arp_frame(BROADCAST, ARP_REQUEST, (self.mac, own), ([0; 6], target)))
             }
-            (IpAddr::V6(own), IpAddr::V6(gateway)) => {
-                let to = solicited_node(gateway);
-                let body =
-                    Discovery { kind: SOLICITATION, flags: 0, target: gateway, option: SOURCE_LINK_LAYER };
+            (IpAddr::V6(own), IpAddr::V6(target)) => {
+                let to = solicited_node(target);
+                let body = Discovery { kind: SOLICITATION, flags: 0, target, option: SOURCE_LINK_LAYER };
                 Some(body.frame((self.mac, own), (multicast_mac(to), to)))
             }
             _ => None,
@@ -349,6 +444,33 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_ping_goes_to_a_neighbour_or_to_the_gateway() {
+        for (one, two, far) in
+            [("198.18.0.1", "198.18.0.2", "203.0.113.9"), ("2001:db8::1", "2001:db8::2", "3fff::9")]
+        {
+            let (mut left, mut right) = (port("l", 1, one, two), port("r", 2, two, one));
+            let [two_address, far]: [IpAddr; 2] = [two, far].map(|text| text.parse().unwrap());
+            let id = left.ping("l", two_address).expect("it has the interface");
+            assert_eq!(left.ping_state(id), Some(PingState::Resolving));
+            let request = left.ping_frame(id).expect("a request");
+            assert_eq!(left.receive(&right.receive(&request).expect("an answer")), None);
+            assert_eq!(left.ping_state(id), Some(PingState::Waiting));
+            let ping = left.ping_frame(id).expect("a ping");
+            let reply = right.receive(&ping).expect("a reply");
+            assert_eq!(left.receive(&reply), None);
+            assert_eq!(left.ping_state(id), Some(PingState::Answered));
+            left.end_ping(id);
+            assert_eq!(left.ping_state(id), None);
+            // The gateway is known by now; the far host does not answer.
+            let id = left.ping("l", far).expect("it has the interface");
+            assert_eq!(left.ping_state(id), Some(PingState::Waiting));
+            let ping = left.ping_frame(id).expect("a ping");
+            assert_eq!((&ping[..6], right.receive(&ping)), (&[2, 0, 0, 0, 0, 2][..], None));
+            assert_eq!(left.ping("other", far), None);
         }
     }
 

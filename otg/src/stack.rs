@@ -93,7 +93,7 @@ impl HeaderStack {
     }
 
     /// First byte of a header.
-    fn start(&self, index: usize) -> usize {
+    pub(crate) fn start(&self, index: usize) -> usize {
         self.headers[..index].iter().map(|header| header.len).sum()
     }
 

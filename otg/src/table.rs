@@ -4,9 +4,11 @@
 //! The numbers of protobuf are those of the model's descriptor.
 
 use crate::model;
+use crate::tagged::{EgressTaggedRow, TagText, TagValue, TaggedRow};
 use prost_reflect::prost::encoding::{WireType, encode_key, encode_varint};
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::collections::BTreeMap;
 
 /// The value of a row in a column.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +19,14 @@ pub(crate) enum ColumnValue<'a> {
     Number(f64),
     /// A message of numbers: their names, and as many numbers.
     Numbers(&'static [&'static str], [f64; 3]),
+    /// Rows by the values of tags, and the columns asked for.
+    Tagged(&'a [TaggedRow], &'a [String]),
+    /// Likewise of all frames of a port.
+    EgressRows(&'a [EgressTaggedRow], &'a [String]),
+    /// Values of tags, with their kind.
+    Tags(&'a [TagValue]),
+    /// Values of tags as texts.
+    EgressTags(&'a [TagValue]),
     /// The row has no value here.
     Absent,
 }
@@ -88,8 +98,45 @@ impl Serialize for ColumnValue<'_> {
             Self::Count(count) => serializer.serialize_u64(*count),
             Self::Number(number) => serializer.serialize_f64(*number),
             Self::Numbers(names, numbers) => serializer.collect_map(names.iter().zip(numbers)),
+            Self::Tagged(rows, asked) => ChosenCells { rows, columns: &chosen(asked) }.serialize(serializer),
+            Self::EgressRows(rows, asked) => {
+                ChosenCells { rows, columns: &chosen(asked) }.serialize(serializer)
+            }
+            Self::Tags(tags) => {
+                serializer.collect_seq(tags.iter().map(|tag| TagCells { tag, has_kind: true }))
+            }
+            Self::EgressTags(tags) => {
+                serializer.collect_seq(tags.iter().map(|tag| TagCells { tag, has_kind: false }))
+            }
             Self::Absent => serializer.serialize_unit(),
         }
+    }
+}
+
+/// A tag of a row: a name and a value.
+struct TagCells<'a> {
+    tag: &'a TagValue,
+    has_kind: bool,
+}
+
+impl Serialize for TagCells<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (kind, text) = kind_and_text(&self.tag.value);
+        let mut tag = serializer.serialize_map(Some(2))?;
+        tag.serialize_entry("name", &self.tag.name)?;
+        match self.has_kind {
+            true => tag.serialize_entry("value", &BTreeMap::from([("choice", kind), (kind, text)]))?,
+            false => tag.serialize_entry("value", text)?,
+        }
+        tag.end()
+    }
+}
+
+/// The name of the kind of a value, and its text.
+fn kind_and_text(value: &TagText) -> (&'static str, &str) {
+    match value {
+        TagText::Hex(text) => ("hex", text),
+        TagText::Name(text) => ("str", text),
     }
 }
 
@@ -97,20 +144,46 @@ impl Serialize for ColumnValue<'_> {
 pub(crate) fn encode<R: MetricsRow>(rows: &[R], asked: &[String]) -> Vec<u8> {
     let response = model::message("MetricsResponse");
     let list = model::field(&response, R::FIELD);
+    let mut message = Vec::new();
+    put(&model::field(&response, "choice"), ColumnValue::Text(R::FIELD), &mut message);
+    put_rows(&list, rows, asked, &mut message);
+    message
+}
+
+/// Writes a list of rows.
+fn put_rows<R: MetricsRow>(list: &FieldDescriptor, rows: &[R], asked: &[String], out: &mut Vec<u8>) {
     let columns: Vec<(&Column<R>, FieldDescriptor)> = match list.kind() {
         Kind::Message(row) => {
             chosen(asked).into_iter().map(|column| (column, model::field(&row, column.name))).collect()
         }
         kind => unreachable!("{} is {kind:?}", R::FIELD),
     };
-    let (mut message, mut bytes) = (Vec::new(), Vec::new());
-    put(&model::field(&response, "choice"), ColumnValue::Text(R::FIELD), &mut message);
+    let mut bytes = Vec::new();
     for row in rows {
         bytes.clear();
         columns.iter().for_each(|(column, field)| put(field, (column.cell)(row), &mut bytes));
-        model::put_bytes(list.number(), &bytes, &mut message);
+        model::put_bytes(list.number(), &bytes, out);
     }
-    message
+}
+
+/// Writes the tags of a row. Their values are texts, or messages with a kind.
+fn put_tags(field: &FieldDescriptor, message: &MessageDescriptor, tags: &[TagValue], out: &mut Vec<u8>) {
+    let value = model::field(message, "value");
+    for tag in tags {
+        let (kind, text) = kind_and_text(&tag.value);
+        let mut bytes = Vec::new();
+        put(&model::field(message, "name"), ColumnValue::Text(&tag.name), &mut bytes);
+        match value.kind() {
+            Kind::Message(kinds) => {
+                let mut inner = Vec::new();
+                put(&model::field(&kinds, "choice"), ColumnValue::Text(kind), &mut inner);
+                put(&model::field(&kinds, kind), ColumnValue::Text(text), &mut inner);
+                model::put_bytes(value.number(), &inner, &mut bytes);
+            }
+            _ => put(&value, ColumnValue::Text(text), &mut bytes),
+        }
+        model::put_bytes(field.number(), &bytes, out);
+    }
 }
 
 /// Writes a field; also one that is 0, because the model's fields are optional.
@@ -134,6 +207,11 @@ fn put(field: &FieldDescriptor, cell: ColumnValue, out: &mut Vec<u8>) {
         }
         (ColumnValue::Numbers(names, numbers), Kind::Message(message)) => {
             model::put_bytes(number, &encode_numbers(&message, names, &numbers), out);
+        }
+        (ColumnValue::Tagged(rows, asked), _) => put_rows(field, rows, asked, out),
+        (ColumnValue::EgressRows(rows, asked), _) => put_rows(field, rows, asked, out),
+        (ColumnValue::Tags(tags) | ColumnValue::EgressTags(tags), Kind::Message(message)) => {
+            put_tags(field, &message, tags, out);
         }
         (cell, kind) => unreachable!("{} is {kind:?}, not {cell:?}", field.full_name()),
     }

@@ -3,7 +3,7 @@
 use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, MetricsTable, PortCounts, PortRow, TrafficCounts};
 use otg::{
     CaptureQuery, ControlRequest, EmulatedInterface, FlowConfig, MetricsQuery, OtgConfig, RequestRefusal,
-    TransmitState, model,
+    TaggedQuery, TransmitState, model,
 };
 use prost_reflect::DynamicMessage;
 use prost_reflect::prost::Message;
@@ -63,7 +63,10 @@ fn control_states() {
 fn metrics_of_flows_without_metrics_are_refused_by_name() {
     let config = config();
     assert_eq!(config.metrics_query(&json!({})), Ok(MetricsQuery::Ports(vec![0, 1], vec![])));
-    assert_eq!(config.metrics_query(&json!({"choice": "flow"})), Ok(MetricsQuery::Flows(vec![0, 2], vec![])));
+    assert_eq!(
+        config.metrics_query(&json!({"choice": "flow"})),
+        Ok(MetricsQuery::Flows(vec![0, 2], vec![], TaggedQuery::default()))
+    );
     let named =
         config.metrics_query(&json!({"flow": {"flow_names": ["c", "b"], "metric_names": ["frames_tx"]}}));
     assert_eq!(named, Err(refused(&["flow b: metrics are not enabled"])));

@@ -95,9 +95,11 @@ impl CallGate {
                 let order = OpenOrder::new(&self.open_orders);
                 (Some(self.orders.turn().await?), Some(order))
             }
-            Operation::GetConfig | Operation::GetMetrics | Operation::GetStates => {
-                (Some(self.reads.turn().await?), None)
-            }
+            // Actions are pings, which change nothing.
+            Operation::GetConfig
+            | Operation::GetMetrics
+            | Operation::GetStates
+            | Operation::SetControlAction => (Some(self.reads.turn().await?), None),
             _ => {
                 let turn = self.changes.turn().await?;
                 // The sender lives as long as this value.

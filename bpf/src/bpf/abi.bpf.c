@@ -36,6 +36,9 @@ struct wr_abi {
 	struct wr_flow_line flow_line;
 	struct wr_flow_detail flow_detail;
 	struct wr_wide_window wide_window;
+	struct wr_tag_rule tag_rule;
+	struct wr_tag_key tag_key;
+	struct wr_tag_counts tag_counts;
 	struct wr_receive_cpu receive_cpu;
 	struct wr_receive_control receive_control;
 	struct wr_histogram histogram;

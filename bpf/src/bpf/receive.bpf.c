@@ -21,6 +21,7 @@ const volatile __u32 wr_line_count = WR_STREAMS_MAX;
 const volatile bool wr_is_shared = false;	/* several CPUs receive frames of one flow */
 const volatile bool wr_has_details = false;	/* bytes and times of each flow */
 const volatile bool wr_has_wide_window = false; /* of numbers, beside the line of each flow */
+const volatile bool wr_has_tags = false;	/* values of parts of frames are counted */
 const volatile bool wr_has_test_clock = false;	/* the time is in the control page */
 const volatile bool wr_counts_up = false;	/* the next run has the next number, for benchmarks */
 const volatile bool wr_is_reflector = false;	/* frames go back, whatever the verdict */
@@ -74,9 +75,19 @@ extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timest
 SHARED_ARRAY(wr_flow_lines, struct wr_flow_line);     /* wr_line_count entries */
 SHARED_ARRAY(wr_flow_details, struct wr_flow_detail); /* wr_line_count entries if wr_has_details */
 SHARED_ARRAY(wr_wide_windows, struct wr_wide_window); /* wr_line_count entries if wr_has_wide_window */
+SHARED_ARRAY(wr_tag_rules, struct wr_tag_rule);	      /* one more than wr_line_count if wr_has_tags */
 SHARED_ARRAY(wr_receive_cpus, struct wr_receive_cpu); /* one for each possible CPU */
 SHARED_ARRAY(wr_histograms, struct wr_histogram);     /* one for each possible CPU */
 SHARED_ARRAY(wr_receive_page, struct wr_receive_control);
+
+/* Entries appear with the first frame of a value. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1); /* WR_TAG_VALUES if wr_has_tags */
+	__type(key, struct wr_tag_key);
+	__type(value, struct wr_tag_counts);
+} wr_tag_values SEC(".maps");
 
 struct flow_lock {
 	struct bpf_spin_lock lock;
@@ -491,6 +502,61 @@ static __always_inline void enter_detail(struct wr_flow_detail *detail, __u64 le
 	detail->last_ns = now_ns;
 }
 
+/* The counts of the values in this frame; NULL without a rule, for a frame that ends before its
+ * parts do, and for a new value if there are too many. */
+static __noinline struct wr_tag_counts *find_tag(struct xdp_md *ctx, __u32 line)
+{
+	struct wr_tag_rule *rule = bpf_map_lookup_elem(&wr_tag_rules, &line);
+	struct wr_tag_key key = {.line = line};
+	struct wr_tag_counts *counts;
+
+	if (!rule || !rule->parts[0])
+		return NULL;
+	for (int i = 0; i < WR_TAG_PARTS; i++) {
+		__u64 part = rule->parts[i];
+		__u32 len = part >> 16 & 7;
+		__be64 bytes = 0;
+
+		if (!len)
+			break;
+		if (bpf_xdp_load_bytes(ctx, part & 0xffff, &bytes, len))
+			return NULL;
+		key.values[i] = bpf_be64_to_cpu(bytes) >> (part >> 24 & 63) & part >> 32;
+	}
+	counts = bpf_map_lookup_elem(&wr_tag_values, &key);
+	if (!counts) {
+		struct wr_tag_counts none = {};
+
+		bpf_map_update_elem(&wr_tag_values, &key, &none, BPF_NOEXIST);
+		counts = bpf_map_lookup_elem(&wr_tag_values, &key);
+	}
+	return counts;
+}
+
+/* Counts the values of a frame. latency_ns is below 0 for a frame without a time stamp. */
+static __always_inline void count_tag(struct xdp_md *ctx, __u32 line, __u64 len, __u64 now_ns,
+				      __s64 latency_ns)
+{
+	struct wr_tag_counts *counts = find_tag(ctx, line);
+	__u64 latency = latency_ns;
+
+	if (!counts)
+		return;
+	counts->frames++;
+	counts->frame_bytes += len;
+	if (!counts->first_ns)
+		counts->first_ns = now_ns;
+	counts->last_ns = now_ns;
+	if (latency_ns < 0)
+		return;
+	counts->stamped++;
+	counts->latency_sum_ns += latency;
+	if (~latency > counts->latency_min_inverted)
+		counts->latency_min_inverted = ~latency;
+	if (latency > counts->latency_max_ns)
+		counts->latency_max_ns = latency;
+}
+
 /* Counts a frame of this run. */
 static __always_inline void count(const struct wr_receive_control *control, struct wr_receive_cpu *own,
 				  __u32 cpu, struct measured *frame, struct wr_flow_line *line, __u64 len,
@@ -582,6 +648,8 @@ static __always_inline bool measure(struct xdp_md *ctx, __u64 len, bool is_bound
 		now_ns = clock_ns(control);
 	own->frames++;
 	own->frame_bytes += len;
+	if (wr_has_tags)
+		count_tag(ctx, wr_line_count, len, now_ns, -1);
 	data = (const __u8 *)(long)ctx->data;
 	data_end = (const __u8 *)(long)ctx->data_end;
 	if (find_front(data, data_end, own)) {
@@ -623,6 +691,9 @@ static __always_inline bool measure(struct xdp_md *ctx, __u64 len, bool is_bound
 		frame.latency_ns = (__s64)((__u64)frame.latency_ns << 16) >> 16;
 	}
 	count(control, own, cpu, &frame, line, len, now_ns);
+	if (wr_has_tags)
+		count_tag(ctx, frame.line, len, now_ns,
+			  !frame.has_latency ? -1 : frame.latency_ns < 0 ? 0 : frame.latency_ns);
 	return true;
 }
 

@@ -428,6 +428,8 @@ enum wr_receive_limit {
 	WR_ANY_RUN = 0x10000,		/* wr_receive_control.run: frames of every run count */
 	WR_TRANSIT_MAX = 0x7fffffff,	/* longest latency in wr_flow_line.transit_ns */
 	WR_DIFFERENCE_MAX = 0x0fffffff, /* longest difference in wr_flow_line.jitter16 */
+	WR_TAG_PARTS = 4,		/* tracked parts of a frame: measure::TAG_PARTS */
+	WR_TAG_VALUES = 65536,		/* values of all flows that a receiver counts */
 };
 
 /* One per flow: measure::FlowLine. Written by the program. */
@@ -458,6 +460,32 @@ struct wr_flow_detail {
 	__u64 first_ns;	   /* CLOCK_MONOTONIC; 0 before the first frame */
 	__u64 last_ns;
 	__u64 pad;
+};
+
+/* One per flow, and one for all frames: the parts of a frame whose values are counted, up to the
+ * first of length 0. measure::TagPart. */
+struct wr_tag_rule {
+	/* Bits 0 to 15: first byte; 16 to 23: bytes, at most 5; 24 to 31: bits that are shifted out of
+	 * 8 bytes in network order; 32 to 63: mask of the value. */
+	__u64 parts[WR_TAG_PARTS];
+};
+
+/* A flow and values of its parts. */
+struct wr_tag_key {
+	__u32 line; /* that of the flow, or the number of lines for all frames */
+	__u32 values[WR_TAG_PARTS];
+};
+
+/* One per key and CPU: measure::TagCounts. */
+struct wr_tag_counts {
+	__u64 frames; /* duplicates included */
+	__u64 frame_bytes;
+	__u64 first_ns; /* CLOCK_MONOTONIC */
+	__u64 last_ns;
+	__u64 stamped;
+	__u64 latency_sum_ns;
+	__u64 latency_min_inverted;
+	__u64 latency_max_ns;
 };
 
 /* One per CPU: measure::Totals. Written by the program on that CPU. */

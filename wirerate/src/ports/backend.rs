@@ -4,13 +4,15 @@
 //! metrics are answered while a stop waits for the last frames.
 
 use super::flow::FlowRun;
+use super::neighbours::PortNeighbours;
 use super::rules::PortRules;
 use super::state::{self, ActiveState, CheckedConfig, RankedFlows};
+use super::tagged::TaggedReading;
 use crate::monitor::sources::RunList;
 use engine::StartGate;
 use fleet::FlowStart;
 use otg::metrics::{FlowState, MetricsTable};
-use otg::{ControlRequest, MetricsQuery, RequestRefusal, TransmitState, edit};
+use otg::{ControlRequest, MetricsQuery, PingRequest, RequestRefusal, TransmitState, edit};
 use serde_json::{Value, json};
 use server::{ApiBackend, ApiError, ApiReply, ErrorKind, Operation};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -26,6 +28,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const END_MAX: Duration = Duration::from_secs(10);
 /// A gateway that does not answer three requests is not there.
 const RESOLUTION_MAX: Duration = Duration::from_secs(3);
+/// A host that does not answer three pings is not there.
+const PING_MAX: Duration = Duration::from_secs(3);
 /// Engines of many flows take this long to build on a busy machine.
 const BUILD_MAX: Duration = Duration::from_secs(60);
 
@@ -65,7 +69,7 @@ impl ApiBackend for OtgBackend {
             Operation::AppendConfig => changes(edit::append),
             Operation::DeleteConfig => changes(edit::delete),
             Operation::SetControlState => self.control(&body),
-            Operation::SetControlAction => Err(ApiError::unsupported("control actions are not supported")),
+            Operation::SetControlAction => self.ping(&body),
             Operation::GetMetrics => self.metrics(&body),
             Operation::GetStates => Ok(ApiReply::Json(lock(&self.state).neighbours(&body).map_err(refused)?)),
             Operation::GetCapture => self.captured(&body),
@@ -182,6 +186,7 @@ impl OtgBackend {
     fn replace_flows(&self, json: Value, ports: Option<&[usize]>) -> Result<Vec<String>, ApiError> {
         let checked = state::check(json, &*self.rules, ports)?;
         let CheckedConfig { json, config, warnings, .. } = checked;
+        lock(&self.state).check_tags(&config)?;
         let (gone, changed) = lock(&self.state).differences(&config);
         self.end_flows(&gone, false);
         // A changed flow continues with its next frame, as after a pause.
@@ -428,7 +433,10 @@ impl OtgBackend {
         let mut state = lock(&self.state);
         for &flow in flows {
             let name = state.config.flows[flow].name.clone();
-            failings.extend(state.flows[flow].shortfall().map(|text| format!("flow {name}: {text}")));
+            let shortfall = state.flows[flow].shortfall();
+            let without_values = state.without_values(flow);
+            let texts = shortfall.into_iter().chain(without_values);
+            failings.extend(texts.map(|text| format!("flow {name}: {text}")));
         }
         failings
     }
@@ -464,6 +472,26 @@ impl OtgBackend {
         }
     }
 
+    /// Pings from emulated interfaces, all at once. No call waits for the answers.
+    fn ping(&self, body: &Value) -> Result<ApiReply, ApiError> {
+        let (requests, neighbours) = {
+            let state = lock(&self.state);
+            let requests = state.config.pings(body).map_err(refused)?;
+            let of = |ping: &PingRequest| state.neighbours_at(&ping.port).cloned();
+            let neighbours: Vec<_> = requests.pings.iter().map(of).collect();
+            (requests, neighbours)
+        };
+        let ping = |(ping, port): (&PingRequest, &Option<Arc<PortNeighbours>>)| {
+            port.as_ref().is_some_and(|port| port.ping(&ping.interface, ping.to, PING_MAX))
+        };
+        let is_answered: Vec<bool> = thread::scope(|scope| {
+            let pings = requests.pings.iter().zip(&neighbours);
+            let pings: Vec<_> = pings.map(|one| scope.spawn(move || ping(one))).collect();
+            pings.into_iter().map(|ping| ping.join().unwrap_or(false)).collect()
+        });
+        Ok(ApiReply::Json(requests.response(&is_answered)))
+    }
+
     fn metrics(&self, body: &Value) -> Result<ApiReply, ApiError> {
         let mut state = lock(&self.state);
         let now = Instant::now();
@@ -472,9 +500,16 @@ impl OtgBackend {
                 let rows = ports.into_iter().map(|port| state.port_row(port, now)).collect();
                 MetricsTable::of_ports(rows, columns)
             }
-            MetricsQuery::Flows(flows, columns) => {
-                let rows = flows.into_iter().map(|flow| state.flow_row(flow, now)).collect();
+            MetricsQuery::Flows(flows, columns, query) => {
+                let reading = TaggedReading::of(&state.ports);
+                let row = |flow| state.flow_row(flow, &query, &reading, now);
+                let rows = flows.into_iter().map(row).collect();
                 MetricsTable::of_flows(rows, columns)
+            }
+            MetricsQuery::Egress(ports, columns) => {
+                let reading = TaggedReading::of(&state.ports);
+                let row = |egress| state.egress_row(egress, &columns, &reading);
+                MetricsTable::of_egress(ports.into_iter().map(row).collect())
             }
         };
         Ok(ApiReply::Metrics(table))

@@ -13,7 +13,7 @@ use crate::units::{human_duration, time_of_day_ns};
 use fleet::{FleetName, FlowReading, OtgOrder, OtgResult, PortReading, Readiness, StartPolicy};
 use host::realtime_ns;
 use otg::metrics::{FlowState, MetricsTable};
-use otg::{ControlRequest, MetricsQuery, OtgConfig, RequestRefusal, TransmitState, edit};
+use otg::{ControlRequest, Copies, MetricsQuery, OtgConfig, RequestRefusal, TransmitState, edit};
 use serde_json::Value;
 use server::{ApiBackend, ApiError, ApiReply, ErrorKind, Operation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -74,7 +74,9 @@ impl ApiBackend for OtgController {
             Operation::AppendConfig => changes(edit::append),
             Operation::DeleteConfig => changes(edit::delete),
             Operation::SetControlState => self.control(&body).map(warned),
-            Operation::SetControlAction => Err(ApiError::unsupported("control actions are not supported")),
+            Operation::SetControlAction => {
+                Err(ApiError::unsupported("control actions are not supported with --hub"))
+            }
             Operation::GetMetrics => self.metrics(&body),
             Operation::GetStates => self.states(&body),
             Operation::GetCapture => self.captured(&body),
@@ -142,6 +144,7 @@ impl OtgController {
     /// Checks a configuration on all of its hosts. Nothing changes. Returns warnings.
     fn check(&self, json: Value) -> Result<(JointConfig, Vec<String>), ApiError> {
         let (config, mut warnings) = OtgConfig::read(&json, time_of_day_ns()).map_err(invalid)?;
+        refuse_tags(&config)?;
         let places = self.places(&config)?;
         let joint = JointConfig::new(json, config, &places, fresh_seed() as u16, self.ports.drain);
         let orders =
@@ -413,7 +416,9 @@ impl OtgController {
         let mut joint = lock(&self.joint);
         let (flows, ports, columns) = match joint.config.metrics_query(body).map_err(refused)? {
             MetricsQuery::Ports(ports, columns) => (None, ports, columns),
-            MetricsQuery::Flows(flows, columns) => (Some(flows), Vec::new(), columns),
+            MetricsQuery::Flows(flows, columns, _) => (Some(flows), Vec::new(), columns),
+            // A configuration over hosts has none.
+            MetricsQuery::Egress(..) => return Ok(ApiReply::Metrics(MetricsTable::of_egress(Vec::new()))),
         };
         let readings = self.read(&joint, flows.as_deref().unwrap_or_default(), &ports);
         if !readings.faults.is_empty() {
@@ -480,6 +485,23 @@ impl OtgController {
             }
         }
     }
+}
+
+/// Refuses what one host has and several do not.
+fn refuse_tags(config: &OtgConfig) -> Result<(), ApiError> {
+    let mut errors = Vec::new();
+    for (at, flow) in config.flows.iter().enumerate() {
+        if flow.has_tags() {
+            errors.push(format!("flows[{at}]: metric tags are not supported with --hub"));
+        }
+        if flow.metrics.copies != Copies::default() {
+            errors.push(format!("flows[{at}].metrics.rx_tx_ratio: only 1 is supported with --hub"));
+        }
+    }
+    if !config.egress.is_empty() {
+        errors.push("egress_only_tracking: is not supported with --hub".to_owned());
+    }
+    if errors.is_empty() { Ok(()) } else { Err(invalid(errors)) }
 }
 
 /// Warnings of orders that were all carried out.

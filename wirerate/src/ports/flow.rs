@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 pub(super) struct FlowRun {
     /// Its number in the marks of its frames, and in the lines of the receivers.
     pub(super) number: u32,
+    /// The number is its own: it was started.
+    is_numbered: bool,
     handle: Option<Arc<RunHandle>>,
     progress: FlowProgress,
     /// Of runs that have ended.
@@ -35,7 +37,12 @@ pub(super) struct FlowRun {
 impl FlowRun {
     /// Starts again with counts at 0, as number `number`.
     pub(super) fn start(&mut self, number: u32) {
-        *self = Self { number, ..Self::default() };
+        *self = Self { number, is_numbered: true, ..Self::default() };
+    }
+
+    /// The number of its last start.
+    pub(super) fn last_number(&self) -> Option<u32> {
+        self.is_numbered.then_some(self.number)
     }
 
     /// The request of its next run.
@@ -116,18 +123,20 @@ impl FlowRun {
         if self.handle.is_some() { counted.at_least(received) } else { counted }
     }
 
-    /// What it does, now that these frames have arrived. `rule`: how long it waits for the last
+    /// What it does, now that these frames have arrived. `due`: how many are to arrive for those
+    /// that were sent. `rule`: how long it waits for the last
     /// ones; none if frames are counted nowhere.
     pub(super) fn settle(
         &mut self,
         arrived: &FlowArrivals,
+        due: impl FnOnce(u64) -> u64,
         rule: Option<DrainRule>,
         now: Instant,
     ) -> FlowState {
         if self.is_sending() && self.handle.as_ref().is_some_and(|handle| handle.has_ended()) {
             self.take_end(arrived.frames, false, Duration::ZERO);
         }
-        self.progress.settle(self.past.frames, arrived, rule, now)
+        self.progress.settle(due(self.past.frames), arrived, rule, now)
     }
 
     /// Its engine sends now: rates count from here.

@@ -21,6 +21,7 @@ pub(crate) mod rules;
 mod run_config;
 mod setup;
 mod state;
+mod tagged;
 mod token;
 
 use crate::doctor::host::OTG_PORTS;

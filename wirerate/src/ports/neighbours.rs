@@ -2,8 +2,9 @@
 
 use crate::sender::device::TxDevice;
 use host::ResolutionSocket;
-use otg::{AddressResolution, EmulatedInterface};
+use otg::{AddressResolution, EmulatedInterface, PingState};
 use std::io::{self, PipeReader, PipeWriter};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -66,6 +67,30 @@ impl PortNeighbours {
     /// The gateway of an interface of this port.
     pub(super) fn gateway(&self, interface: &str) -> String {
         self.shared.lock().gateway(interface).map_or_else(String::new, |gateway| gateway.to_string())
+    }
+
+    /// Pings an address from an interface of this port, each second. True if it answers within
+    /// `timeout`.
+    pub(super) fn ping(&self, interface: &str, to: IpAddr, timeout: Duration) -> bool {
+        let Some(id) = self.shared.lock().ping(interface, to) else { return false };
+        let deadline = Instant::now() + timeout;
+        let is_answered = loop {
+            let mut resolution = self.shared.lock();
+            let (state, left) =
+                (resolution.ping_state(id), deadline.saturating_duration_since(Instant::now()));
+            if state == Some(PingState::Answered) || left.is_zero() {
+                break state == Some(PingState::Answered);
+            }
+            if let Some(frame) = resolution.ping_frame(id) {
+                // Where the link is down, the next one may succeed.
+                drop(self.shared.socket.send(&frame));
+            }
+            let is_same = |resolution: &mut AddressResolution| resolution.ping_state(id) == state;
+            let interval = REQUEST_INTERVAL.min(left);
+            drop(self.shared.learned.wait_timeout_while(resolution, interval, is_same));
+        };
+        self.shared.lock().end_ping(id);
+        is_answered
     }
 
     /// Waits at most `timeout` for the gateway of an interface.

@@ -2,14 +2,16 @@
 
 use super::capture::PortCapture;
 use super::neighbours::PortNeighbours;
+use super::reading::arrivals;
+use super::tagged::{counts_values, parts_of};
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::monitor::{Counted, count_in};
 use crate::sender::device::TxDevice;
-use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
+use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, TaggedFrames, XdpModeChoice};
 use engine::Worker;
-use measure::{FlowDetail, FlowLine, MeterOptions};
+use measure::{FlowDetail, FlowLine, MeterOptions, TagCounts, TagPart};
 use otg::metrics::TrafficCounts;
-use otg::{EmulatedInterface, PortConfig};
+use otg::{MetricTag, OtgConfig, PortConfig};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,6 +49,10 @@ pub(super) struct Port {
     pub(super) worker: Worker,
     mode: Mode,
     receiver: Receiving,
+    /// It counts frames by values of tags.
+    pub(super) has_tags: bool,
+    /// The parts of all its frames whose values it counts.
+    egress: Vec<TagPart>,
     /// Its frames are scraped.
     _counted: Counted,
     pub(super) capture: Option<PortCapture>,
@@ -65,19 +71,21 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// Takes a device: its worker starts, its receiver is attached.
+    /// Takes a device for a port of a whole configuration: its worker starts, its receiver is
+    /// attached.
     ///
     /// # Errors
     /// The device is busy, or the host refused.
     pub(super) fn open(
         config: &PortConfig,
-        interfaces: &[EmulatedInterface],
+        whole: &OtgConfig,
         device: TxDevice,
         cpu: u32,
         run: u16,
-        has_capture: bool,
         now_ns: u64,
     ) -> Result<Self, PortRefusal> {
+        let has_capture = whole.captures.iter().any(|capture| capture.ports.contains(&config.name));
+        let has_tags = counts_values(whole, &config.name);
         let (speed, has_line) = (line_speed(config, &device), known_speed(config, &device).is_some());
         let worker = Worker::spawn(cpu, &device.netns).map_err(|error| error.in_one_line())?;
         // The host's stack sees measured frames only where packet sockets capture them.
@@ -96,11 +104,17 @@ impl Port {
             },
             is_shared: true,
             has_details: true,
+            has_tags,
             reflects: false,
         };
         let receiver = Receiving::start(&options)
             .map_err(|error| PortRefusal { text: error.to_string(), is_busy: error.is_device_busy() })?;
-        let neighbours = PortNeighbours::start(interfaces, &config.name, &device)?.map(Arc::new);
+        let neighbours = PortNeighbours::start(&whole.interfaces, &config.name, &device)?.map(Arc::new);
+        let egress = whole.egress.iter().find(|egress| egress.port == config.name);
+        let egress = egress.map_or_else(Vec::new, |egress| parts_of(&egress.tags));
+        if !egress.is_empty() {
+            receiver.set_tag(None, &egress);
+        }
         let labels = labels_of(&device);
         let _counted = count_in(sources::receive_total(receiver.observer(), labels));
         let is_up = device.link.has_carrier();
@@ -115,6 +129,8 @@ impl Port {
             worker,
             mode,
             receiver,
+            has_tags,
+            egress,
             capture: None,
             neighbours,
             sent_before: TrafficCounts::default(),
@@ -138,6 +154,37 @@ impl Port {
     /// Bytes and times of a flow.
     pub(super) fn detail(&self, number: u32) -> FlowDetail {
         self.receiver.detail(number as usize).unwrap_or_default()
+    }
+
+    /// The frames of a flow are counted by these tags from now on, and those of the number that it
+    /// had before are not any more.
+    pub(super) fn track(&self, before: Option<u32>, number: u32, tags: &[MetricTag]) {
+        if self.has_tags {
+            if let Some(before) = before {
+                self.receiver.set_tag(Some(before as usize), &[]);
+            }
+            self.receiver.set_tag(Some(number as usize), &parts_of(tags));
+        }
+    }
+
+    /// Frames by the values of tags.
+    pub(super) fn tagged(&self) -> Vec<TaggedFrames> {
+        if self.has_tags { self.receiver.tagged() } else { Vec::new() }
+    }
+
+    /// All frames of a flow, as those of one value.
+    pub(super) fn flow_counts(&self, number: u32) -> TagCounts {
+        let arrived = arrivals(std::iter::once(self), number);
+        TagCounts {
+            frames: arrived.frames,
+            frame_bytes: arrived.bytes,
+            first_ns: arrived.first_ns,
+            last_ns: arrived.last_ns,
+            stamped: arrived.stamped,
+            latency_sum_ns: arrived.latency_sum_ns,
+            latency_min_ns: arrived.latency_min_ns,
+            latency_max_ns: arrived.latency_max_ns,
+        }
     }
 
     /// What becomes of measured frames.
@@ -192,6 +239,9 @@ impl Port {
     pub(super) fn clear(&mut self) {
         let (frames, bytes) = self.all_received();
         self.cleared = TrafficCounts { frames, bytes, rate: 0.0 };
+        if !self.egress.is_empty() {
+            self.receiver.set_tag(None, &self.egress);
+        }
         self.sent_before = TrafficCounts::default();
     }
 

@@ -3,6 +3,7 @@
 use super::OtgDeviceArgs;
 use super::backend::OtgBackend;
 use super::state::ActiveState;
+use super::tagged::TaggedReading;
 use crate::active_window::ActiveRate;
 use crate::monitor::count_in;
 use crate::monitor::sources::RunList;
@@ -13,6 +14,7 @@ use crate::rows::{RowFormat, print_report};
 use crate::rx_stats::RxHead;
 use crate::stop::Stop;
 use crate::units::{Nanos, human_count, human_duration};
+use otg::TaggedQuery;
 use otg::metrics::{FlowState, MetricsTable};
 use serde_json::Value;
 use server::{ApiError, ErrorKind};
@@ -117,7 +119,8 @@ fn carry_out(args: &RunArgs, config: Value, backend: &OtgBackend, stop: &Stop) -
     failures.iter().for_each(|failure| eprintln!("wirerate: {failure}"));
     let (table, reports) = backend.with_state(|state| {
         let now = Instant::now();
-        let rows = flows.iter().map(|flow| state.flow_row(*flow, now)).collect();
+        let (query, reading) = (TaggedQuery::default(), TaggedReading::of(&state.ports));
+        let rows = flows.iter().map(|flow| state.flow_row(*flow, &query, &reading, now)).collect();
         (MetricsTable::of_flows(rows, Vec::new()), reports(args, state))
     });
     let table = serde_json::to_value(table).expect("a table of metrics has a JSON form");

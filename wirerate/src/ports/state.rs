@@ -7,6 +7,7 @@ use super::port::{FLOW_NUMBERS, Port, PortRefusal, known_speed, line_speed};
 use super::reading::arrivals;
 use super::rules::{PortRules, SendRules};
 use super::setup::{FAST_FLOWS_MAX, FlowSetup, LINE_PERCENT_MAX, RING_FLOWS_MAX, asked_of};
+use super::tagged::{TaggedReading, counts_values};
 use crate::monitor::sources::{RunList, SendSource};
 use crate::sender::device::TxDevice;
 use crate::units::{human_bps, time_of_day_ns};
@@ -14,7 +15,8 @@ use engine::{EngineKind, Request, StartBarrier, StartGate};
 use fleet::{FlowArrivals, FlowReading, SentFrames};
 use host::CpuList;
 use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow};
-use otg::{CaptureQuery, EmulatedInterface, FlowConfig, OtgConfig, PortConfig, RequestRefusal};
+use otg::{CaptureQuery, Copies, EmulatedInterface, FlowConfig, OtgConfig, PortConfig};
+use otg::{RequestRefusal, TaggedQuery};
 use packet::DeviceFacts;
 use packet::plan::FrameSpec;
 use serde_json::{Value, json};
@@ -26,6 +28,19 @@ use std::time::Instant;
 /// Most sizes of a flow whose size is random, and of all such flows: each is a packet in memory.
 const SIZES_OF_FLOW_MAX: usize = 2048;
 const SIZES_MAX: usize = 1 << 17;
+
+/// No frame has arrived.
+const NOTHING: FlowArrivals = FlowArrivals {
+    frames: 0,
+    bytes: 0,
+    first_copies: 0,
+    stamped: 0,
+    latency_min_ns: 0,
+    latency_max_ns: 0,
+    latency_sum_ns: 0,
+    first_ns: 0,
+    last_ns: 0,
+};
 
 /// What is in force.
 #[derive(Default)]
@@ -199,8 +214,7 @@ impl ActiveState {
         for (at, (port, device)) in config.ports.iter().zip(devices).enumerate() {
             // The last CPUs first: the first ones often serve interrupts.
             let cpu = cpus[cpus.len() - 1 - at % cpus.len()];
-            let has_capture = config.captures.iter().any(|capture| capture.ports.contains(&port.name));
-            match Port::open(port, &config.interfaces, device, cpu, self.run, has_capture, time_of_day_ns()) {
+            match Port::open(port, &config, device, cpu, self.run, time_of_day_ns()) {
                 Ok(port) => self.ports.push(port),
                 Err(PortRefusal { text, is_busy }) => {
                     self.ports.clear();
@@ -223,6 +237,21 @@ impl ActiveState {
         };
         self.ends = config.flows.iter().map(ends).collect();
         (self.json, self.config) = (Some(json), config);
+    }
+
+    /// Refuses flows with tags on ports that were opened without.
+    ///
+    /// # Errors
+    /// The port of such a flow.
+    pub(super) fn check_tags(&self, config: &OtgConfig) -> Result<(), ApiError> {
+        let mut ports = self.ports.iter();
+        match ports.find(|port| !port.has_tags && counts_values(config, &port.name)) {
+            None => Ok(()),
+            Some(port) => Err(ApiError::invalid(format!(
+                "port {} counts no metric tags yet: set the whole configuration (SetConfig)",
+                port.name
+            ))),
+        }
     }
 
     /// Puts other flows on the same ports in force: flows of the same name continue.
@@ -252,6 +281,11 @@ impl ActiveState {
     /// The ports on which a flow is counted.
     fn rx_ports(&self, flow: usize) -> impl Iterator<Item = &Port> {
         self.ends[flow].rx.iter().map(|port| &self.ports[*port])
+    }
+
+    /// The ports on which a flow is counted, as indexes.
+    pub(super) fn rx_indexes(&self, flow: usize) -> &[usize] {
+        &self.ends[flow].rx
     }
 
     /// What was received of a flow.
@@ -287,9 +321,12 @@ impl ActiveState {
     /// before it is received.
     fn read(&mut self, flow: usize, now: Instant) -> (FlowState, FlowArrivals, SentFrames) {
         let (received, waits) = (self.received(flow), self.waits(flow));
-        let run = &mut self.flows[flow];
-        let state = run.settle(&received, waits.then_some(self.sending.drain), now);
-        let sent = run.sent(&received);
+        let (run, config) = (&mut self.flows[flow], &self.config.flows[flow]);
+        let due = |sent| config.frames_due(sent);
+        let state = run.settle(&received, due, waits.then_some(self.sending.drain), now);
+        // Copies of a frame do not say how many were sent.
+        let is_single = config.metrics.copies == Copies::default();
+        let sent = run.sent(if is_single { &received } else { &NOTHING });
         (state, received, sent)
     }
 
@@ -329,6 +366,10 @@ impl ActiveState {
             let before = &mut self.ports[port].sent_before;
             before.frames += sent.frames;
             before.bytes += sent.bytes;
+        }
+        if !self.config.flows[flow].tags.is_empty() {
+            let before = self.flows[flow].last_number();
+            self.rx_ports(flow).for_each(|port| port.track(before, number, &self.config.flows[flow].tags));
         }
         self.flows[flow].start(number);
     }
@@ -452,8 +493,12 @@ impl ActiveState {
 
     /// What resolves the gateway of an interface.
     fn neighbours_of(&self, interface: &EmulatedInterface) -> Option<&Arc<PortNeighbours>> {
-        let port = self.config.ports.iter().position(|port| port.name == interface.port)?;
-        self.ports.get(port)?.neighbours.as_ref()
+        self.neighbours_at(&interface.port)
+    }
+
+    /// What answers for the interfaces of a port.
+    pub(super) fn neighbours_at(&self, port: &str) -> Option<&Arc<PortNeighbours>> {
+        self.ports.iter().find(|known| known.name == port)?.neighbours.as_ref()
     }
 
     /// The interfaces whose gateways are known, and their MAC addresses.
@@ -470,14 +515,22 @@ impl ActiveState {
         (SIZES_MAX / self.flows.len().max(1)).clamp(64, SIZES_OF_FLOW_MAX)
     }
 
-    /// The row of a flow.
-    pub(super) fn flow_row(&mut self, flow: usize, now: Instant) -> FlowMetricsRow {
+    /// The row of a flow, with the rows of values that `query` asks for.
+    pub(super) fn flow_row(
+        &mut self,
+        flow: usize,
+        query: &TaggedQuery,
+        reading: &TaggedReading,
+        now: Instant,
+    ) -> FlowMetricsRow {
         let (state, received, sent) = self.read(flow, now);
         let (tx_rate, rx_rate) = self.flows[flow].rates(sent.frames, received.frames, now);
         let arrived = SentFrames { frames: received.frames, bytes: received.bytes };
         let (tx, rx) = (with_fcs(sent, tx_rate), with_fcs(arrived, rx_rate));
         let (latency_ns, first_last_ns) = (received.latency_ns(), (received.first_ns, received.last_ns));
-        FlowMetricsRow::new(&self.config.flows[flow], FlowCounts { state, tx, rx, latency_ns, first_last_ns })
+        let counts = FlowCounts { state, tx, rx, latency_ns, first_last_ns };
+        let tagged = self.tagged_rows(flow, query, sent, reading);
+        FlowMetricsRow::new(&self.config.flows[flow], counts).with_tagged(tagged, query.columns.clone())
     }
 
     /// The counts of a flow on this host.

@@ -224,6 +224,7 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
         },
         is_shared: options.counting.shared_flows,
         has_details: false,
+        has_tags: false,
         reflects: options.reflection.is_some(),
     };
     let receiving =

@@ -90,6 +90,7 @@ impl TestedPath {
                 meter: MeterOptions::default(),
                 is_shared: false,
                 has_details: false,
+                has_tags: false,
                 reflects: false,
             },
             wire_len: is_one_size.then(|| wire_len(settings.min_pkt_size.max(60)).into()),

@@ -27,6 +27,9 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::emulated_interfaces_resolve_each_other", &[], devices),
     case("otg::emulated_interfaces_resolve_a_host_and_are_resolved", &[], host_as_gateway),
     case("otg::interfaces_behind_tags_resolve_each_other", &[], vlans),
+    case("otg::frames_are_counted_by_values_and_ports", &[], tags),
+    case("otg::loss_follows_the_copies_that_are_to_arrive", &[], copies),
+    case("otg::interfaces_ping_each_other", &[], ping),
     case("otg::links_go_down_and_up", &[], link),
     case("otg::frames_count_at_the_ports_that_a_flow_names", &[], several),
     case("otg::rows_and_columns_are_those_asked_for", &[], asking),
@@ -164,6 +167,18 @@ pub(crate) fn check(name: &str, seen: &Value) {
             json!({"warnings": [], "waits": "stopped", "seen": [["a", "b"], true, ["a"], true],
                 "b": [100, 100], "refused": refused, "last": true})
         }
+        "tags" => {
+            let sent =
+                |dscp: &str, low: &str| (format!("dscp={dscp} low={low}"), json!([50, 50, 3200, 3200, 0.0]));
+            let values = ["0x0", "0xa", "0x2e"].map(|dscp| ["0x0", "0x1"].map(|low| sent(dscp, low)));
+            let sent: serde_json::Map<String, Value> = values.into_iter().flatten().collect();
+            let changed = json!({"type=0x8100": [null, 50, null, 5000, null]});
+            let ports =
+                json!({"rx_name=rx": [20, 20, 1280, 1280, null], "rx_name=tx": [20, 0, 1280, 0, null]});
+            json!({"warnings": [], "same": true, "seen": {"sent": sent, "changed": changed, "ports": ports},
+                "filtered": [["0x2e", "0x0", 50, null], ["0x2e", "0x1", 50, null]], "latency": true,
+                "times": true, "port": "rx", "egress": {"0x800": [320, 20_480], "0x8100": [50, 5000]}, "warned": []})
+        }
         "chain" => json!({"one": [300, 300], "back": [200, 200], "two": [100, 100]}),
         _ => panic!("{name} has no expected result"),
     };
@@ -275,6 +290,37 @@ fn vlans() -> TestResult {
         "020000000102 88a860078100600986dd"
     ]);
     assert_eq!(seen["frames"], frames);
+    Ok(())
+}
+
+/// The same by both transports.
+fn tags() -> TestResult {
+    for transport in ["http", "grpc"] {
+        let Some(seen) = script("tags", transport) else { return Ok(()) };
+        check("tags", &seen);
+    }
+    Ok(())
+}
+
+fn copies() -> TestResult {
+    let Some(seen) = script("copies", "http") else { return Ok(()) };
+    let expected = json!({"twice": [100, 100, 50.0], "half": [100, 100, 0.0], "each": [100, 100, 50.0]});
+    assert_eq!(seen, expected);
+    Ok(())
+}
+
+fn ping() -> TestResult {
+    for transport in ["http", "grpc"] {
+        let Some(seen) = script("ping", transport) else { return Ok(()) };
+        let pings = json!([
+            [["a-4", "198.18.7.2", "succeeded"], ["a-4", "198.18.7.3", "failed"]],
+            [["a-6", "2001:db8:7::2", "succeeded"], ["a-6", "2001:db8:9::1", "failed"]]
+        ]);
+        let refused = json!([
+            "protocol.ipv4.ping.requests[0].src_name: there is no IPv4 interface named nope on a port"
+        ]);
+        assert_eq!(seen, json!({"seen": pings, "refused": refused}), "{transport}");
+    }
     Ok(())
 }
 

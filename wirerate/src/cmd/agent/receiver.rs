@@ -82,6 +82,7 @@ impl PortReceiver {
             // Packets of one flow can have different addresses, which decide the receive queue.
             is_shared: true,
             has_details: true,
+            has_tags: false,
             reflects: false,
         };
         let receiving = Receiving::start(&options).map_err(|why| match why.busy_advice(true) {

@@ -385,6 +385,107 @@ def vlans():
     return {"known": known[0] == known[1] and known[0], "counts": counts, "frames": sorted(seen)}
 
 
+def tagged(row):
+    """The rows of a flow by the values of its tags."""
+    def value(tag):
+        return tag.value.hex if tag.value.choice == "hex" else tag.value.str
+    return {" ".join(tag.name + "=" + value(tag) for tag in one.tags):
+            [one.get("frames_tx"), one.frames_rx, one.get("bytes_tx"), one.bytes_rx, one.get("loss")]
+            for one in row.tagged_metrics}
+
+
+def tags():
+    """Frames are counted by the values that they arrive with, by port, and as the client asks."""
+    api = connect()
+    cfg = config(api)
+    udp_flow = flow(cfg, "sent", 300)
+    _, ip, transport = udp(udp_flow)
+    ip.priority.dscp.phb.values = [0, 10, 46]
+    ip.priority.dscp.phb.metric_tags.add(name="dscp", offset=0, length=6)
+    transport.dst_port.increment.start, transport.dst_port.increment.count = 7, 2
+    transport.dst_port.metric_tags.add(name="low", offset=15, length=1)
+    udp_flow.metrics.latency.enable, udp_flow.metrics.timestamps = True, True
+    # The frames have a tag that these headers do not have: what counts is what arrives.
+    changed = flow(cfg, "changed", 50, size=100)
+    headers = changed.packet.ethernet().vlan().ipv4().udp()
+    headers[1].id.value = 100
+    changed.egress_packet.ethernet()[-1].ether_type.metric_tags.add(name="type")
+    ports_of = flow(cfg, "ports", 20)
+    ports_of.tx_rx.port.rx_names = ["rx", "tx"]
+    ports_of.metrics.predefined_metric_tags.rx_name = True
+    udp(ports_of)
+    cfg.egress_only_tracking.add(port_name="rx", enable_timestamps=True)
+    cfg.egress_only_tracking[0].metric_tags.add(name="any", rx_offset=96, length=16)
+    warnings = list(api.set_config(cfg).warnings)
+    seen = []
+    for _ in range(2):
+        transmit(api, "start")
+        found = stopped(api)
+        seen.append({name: tagged(row) for name, row in found.items()})
+    first = found["sent"].tagged_metrics[0]
+    request = api.metrics_request()
+    request.flow.flow_names = ["sent"]
+    request.flow.tagged_metrics.metric_names = ["frames_rx"]
+    request.flow.tagged_metrics.filters.add(name="dscp", values=["2e"])
+    [row] = api.get_metrics(request).flow_metrics
+    filtered = [[tag.value.hex for tag in one.tags] + [one.frames_rx, one.get("frames_tx")]
+                for one in row.tagged_metrics]
+    request = api.metrics_request()
+    request.egress_only_tracking.port_names = []
+    [egress] = api.get_metrics(request).egress_only_tracking_metrics
+    return {"warnings": warnings, "same": seen[0] == seen[1], "seen": seen[0], "filtered": filtered,
+            "latency": 0 < first.latency.minimum_ns <= first.latency.average_ns <= first.latency.maximum_ns,
+            "times": 0 < first.timestamps.first_timestamp_ns <= first.timestamps.last_timestamp_ns,
+            "port": egress.port_rx,
+            "egress": {row.tags[0].value: [row.frames_rx, row.bytes_rx] for row in egress.tagged_metrics},
+            "warned": transmit(api, "stop")}
+
+
+def copies():
+    """The loss of flows of which more than one copy, or less, is to arrive."""
+    api = connect()
+    cfg = config(api)
+    for name, ratio in (("twice", 2.0), ("half", 0.5), ("each", None)):
+        one = flow(cfg, name, 100)
+        udp(one)
+        one.tx_rx.port.rx_names = ["rx", "tx"]
+        if ratio:
+            one.metrics.rx_tx_ratio.value = ratio
+        else:
+            one.metrics.rx_tx_ratio.rx_count
+    api.set_config(cfg)
+    transmit(api, "start")
+    return {name: [row.frames_tx, row.frames_rx, row.loss] for name, row in stopped(api).items()}
+
+
+def ping():
+    """Emulated interfaces ping each other, also through a gateway; a host that is not there fails."""
+    api = connect()
+    cfg = config(api)
+    device(cfg, "a", "tx", "02:00:00:00:0a:01", [("198.18.7.1", "198.18.7.2"), ("2001:db8:7::1", "2001:db8:7::2")])
+    device(cfg, "b", "rx", "02:00:00:00:0b:02", [("198.18.7.2", "198.18.7.1"), ("2001:db8:7::2", "2001:db8:7::1")])
+    for ethernet in (cfg.devices[0].ethernets[0], cfg.devices[1].ethernets[0]):
+        ethernet.vlans.add(name=ethernet.name + "-vlan", id=9)
+    api.set_config(cfg)
+    seen = []
+    for version, hosts in ((4, ("198.18.7.2", "198.18.7.3")), (6, ("2001:db8:7::2", "2001:db8:9::1"))):
+        action = api.control_action()
+        pings = (action.protocol.ipv4 if version == 4 else action.protocol.ipv6).ping
+        for address in hosts:
+            pings.requests.add(src_name="a-%d" % version, dst_ip=address)
+        answer = api.set_control_action(action).response.protocol
+        answer = answer.ipv4 if version == 4 else answer.ipv6
+        seen.append([[one.src_name, one.dst_ip, one.result] for one in answer.ping.responses])
+    action = api.control_action()
+    action.protocol.ipv4.ping.requests.add(src_name="nope", dst_ip="198.18.7.2")
+    try:
+        api.set_control_action(action)
+        refused = None
+    except Exception as error:
+        refused = api.from_exception(error).errors
+    return {"seen": seen, "refused": refused}
+
+
 def host():
     """The gateway is the kernel of the receiving end: it answers, and it is answered."""
     api = connect()
@@ -852,7 +953,7 @@ def rows_of_counts():
 
 
 print(json.dumps({function.__name__: function for function in (
-    counts, captured, control, mesh, sizes, update, devices, vlans, host, times, link,
+    counts, captured, control, mesh, sizes, update, devices, vlans, tags, copies, ping, host, times, link,
     several, asking, convoys, final, leaves, returns, replaced, two_clients, hostile,
     sends_one, sends_ten, transports, other_version, append_delete, layer1, bursts, speed,
     chain, rows_of_counts)}[NAME]()))

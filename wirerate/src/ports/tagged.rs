@@ -1,0 +1,164 @@
+//! Frames counted by the values of metric tags, on the ports of this host.
+
+use super::port::Port;
+use super::state::ActiveState;
+use capture::TaggedFrames;
+use fleet::SentFrames;
+use measure::{TagCounts, TagPart};
+use otg::metrics::{FlowCounts, FlowState, TrafficCounts};
+use otg::{Copies, EgressRow, EgressTaggedRow, FlowConfig, MetricTag, TagValue, TaggedQuery, TaggedRow};
+use otg::{OtgConfig, tag_values};
+use std::collections::BTreeMap;
+
+/// What was counted of each stack of values, by the port where ports have counts of their own.
+type CountsByValues = BTreeMap<(Option<usize>, Vec<u128>), TagCounts>;
+
+/// What the ports of this host have counted, read once for an answer.
+pub(super) struct TaggedReading(Vec<Vec<TaggedFrames>>);
+
+/// The parts of a frame that tags consist of.
+pub(super) fn parts_of(tags: &[MetricTag]) -> Vec<TagPart> {
+    // The configuration has no bits behind those of a part's place.
+    let part = |(bit, bits): (usize, u32)| TagPart { bit: bit as u16, bits };
+    tags.iter().flat_map(MetricTag::parts).map(part).collect()
+}
+
+/// True if the port called `name` counts frames by values.
+pub(super) fn counts_values(config: &OtgConfig, name: &str) -> bool {
+    let is_here = |flow: &FlowConfig| flow.rx_ports.iter().any(|port| port == name);
+    let mut flows = config.flows.iter().filter(|flow| flow.metrics.enable && !flow.tags.is_empty());
+    flows.any(is_here) || config.egress.iter().any(|egress| egress.port == name)
+}
+
+impl TaggedReading {
+    /// Of all ports that count frames by values.
+    pub(super) fn of(ports: &[Port]) -> Self {
+        Self(ports.iter().map(Port::tagged).collect())
+    }
+}
+
+fn add(counts: &mut CountsByValues, key: (Option<usize>, Vec<u128>), more: &TagCounts) {
+    counts.entry(key).or_default().add(more);
+}
+
+/// Counts as the model has them: with FCS.
+fn counts_of(counts: &TagCounts) -> FlowCounts {
+    let rx =
+        TrafficCounts { frames: counts.frames, bytes: counts.frame_bytes + 4 * counts.frames, rate: 0.0 };
+    let average = counts.latency_sum_ns as f64 / counts.stamped.max(1) as f64;
+    FlowCounts {
+        state: FlowState::Stopped,
+        tx: TrafficCounts::default(),
+        rx,
+        latency_ns: (counts.latency_min_ns as f64, counts.latency_max_ns as f64, average),
+        first_last_ns: (counts.first_ns, counts.last_ns),
+    }
+}
+
+fn values_of(tags: &[MetricTag], values: &[u128]) -> Vec<TagValue> {
+    tags.iter().zip(values).map(|(tag, value)| TagValue::number(&tag.name, *value)).collect()
+}
+
+impl ActiveState {
+    /// The rows of a flow by the values of its tags, as far as the client asks for them. `sent`:
+    /// its frames that were sent.
+    pub(super) fn tagged_rows(
+        &self,
+        flow: usize,
+        query: &TaggedQuery,
+        sent: SentFrames,
+        reading: &TaggedReading,
+    ) -> Vec<TaggedRow> {
+        let config = &self.config.flows[flow];
+        if !query.include || !config.has_tags() {
+            return Vec::new();
+        }
+        let by_values = config.sent_by_values(sent.frames);
+        let mut counts = self.counts_by_values(flow, reading);
+        // Values of which no frame has arrived have rows too.
+        for values in by_values.iter().flat_map(|by_values| by_values.keys()) {
+            let ports = self.rx_indexes(flow).iter().map(|port| Some(*port));
+            let ports: Vec<Option<usize>> = if config.metrics.by_port { ports.collect() } else { vec![None] };
+            ports.into_iter().for_each(|port| {
+                counts.entry((port, values.clone())).or_default();
+            });
+        }
+        let row = |((port, values), counts): ((Option<usize>, Vec<u128>), TagCounts)| {
+            let mut tags = values_of(&config.tags, &values);
+            tags.extend(port.map(|port| TagValue::rx_port(&self.ports[port].name)));
+            let sent = by_values.as_ref().map(|sent| sent.get(&values).copied().unwrap_or_default());
+            let due = sent.and_then(|sent| due_at(config, port.is_some(), sent));
+            let (shown, size) = (config.metrics, config.size_fixed());
+            query.selects(&tags).then(|| TaggedRow {
+                tags,
+                sent,
+                size,
+                due,
+                counts: counts_of(&counts),
+                shown,
+            })
+        };
+        counts.into_iter().filter_map(row).collect()
+    }
+
+    fn counts_by_values(&self, flow: usize, reading: &TaggedReading) -> CountsByValues {
+        let config = &self.config.flows[flow];
+        let mut counts = CountsByValues::new();
+        for &port in self.rx_indexes(flow) {
+            let key = config.metrics.by_port.then_some(port);
+            if config.tags.is_empty() {
+                add(&mut counts, (key, Vec::new()), &self.ports[port].flow_counts(self.flows[flow].number));
+                continue;
+            }
+            let number = self.flows[flow].number as usize;
+            for tagged in reading.0[port].iter().filter(|tagged| tagged.line == Some(number)) {
+                add(&mut counts, (key, tag_values(&config.tags, &tagged.values)), &tagged.counts);
+            }
+        }
+        counts
+    }
+
+    /// Frames of a flow that have no row of values, as a sentence: their values were too many, or
+    /// they end before the bits of the tags.
+    pub(super) fn without_values(&self, flow: usize) -> Option<String> {
+        let config = &self.config.flows[flow];
+        if config.tags.is_empty() || !config.metrics.enable {
+            return None;
+        }
+        let counts = self.counts_by_values(flow, &TaggedReading::of(&self.ports));
+        let counted: u64 = counts.values().map(|counts| counts.frames).sum();
+        let missing = self.received(flow).frames.saturating_sub(counted);
+        (missing > 0).then(|| {
+            format!(
+                "{missing} frames are in no row of tagged metrics: they end before the bits of the tags, \
+                or have more than 65,536 values"
+            )
+        })
+    }
+
+    /// The row of a port that counts all its frames by values.
+    pub(super) fn egress_row(&self, egress: usize, columns: &[String], reading: &TaggedReading) -> EgressRow {
+        let tracking = &self.config.egress[egress];
+        let port = self.ports.iter().position(|port| port.name == tracking.port);
+        let frames = port.map(|port| &reading.0[port][..]).unwrap_or_default();
+        let mut counts = CountsByValues::new();
+        for tagged in frames.iter().filter(|tagged| tagged.line.is_none()) {
+            add(&mut counts, (None, tag_values(&tracking.tags, &tagged.values)), &tagged.counts);
+        }
+        let row = |((_, values), counts): ((Option<usize>, Vec<u128>), TagCounts)| {
+            EgressTaggedRow::new(tracking, values_of(&tracking.tags, &values), counts_of(&counts))
+        };
+        let tagged = counts.into_iter().map(row).collect();
+        EgressRow { port: tracking.port.clone(), tagged, columns: columns.to_vec() }
+    }
+}
+
+/// Frames that are to arrive of those that were sent; where each port has counts of its own, this is
+/// known only if all frames arrive there.
+fn due_at(config: &FlowConfig, is_of_port: bool, sent: u64) -> Option<u64> {
+    match config.metrics.copies {
+        Copies::EachPort if is_of_port => Some(sent),
+        Copies::Ratio(_) if is_of_port && config.rx_ports.len() > 1 => None,
+        _ => Some(config.frames_due(sent)),
+    }
+}
