@@ -166,6 +166,12 @@ impl<'de> DeserializeSeed<'de> for ElementSeed<'_> {
     }
 }
 
+/// An element of a list of messages, likewise.
+pub(crate) fn read_element(element: &MessageDescriptor, text: &[u8]) -> Result<Value, String> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    ElementSeed(element).deserialize(&mut json).map_err(|error| error.to_string())
+}
+
 /// Protobuf to checked JSON.
 ///
 /// # Errors

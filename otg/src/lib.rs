@@ -15,6 +15,7 @@ mod echo;
 pub mod edit;
 mod flow;
 mod header;
+mod long_config;
 pub mod metrics;
 pub mod model;
 mod node;
@@ -37,6 +38,7 @@ pub use capture::{BitMatch, CaptureConfig, CaptureFormat};
 pub use config::OtgConfig;
 pub use device::{EmulatedInterface, InterfaceAddress};
 pub use flow::{Copies, FlowConfig, FlowMetrics};
+pub use long_config::check_long_config;
 pub use node::FINDINGS_MAX;
 pub use part::ConfigPart;
 pub use request::{

@@ -1,10 +1,10 @@
 //! HTTP: a path per call, JSON bodies.
 
 use crate::ApiBackend;
-use crate::call::{ApiCall, CALLS};
+use crate::call::{ApiCall, CALLS, Operation};
 use crate::caller::CallPlace;
 use crate::origin::is_odd_body;
-use crate::reply::{ApiError, ApiReply, metrics_text, to_text};
+use crate::reply::{ApiError, ApiReply, ErrorKind, metrics_text, to_text};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
@@ -71,6 +71,10 @@ fn carry_out(backend: &dyn ApiBackend, call: &ApiCall, body: Bytes) -> Result<Ap
         // Clients send a content type and no body.
         None => Value::Null,
         Some(message) => {
+            if call.operation == Operation::SetConfig {
+                let refused = |errors| ApiError { kind: ErrorKind::Invalid, errors };
+                otg::check_long_config(&body).map_err(refused)?;
+            }
             let json = otg::read_json(message, &body).map_err(ApiError::invalid)?;
             drop(body);
             json
