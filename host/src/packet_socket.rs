@@ -113,7 +113,7 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// The next frame, which `buffer` holds; `None` if there is none. With `PACKET_AUXDATA` set, the
+    /// The next frame, which `buffer` holds; `None` if there is none. With `PACKET_AUXDATA`, the
     /// VLAN tag that the kernel took out is back behind the MAC addresses.
     ///
     /// # Errors

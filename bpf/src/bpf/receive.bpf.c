@@ -693,7 +693,9 @@ static __always_inline bool measure(struct xdp_md *ctx, __u64 len, bool is_bound
 	count(control, own, cpu, &frame, line, len, now_ns);
 	if (wr_has_tags)
 		count_tag(ctx, frame.line, len, now_ns,
-			  !frame.has_latency ? -1 : frame.latency_ns < 0 ? 0 : frame.latency_ns);
+			  !frame.has_latency	 ? -1
+			  : frame.latency_ns < 0 ? 0
+						 : frame.latency_ns);
 	return true;
 }
 

@@ -153,7 +153,7 @@ impl ActiveState {
     }
 }
 
-/// Frames that are to arrive of those that were sent; where each port has counts of its own, this is
+/// Frames that are to arrive of those that were sent. Where each port has counts of its own, it is
 /// known only if all frames arrive there.
 fn due_at(config: &FlowConfig, is_of_port: bool, sent: u64) -> Option<u64> {
     match config.metrics.copies {
