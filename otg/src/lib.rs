@@ -10,6 +10,7 @@
 mod body;
 mod capture;
 mod config;
+mod counts;
 mod device;
 mod echo;
 pub mod edit;
@@ -25,11 +26,11 @@ mod payload;
 mod request;
 mod resolution;
 mod schedule;
+mod sent_values;
 mod size;
 mod stack;
 mod table;
 mod tag;
-mod tagged;
 mod topology;
 mod vlan;
 
@@ -46,7 +47,7 @@ pub use request::{
 };
 pub use resolution::{AddressResolution, PingState};
 pub use schedule::{FlowDuration, FlowRate, FlowSchedule, Gap};
+pub use table::{EgressRow, EgressTaggedRow, TagText, TagValue, TaggedQuery, TaggedRow};
 pub use tag::{EgressTracking, FramesByValues, MetricTag, TAG_PARTS_MAX, tag_values};
-pub use tagged::{EgressRow, EgressTaggedRow, TagText, TagValue, TaggedQuery, TaggedRow};
 pub use topology::{PortConfig, SPEED_DEFAULT};
 pub use vlan::VlanTag;

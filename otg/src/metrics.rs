@@ -3,48 +3,10 @@
 //! A row has all its columns, also those that are 0, unless the request names columns: clients read
 //! columns that are absent as errors.
 
+pub use crate::counts::{FlowCounts, FlowState, TrafficCounts};
 use crate::flow::{FlowConfig, FlowMetrics};
-use crate::table::{self, Column, ColumnValue, MetricsRow};
-use crate::tagged::{EgressRow, TaggedRow};
+use crate::table::{self, Column, ColumnValue, EgressRow, MetricsRow, TaggedRow, latency, timestamps};
 use serde::ser::{Serialize, Serializer};
-
-/// What a flow does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FlowState {
-    /// Nothing is sent, and no more frames will arrive.
-    #[default]
-    Stopped,
-    /// Frames are sent or on their way.
-    Started,
-    /// Stopped for a while.
-    Paused,
-}
-
-/// Counts of frames and bytes with FCS, and frames per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TrafficCounts {
-    /// Frames.
-    pub frames: u64,
-    /// Their bytes, FCS included.
-    pub bytes: u64,
-    /// Frames per second now.
-    pub rate: f64,
-}
-
-/// What was measured of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct FlowCounts {
-    /// What it does.
-    pub state: FlowState,
-    /// Accepted by the driver since the start.
-    pub tx: TrafficCounts,
-    /// Received at its ports.
-    pub rx: TrafficCounts,
-    /// Lowest, highest and mean latency in nanoseconds.
-    pub latency_ns: (f64, f64, f64),
-    /// Times of the first and the last received frame, in nanoseconds since 1970.
-    pub first_last_ns: (u64, u64),
-}
 
 /// What was counted on a port.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,29 +25,6 @@ pub struct PortCounts {
     pub last_change_ns: u64,
     /// Bits per second of the line.
     pub speed: u64,
-}
-
-impl FlowCounts {
-    pub(crate) fn latency(&self) -> ColumnValue<'_> {
-        let (minimum, maximum, average) = self.latency_ns;
-        let names = &["minimum_ns", "maximum_ns", "average_ns"];
-        ColumnValue::Numbers(names, [minimum.round(), maximum.round(), average.round()])
-    }
-
-    pub(crate) fn timestamps(&self) -> ColumnValue<'_> {
-        let (first, last) = self.first_last_ns;
-        ColumnValue::Numbers(&["first_timestamp_ns", "last_timestamp_ns"], [first as f64, last as f64, 0.0])
-    }
-}
-
-impl FlowState {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Stopped => "stopped",
-            Self::Started => "started",
-            Self::Paused => "paused",
-        }
-    }
 }
 
 /// The row of a flow.
@@ -249,8 +188,8 @@ impl MetricsRow for FlowMetricsRow {
         Column { name: "frames_tx_rate", cell: |row| rate(row.counts.tx.rate) },
         Column { name: "frames_rx_rate", cell: |row| rate(row.counts.rx.rate) },
         Column { name: "loss", cell: |row| shown(row.has_loss(), || ColumnValue::Number(row.loss())) },
-        Column { name: "timestamps", cell: |row| shown(row.shown.timestamps, || row.counts.timestamps()) },
-        Column { name: "latency", cell: |row| shown(row.shown.latency, || row.counts.latency()) },
+        Column { name: "timestamps", cell: |row| shown(row.shown.timestamps, || timestamps(&row.counts)) },
+        Column { name: "latency", cell: |row| shown(row.shown.latency, || latency(&row.counts)) },
         Column { name: "tx_l1_rate_bps", cell: |row| rate(row.counts.tx.l1_bps()) },
         Column { name: "rx_l1_rate_bps", cell: |row| rate(row.counts.rx.l1_bps()) },
         Column { name: "tx_rate_bytes", cell: |row| rate(row.counts.tx.byte_rate()) },

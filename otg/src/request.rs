@@ -3,7 +3,7 @@
 use crate::config::OtgConfig;
 use crate::device::EmulatedInterface;
 use crate::node::{ConfigNode, Findings};
-use crate::tagged::TaggedQuery;
+use crate::table::TaggedQuery;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -21,6 +21,7 @@ pub(crate) mod rules;
 mod run_config;
 mod setup;
 mod state;
+mod tag_parts;
 mod tagged;
 mod token;
 

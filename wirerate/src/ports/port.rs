@@ -2,14 +2,13 @@
 
 use super::capture::PortCapture;
 use super::neighbours::PortNeighbours;
-use super::reading::arrivals;
-use super::tagged::{counts_values, parts_of};
+use super::tag_parts::{counts_values, parts_of};
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::monitor::{Counted, count_in};
 use crate::sender::device::TxDevice;
 use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, TaggedFrames, XdpModeChoice};
 use engine::Worker;
-use measure::{FlowDetail, FlowLine, MeterOptions, TagCounts, TagPart};
+use measure::{FlowDetail, FlowLine, MeterOptions, TagPart};
 use otg::metrics::TrafficCounts;
 use otg::{MetricTag, OtgConfig, PortConfig};
 use std::sync::Arc;
@@ -170,21 +169,6 @@ impl Port {
     /// Frames by the values of tags.
     pub(super) fn tagged(&self) -> Vec<TaggedFrames> {
         if self.has_tags { self.receiver.tagged() } else { Vec::new() }
-    }
-
-    /// All frames of a flow, as those of one value.
-    pub(super) fn flow_counts(&self, number: u32) -> TagCounts {
-        let arrived = arrivals(std::iter::once(self), number);
-        TagCounts {
-            frames: arrived.frames,
-            frame_bytes: arrived.bytes,
-            first_ns: arrived.first_ns,
-            last_ns: arrived.last_ns,
-            stamped: arrived.stamped,
-            latency_sum_ns: arrived.latency_sum_ns,
-            latency_min_ns: arrived.latency_min_ns,
-            latency_max_ns: arrived.latency_max_ns,
-        }
     }
 
     /// What becomes of measured frames.

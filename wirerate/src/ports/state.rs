@@ -7,16 +7,16 @@ use super::port::{FLOW_NUMBERS, Port, PortRefusal, known_speed, line_speed};
 use super::reading::arrivals;
 use super::rules::{PortRules, SendRules};
 use super::setup::{FAST_FLOWS_MAX, FlowSetup, LINE_PERCENT_MAX, RING_FLOWS_MAX, asked_of};
-use super::tagged::{TaggedReading, counts_values};
+use super::tag_parts::counts_values;
 use crate::monitor::sources::{RunList, SendSource};
 use crate::sender::device::TxDevice;
 use crate::units::{human_bps, time_of_day_ns};
 use engine::{EngineKind, Request, StartBarrier, StartGate};
 use fleet::{FlowArrivals, FlowReading, SentFrames};
 use host::CpuList;
-use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow};
+use otg::RequestRefusal;
+use otg::metrics::{FlowState, PortCounts, PortRow};
 use otg::{CaptureQuery, Copies, EmulatedInterface, FlowConfig, OtgConfig, PortConfig};
-use otg::{RequestRefusal, TaggedQuery};
 use packet::DeviceFacts;
 use packet::plan::FrameSpec;
 use serde_json::{Value, json};
@@ -319,7 +319,7 @@ impl ActiveState {
 
     /// What a flow does, and what was received and sent of it, in this order: a frame is sent
     /// before it is received.
-    fn read(&mut self, flow: usize, now: Instant) -> (FlowState, FlowArrivals, SentFrames) {
+    pub(super) fn read(&mut self, flow: usize, now: Instant) -> (FlowState, FlowArrivals, SentFrames) {
         let (received, waits) = (self.received(flow), self.waits(flow));
         let (run, config) = (&mut self.flows[flow], &self.config.flows[flow]);
         let due = |sent| config.frames_due(sent);
@@ -513,24 +513,6 @@ impl ActiveState {
     /// Most sizes of a flow whose size is random: each is a packet in memory.
     fn sizes_max(&self) -> usize {
         (SIZES_MAX / self.flows.len().max(1)).clamp(64, SIZES_OF_FLOW_MAX)
-    }
-
-    /// The row of a flow, with the rows of values that `query` asks for.
-    pub(super) fn flow_row(
-        &mut self,
-        flow: usize,
-        query: &TaggedQuery,
-        reading: &TaggedReading,
-        now: Instant,
-    ) -> FlowMetricsRow {
-        let (state, received, sent) = self.read(flow, now);
-        let (tx_rate, rx_rate) = self.flows[flow].rates(sent.frames, received.frames, now);
-        let arrived = SentFrames { frames: received.frames, bytes: received.bytes };
-        let (tx, rx) = (with_fcs(sent, tx_rate), with_fcs(arrived, rx_rate));
-        let (latency_ns, first_last_ns) = (received.latency_ns(), (received.first_ns, received.last_ns));
-        let counts = FlowCounts { state, tx, rx, latency_ns, first_last_ns };
-        let tagged = self.tagged_rows(flow, query, sent, reading);
-        FlowMetricsRow::new(&self.config.flows[flow], counts).with_tagged(tagged, query.columns.clone())
     }
 
     /// The counts of a flow on this host.

@@ -1,14 +1,17 @@
 //! Frames counted by the values of metric tags, on the ports of this host.
 
+use super::flow::with_fcs;
 use super::port::Port;
+use super::reading::arrivals;
 use super::state::ActiveState;
 use capture::TaggedFrames;
 use fleet::SentFrames;
-use measure::{TagCounts, TagPart};
-use otg::metrics::{FlowCounts, FlowState, TrafficCounts};
+use measure::TagCounts;
+use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, TrafficCounts};
+use otg::tag_values;
 use otg::{Copies, EgressRow, EgressTaggedRow, FlowConfig, MetricTag, TagValue, TaggedQuery, TaggedRow};
-use otg::{OtgConfig, tag_values};
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// What was counted of each stack of values, by the port where ports have counts of their own.
 type CountsByValues = BTreeMap<(Option<usize>, Vec<u128>), TagCounts>;
@@ -16,24 +19,25 @@ type CountsByValues = BTreeMap<(Option<usize>, Vec<u128>), TagCounts>;
 /// What the ports of this host have counted, read once for an answer.
 pub(super) struct TaggedReading(Vec<Vec<TaggedFrames>>);
 
-/// The parts of a frame that tags consist of.
-pub(super) fn parts_of(tags: &[MetricTag]) -> Vec<TagPart> {
-    // The configuration has no bits behind those of a part's place.
-    let part = |(bit, bits): (usize, u32)| TagPart { bit: bit as u16, bits };
-    tags.iter().flat_map(MetricTag::parts).map(part).collect()
-}
-
-/// True if the port called `name` counts frames by values.
-pub(super) fn counts_values(config: &OtgConfig, name: &str) -> bool {
-    let is_here = |flow: &FlowConfig| flow.rx_ports.iter().any(|port| port == name);
-    let mut flows = config.flows.iter().filter(|flow| flow.metrics.enable && !flow.tags.is_empty());
-    flows.any(is_here) || config.egress.iter().any(|egress| egress.port == name)
-}
-
 impl TaggedReading {
     /// Of all ports that count frames by values.
     pub(super) fn of(ports: &[Port]) -> Self {
         Self(ports.iter().map(Port::tagged).collect())
+    }
+}
+
+/// All frames of a flow on a port, as those of one value.
+fn counts_of_flow(port: &Port, number: u32) -> TagCounts {
+    let arrived = arrivals(std::iter::once(port), number);
+    TagCounts {
+        frames: arrived.frames,
+        frame_bytes: arrived.bytes,
+        first_ns: arrived.first_ns,
+        last_ns: arrived.last_ns,
+        stamped: arrived.stamped,
+        latency_sum_ns: arrived.latency_sum_ns,
+        latency_min_ns: arrived.latency_min_ns,
+        latency_max_ns: arrived.latency_max_ns,
     }
 }
 
@@ -60,6 +64,24 @@ fn values_of(tags: &[MetricTag], values: &[u128]) -> Vec<TagValue> {
 }
 
 impl ActiveState {
+    /// The row of a flow, with the rows of values that `query` asks for.
+    pub(super) fn flow_row(
+        &mut self,
+        flow: usize,
+        query: &TaggedQuery,
+        reading: &TaggedReading,
+        now: Instant,
+    ) -> FlowMetricsRow {
+        let (state, received, sent) = self.read(flow, now);
+        let (tx_rate, rx_rate) = self.flows[flow].rates(sent.frames, received.frames, now);
+        let arrived = SentFrames { frames: received.frames, bytes: received.bytes };
+        let (tx, rx) = (with_fcs(sent, tx_rate), with_fcs(arrived, rx_rate));
+        let (latency_ns, first_last_ns) = (received.latency_ns(), (received.first_ns, received.last_ns));
+        let counts = FlowCounts { state, tx, rx, latency_ns, first_last_ns };
+        let tagged = self.tagged_rows(flow, query, sent, reading);
+        FlowMetricsRow::new(&self.config.flows[flow], counts).with_tagged(tagged, query.columns.clone())
+    }
+
     /// The rows of a flow by the values of its tags, as far as the client asks for them. `sent`:
     /// its frames that were sent.
     pub(super) fn tagged_rows(
@@ -107,7 +129,11 @@ impl ActiveState {
         for &port in self.rx_indexes(flow) {
             let key = config.metrics.by_port.then_some(port);
             if config.tags.is_empty() {
-                add(&mut counts, (key, Vec::new()), &self.ports[port].flow_counts(self.flows[flow].number));
+                add(
+                    &mut counts,
+                    (key, Vec::new()),
+                    &counts_of_flow(&self.ports[port], self.flows[flow].number),
+                );
                 continue;
             }
             let number = self.flows[flow].number as usize;
