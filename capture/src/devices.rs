@@ -249,7 +249,10 @@ fn of_interfaces(
     let ring = file.ring.map(|ring| format!("{OF_RING}{ring}"));
     let of_interface = |interface| {
         if is_only {
-            return Statistics { interface, comment: ring.clone(), ..statistics(counts, lost_nic) };
+            let all = statistics(counts, lost_nic);
+            let delivered = file.written(interface).or(all.delivered);
+            let accepted_by_filter = all.accepted_by_filter.filter(|_| !file.is_part);
+            return Statistics { interface, comment: ring.clone(), delivered, accepted_by_filter, ..all };
         }
         let delivered = file.written(interface);
         let shared = ring.clone().into_iter().chain([ALL_BUT_DELIVERED.to_owned()]);
@@ -315,8 +318,8 @@ fn with_kernel(read: Counts, ring: &RingCounts) -> Counts {
     Counts {
         received: ring.received,
         received_bytes: ring.received_bytes,
-        filtered: ring.filtered,
-        captured: ring.captured,
+        filtered: ring.filtered.map(|filtered| filtered + read.filtered.unwrap_or(0)),
+        captured: ring.captured.saturating_sub(read.filtered.unwrap_or(0)),
         lost_ring: ring.lost_ring,
         ..read
     }

@@ -13,6 +13,12 @@ use std::path::Path;
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages name the fields")]
 pub enum CaptureError {
+    /// The control group has too little memory.
+    #[error(
+        "the control group may have {limit_kib} KiB of memory, and a capture needs at least {needed_mib} MiB (MemoryMax= of \
+         a systemd unit)"
+    )]
+    LittleMemory { limit_kib: u64, needed_mib: u64 },
     /// A filter that only packet sockets can run.
     #[error("XDP cannot run the filter '{expression}': {why}")]
     FilterNeedsSockets { expression: String, why: &'static str },
@@ -153,6 +159,9 @@ impl CaptureError {
             }
             Self::Contradiction { .. } => Some("leave one of the two out".to_owned()),
             Self::NoParquet => Some("make install, which builds wirerate with all features".to_owned()),
+            Self::LittleMemory { .. } => {
+                Some("`systemd-run --scope -p MemoryMax=16M wirerate capture ...`".to_owned())
+            }
             Self::DropNeedsXdp { .. } => Some("--source xdp, or --mode mirror".to_owned()),
             Self::QueuesUntold { .. } => {
                 Some("--source xdp --direction in, or without --per-queue".to_owned())

@@ -28,6 +28,7 @@ mod receive_clock;
 mod record;
 mod run_as;
 mod session;
+mod shown;
 mod slots;
 mod socket_receiver;
 mod stats;
@@ -45,19 +46,21 @@ pub use file_filter::FileFilter;
 pub use memory::{RingSize, recorder_bytes_default};
 pub use options::{
     BUFFER_SIZE_BYTES_DEFAULT, CaptureDirection, ClockMode, DataSetNames, Fanout, Mode, OnError, Options,
-    Order, Output, RING_SIZE_BYTES_DEFAULT, RING_SIZE_BYTES_MAX, RING_SIZE_BYTES_MIN, RecorderOptions,
-    SNAPLEN_DEFAULT, SNAPLEN_WHOLE, SourceKind, WINDOW_NS_DEFAULT,
+    Order, Output, OutputOptions, RING_SIZE_BYTES_DEFAULT, RING_SIZE_BYTES_MAX, RING_SIZE_BYTES_MIN,
+    RecorderOptions, SNAPLEN_DEFAULT, SNAPLEN_WHOLE, SourceKind, WINDOW_NS_DEFAULT,
 };
 pub use order::merge::{self, MergeReport};
 pub use output::compress::Compression;
 pub use output::data_set::LossLog;
+pub use output::ledger::OutputCounts;
 pub use output::{names, open, rotate};
 pub use receive::{ReceiveObserver, ReceiveOptions, ReceiveResult, Receiving, Reflected};
 pub use record::format::Format;
 pub use record::ring::{RingRecord, TimeSource, VlanTag};
 pub use record::slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};
 pub use run_as::RunAs;
-pub use session::{Session, SessionObserver, SessionReport};
+pub use session::{OutputReport, Session, SessionObserver, SessionReport};
+pub use shown::{FrameDisplay, Shown, ShownFrame, ShownFrames, display};
 pub use slots::{SLOT_RING_FRAMES_MAX, SlotCapture, SlotCounts};
 pub use stats::{Counts, DeviceStats, RingStats, Stats};
 pub use sys::local_utc_offset_s;

@@ -1,6 +1,6 @@
 //! How much memory the rings of a capture may take.
 
-use crate::sys;
+use crate::{CaptureError, sys};
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +10,9 @@ const MACHINE_PART: u64 = 16;
 const RECORDER_PART: u64 = 8;
 /// They take at most this part of the memory that the control group of the process may have.
 const GROUP_PART: u64 = 4;
+
+/// Memory below which the kernel would end a capture: its programs, smallest rings and buffers.
+const GROUP_BYTES_MIN: u64 = 8 << 20;
 
 /// Size of each ring of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,24 @@ impl MemoryBound {
             }
             _ => machine,
         }
+    }
+}
+
+/// Refuses a control group in which the kernel would end the process.
+///
+/// # Errors
+/// [`CaptureError::LittleMemory`].
+pub(crate) fn refuse_small_group() -> Result<(), CaptureError> {
+    check_group(group_limit_bytes())
+}
+
+fn check_group(limit_bytes: Option<u64>) -> Result<(), CaptureError> {
+    match limit_bytes {
+        Some(limit_bytes @ 0..GROUP_BYTES_MIN) => Err(CaptureError::LittleMemory {
+            limit_kib: limit_bytes >> 10,
+            needed_mib: GROUP_BYTES_MIN >> 20,
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -97,6 +118,13 @@ fn place_of_group(line: &str) -> Option<(&'static str, &'static str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_control_group_that_is_too_small_is_refused() {
+        assert!(check_group(None).is_ok() && check_group(Some(GROUP_BYTES_MIN)).is_ok());
+        let refused = check_group(Some(4 << 20)).unwrap_err().to_string();
+        assert!(refused.contains("4096 KiB") && refused.contains("at least 8 MiB"), "{refused}");
+    }
 
     #[test]
     fn the_smaller_of_machine_and_group_decides() {

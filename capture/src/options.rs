@@ -4,6 +4,7 @@ use crate::memory::{MemoryBound, RingSize};
 use crate::output::compress::Compression;
 use crate::output::rotate::RotatePolicy;
 use crate::record::format::Format;
+use crate::shown::FrameDisplay;
 use crate::{CaptureError, RunAs};
 use bpf::SinkVerdict;
 use bpf::abi::CaptureMode;
@@ -176,6 +177,26 @@ pub struct RecorderOptions {
     pub saves_max: u64,
 }
 
+/// One output of several: which frames it gets, and how its files look.
+#[derive(Debug)]
+pub struct OutputOptions {
+    /// Where the frames go: [`Output::Nowhere`] is refused.
+    pub output: Output,
+    /// Which frames; `None` for all.
+    pub filter: Option<String>,
+    /// Bytes kept of a frame, as [`Options::snaplen`].
+    pub snaplen: u32,
+    /// Cut frames this many bytes behind their last header.
+    pub header_cut: Option<u32>,
+    /// What its files look like: pcapng or pcap.
+    pub format: Format,
+    /// How its files are compressed.
+    pub compression: Option<Compression>,
+}
+
+/// Outputs of a capture at most.
+pub(crate) const OUTPUTS_MAX: usize = 64;
+
 /// A capture to be made.
 #[derive(Debug)]
 pub struct Options {
@@ -216,6 +237,11 @@ pub struct Options {
     pub frames_max: Option<u64>,
     /// Where the frames go.
     pub output: Output,
+    /// Further outputs. Then `filter`, `snaplen`, `header_cut`, `format` and `compression` are those
+    /// of `output`, and the process filters and cuts the frames of each output.
+    pub more_outputs: Vec<OutputOptions>,
+    /// Where frames are passed on for people to see.
+    pub display: Option<FrameDisplay>,
     /// What files look like.
     pub format: Format,
     /// Names of the run and the host in a data set.
@@ -278,6 +304,8 @@ impl Options {
             ring_size_bytes: None,
             frames_max: None,
             output: Output::default(),
+            more_outputs: Vec::new(),
+            display: None,
             format: Format::default(),
             data_set: DataSetNames::default(),
             order: Order::default(),
@@ -298,6 +326,63 @@ impl Options {
         }
     }
 
+    /// All outputs, if there are several. What remains here are the options of the rings: frames
+    /// that any of the outputs may want, as far as its filter or snaplen need them.
+    pub(crate) fn take_outputs(&mut self) -> Vec<OutputOptions> {
+        if self.more_outputs.is_empty() {
+            return Vec::new();
+        }
+        let first = OutputOptions {
+            output: std::mem::take(&mut self.output),
+            filter: self.filter.take(),
+            snaplen: self.snaplen,
+            header_cut: self.header_cut.take(),
+            format: self.format,
+            compression: self.compression.take(),
+        };
+        let outputs: Vec<OutputOptions> =
+            std::iter::once(first).chain(std::mem::take(&mut self.more_outputs)).collect();
+        let is_alike = outputs.iter().all(|output| output.filter == outputs[0].filter);
+        let needs_whole =
+            |output: &OutputOptions| output.header_cut.is_some() || (!is_alike && output.filter.is_some());
+        let longest = outputs.iter().map(|output| output.snaplen).max().unwrap_or(SNAPLEN_WHOLE);
+        self.snaplen = if outputs.iter().any(needs_whole) { SNAPLEN_WHOLE } else { longest };
+        // The kernel runs one filter. Joined with `or`, a load behind the end of a frame would
+        // reject it for all outputs.
+        self.filter = outputs[0].filter.clone().filter(|_| is_alike);
+        self.format = Format::Pcapng;
+        outputs
+    }
+
+    /// Whether these outputs can be combined with the other options.
+    pub(crate) fn check_outputs(
+        &self,
+        outputs: &[OutputOptions],
+        link_types: &[u16],
+    ) -> Result<(), CaptureError> {
+        let refuse = |what, other| Err(CaptureError::Contradiction { what, other });
+        if outputs.len() > OUTPUTS_MAX {
+            let (what, must) = ("the number of outputs", format!("at most {OUTPUTS_MAX}"));
+            return Err(CaptureError::BadOption { what, value: outputs.len() as u64, must });
+        }
+        if self.recorder.is_some() {
+            return refuse("a recorder", "several outputs");
+        }
+        if self.order == Order::FilePerRing {
+            return refuse("a file for each CPU", "several outputs");
+        }
+        for OutputOptions { output, format, compression, .. } in outputs {
+            if *format == Format::Parquet {
+                return refuse("the parquet format", "several outputs");
+            }
+            if matches!(output, Output::Nowhere) {
+                return refuse("an output that writes nothing", "other outputs");
+            }
+            self.check(output, (*format, *compression), link_types)?;
+        }
+        Ok(())
+    }
+
     /// Whether the options about devices can be combined.
     pub(crate) fn check_source(&self) -> Result<(), CaptureError> {
         let refuse = |what, other| Err(CaptureError::Contradiction { what, other });
@@ -311,7 +396,12 @@ impl Options {
     }
 
     /// Whether the options can be combined; `output` is the one that was taken out of `self`.
-    pub(crate) fn check(&self, output: &Output, link_types: &[u16]) -> Result<(), CaptureError> {
+    pub(crate) fn check(
+        &self,
+        output: &Output,
+        (format, compression): (Format, Option<Compression>),
+        link_types: &[u16],
+    ) -> Result<(), CaptureError> {
         let refuse = |what, other| Err(CaptureError::Contradiction { what, other });
         let is_stream = matches!(output, Output::Stream { .. } | Output::Descriptor { .. });
         if is_stream && self.rotate.is_rotation() {
@@ -327,15 +417,15 @@ impl Options {
             if self.rotate.is_rotation() || self.rotate.stop_after_bytes.is_some() {
                 return refuse("a recorder, which makes a file for each trigger", "limits of files");
             }
-            if self.format == Format::Parquet || self.order == Order::FilePerRing {
+            if format == Format::Parquet || self.order == Order::FilePerRing {
                 return refuse("a recorder", "several files at a time");
             }
         }
         // A data set has several files in any case.
-        if self.rotate_command.is_some() && !self.rotate.rotates() && self.format != Format::Parquet {
+        if self.rotate_command.is_some() && !self.rotate.rotates() && format != Format::Parquet {
             return refuse("a command for each complete file", "a single file");
         }
-        if self.format == Format::Parquet {
+        if format == Format::Parquet {
             if !cfg!(feature = "parquet") {
                 return Err(CaptureError::NoParquet);
             }
@@ -345,26 +435,23 @@ impl Options {
             if self.order == Order::FilePerRing {
                 return refuse("a file for each CPU", "the parquet format, whose column cpu has the CPU");
             }
-            if self.compression.is_some() {
+            if compression.is_some() {
                 return refuse("another compression", "the parquet format, which compresses its columns");
-            }
-            if self.packet_ids {
-                return refuse("an id for each packet", "the parquet format");
             }
             if self.clock == ClockMode::Phc {
                 return refuse("times of the device's clock", "the parquet format, whose times are UTC");
             }
         }
-        if self.format == Format::Pcap && self.clock == ClockMode::Phc {
+        if format == Format::Pcap && self.clock == ClockMode::Phc {
             return refuse("times of two clocks", "the pcap format");
         }
-        if self.format == Format::Pcap && self.per_queue {
+        if format == Format::Pcap && self.per_queue {
             return refuse("an interface for each queue", "the pcap format");
         }
-        if self.format == Format::Pcap && self.packet_ids {
+        if format == Format::Pcap && self.packet_ids {
             return refuse("an id for each packet", "the pcap format");
         }
-        if self.format == Format::Pcap && link_types.iter().any(|link_type| *link_type != link_types[0]) {
+        if format == Format::Pcap && link_types.iter().any(|link_type| *link_type != link_types[0]) {
             return refuse("devices with different kinds of frames", "the pcap format");
         }
         Ok(())
@@ -549,7 +636,12 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        let refusal = |options: Options| options.check(&options.output, &[1, 1]).unwrap_err().to_string();
+        let refusal = |options: Options| {
+            options
+                .check(&options.output, (options.format, options.compression), &[1, 1])
+                .unwrap_err()
+                .to_string()
+        };
         let hash = |options| {
             Options { fanout: Fanout::Hash, ..options }.check_source().map_err(|why| why.to_string())
         };
@@ -581,8 +673,8 @@ mod tests {
         assert!(refusal(options).ends_with("the parquet format, whose times are UTC"));
         let options = Options { format: Format::Pcap, ..Options::new("eth0") };
         assert!(
-            options.check(&Output::Nowhere, &[1, 101]).is_err()
-                && options.check(&Output::Nowhere, &[101]).is_ok()
+            options.check(&Output::Nowhere, (options.format, None), &[1, 101]).is_err()
+                && options.check(&Output::Nowhere, (options.format, None), &[101]).is_ok()
         );
     }
 

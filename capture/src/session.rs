@@ -8,13 +8,17 @@ use crate::devices::{CaptureDevice, CaptureState, CapturedDevice};
 use crate::interfaces::{InterfaceList, Numbering};
 use crate::order::merge::MergeReport;
 use crate::output::accounting::Limit;
+use crate::output::compress::Compression;
 use crate::output::data_set::{self, LossLog};
+use crate::output::display::DisplayWriter;
 use crate::output::fileset::{ColumnSettings, FileSet, FileSettings};
 use crate::output::hook::{CommandRunner, CommandsEnd};
+use crate::output::ledger::OutputCounts;
 use crate::output::names::with_label;
 use crate::output::pipe::Pipe;
 use crate::output::recorder::{Recorder, RecorderCounts};
 use crate::output::rotate::{FileInterval, RotatePolicy};
+use crate::output::split::{Splitter, interfaces_of};
 use crate::promiscuous::Promiscuity;
 use crate::reader::AttachedRing;
 use crate::reader::{BatchReader, Shared};
@@ -23,16 +27,17 @@ use crate::record::encode::{Encoder, StampConversion};
 use crate::record::format::Format;
 use crate::record::header_cut::HeaderCut;
 use crate::record::pool::Pool;
-use crate::record::ring_handle::{ReaderProgress, RingHandle};
+use crate::record::ring_handle::{ReaderProgress, RingDevice, RingHandle};
 use crate::stats::Stats;
 use crate::time::utc::{UtcClock, check_time_of_day, utc_now_ns};
 use crate::writer::{CaptureWriter, WriterOrder, WriterReport};
 use crate::{
-    CaptureError, ClockMode, DataSetNames, Mode, Options, Order, Output, RunAs, SNAPLEN_WHOLE, describe, sys,
+    CaptureDirection, CaptureError, ClockMode, DataSetNames, Mode, Options, Order, Output, OutputOptions,
+    RunAs, SNAPLEN_WHOLE, describe, memory, sys,
 };
 use bpf::capture::RecordFormat;
 use host::{Netns, Stack};
-use pcapng::Section;
+use pcapng::{Interface, Section};
 use std::io::Write;
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -84,6 +89,8 @@ pub struct SessionReport {
     /// Nanoseconds between the first and the last frame that a recorder held at its last save, or
     /// at the end; `None` without a recorder.
     pub window_ns: Option<u64>,
+    /// The outputs in their order, if there are several.
+    pub outputs: Vec<OutputReport>,
     /// The file of each output; of files that follow each other the last complete one.
     pub file_names: Vec<String>,
     /// Losses that are in no file of a data set yet; [`LossLog::write`] writes them.
@@ -96,6 +103,21 @@ pub struct SessionReport {
     pub output_error: Option<CaptureError>,
 }
 
+/// How one output of several ended.
+#[derive(Clone, Debug)]
+pub struct OutputReport {
+    /// What became of the frames.
+    pub counts: OutputCounts,
+    /// Its file; of files that follow each other the last complete one.
+    pub file: Option<String>,
+    /// Bytes of all its files.
+    pub file_bytes: u64,
+    /// Complete files, where files follow each other.
+    pub files: Option<u64>,
+    /// Of these, files that were removed for those that followed.
+    pub files_removed: u64,
+}
+
 impl Session {
     /// Starts to capture. Nothing is left behind when it fails.
     ///
@@ -103,8 +125,10 @@ impl Session {
     /// [`CaptureError::BadOption`] and [`CaptureError::Contradiction`]; [`CaptureError::Host`] when
     /// there is no such device; [`CaptureError::Bpf`] when the program cannot be loaded or
     /// attached, or the device has one; [`CaptureError::Create`], [`CaptureError::Write`],
-    /// [`CaptureError::Name`] and [`CaptureError::Rotate`] for files; [`CaptureError::Thread`].
+    /// [`CaptureError::Name`] and [`CaptureError::Rotate`] for files; [`CaptureError::Thread`];
+    /// [`CaptureError::LittleMemory`].
     pub fn start(mut options: Options) -> Result<Self, CaptureError> {
+        memory::refuse_small_group()?;
         let netns = options.netns.clone();
         // Started before the namespace changes, so that commands run in the caller's.
         let command = options.rotate_command.clone();
@@ -115,9 +139,12 @@ impl Session {
         let command = command.map(start).transpose();
         let command =
             command.map_err(|source| no_thread("the command for complete files", source))?.map(Arc::new);
+        let several = options.take_outputs();
         let output = std::mem::take(&mut options.output);
         let run_as_other = options.run_as.is_some();
-        let start = move || in_netns(netns.as_ref(), move || Self::start_here(&options, output, command))?;
+        let display = options.display.take().map(|display| DisplayWriter::new(display, options.format));
+        let sinks = (output, several, display);
+        let start = move || in_netns(netns.as_ref(), move || Self::start_here(&options, sinks, command))?;
         if !run_as_other {
             return start();
         }
@@ -133,23 +160,47 @@ impl Session {
     /// which does no harm.
     fn start_here(
         options: &Options,
-        output: Output,
+        (output, several, display): (Output, Vec<OutputOptions>, Option<DisplayWriter>),
         command: Option<Arc<CommandRunner>>,
     ) -> Result<Self, CaptureError> {
         check_time_of_day()?;
         options.check_source()?;
         let stack = Stack::here()?;
         let mut interfaces = InterfaceList::default();
-        let writes = !matches!(output, Output::Nowhere);
+        let writes = display.is_some() || !several.is_empty() || !matches!(output, Output::Nowhere);
         let devices = open_devices(&stack, options, writes, &mut interfaces)?;
-        options.check(&output, &interfaces.link_types())?;
+        match several.is_empty() {
+            true => {
+                options.check(&output, (options.format, options.compression), &interfaces.link_types())?;
+            }
+            false => options.check_outputs(&several, &interfaces.link_types())?,
+        }
+        let splitter = (!several.is_empty())
+            .then(|| Splitter::new(&several, &interfaces, options.frames_max, &options.interrupted))
+            .transpose()?;
+        if options.direction == CaptureDirection::In
+            && splitter.as_ref().is_some_and(Splitter::asks_for_direction)
+        {
+            let what = "a filter of one of several outputs that asks for the direction";
+            let other = "incoming frames only (-Q inout captures both directions)";
+            return Err(CaptureError::Contradiction { what, other });
+        }
         let state = Arc::new(CaptureState::new(stack, devices));
         let is_draining = Arc::<AtomicBool>::default();
-        let settings = file_settings(options, &interfaces, &state, &is_draining);
+        let look = (options.format, options.compression, false);
+        let settings = file_settings(options, look, &interfaces.all, (&state, &is_draining));
+        let several = several.into_iter().map(|output| {
+            let own = interfaces_of(&output, &interfaces.all);
+            let look = (output.format, output.compression, true);
+            let settings = file_settings(options, look, &own, (&state, &is_draining));
+            (output.output, settings, output.filter.is_some())
+        });
+        let several = several.collect();
         // Only now is a file emptied: a busy device is the most likely reason to fail.
         let outputs = Outputs {
             output,
             settings,
+            several,
             command: command.clone(),
             start_time_ns: state.start_time_ns,
             data_set: (options.format == Format::Parquet).then(|| DataSetPlan {
@@ -165,7 +216,8 @@ impl Session {
         let session = Self {
             shared: Arc::new(Shared {
                 clock: UtcClock::new(),
-                limit: Limit::new(options.frames_max),
+                // The process filters for several outputs, and counts what they take.
+                limit: Limit::new(options.frames_max.filter(|_| splitter.is_none())),
                 is_draining,
                 has_failed: AtomicBool::new(false),
             }),
@@ -176,7 +228,8 @@ impl Session {
             orders: None,
             recorder: recorder.as_ref().map(|(_, counts)| Arc::clone(counts)),
         };
-        session.attach_and_run(options, opened, recorder.map(|(recorder, _)| recorder))
+        let sinks = Sinks { recorder: recorder.map(|(recorder, _)| recorder), display, splitter };
+        session.attach_and_run(options, opened, sinks)
     }
 
     /// Lets frames come, then starts the threads.
@@ -184,7 +237,7 @@ impl Session {
         mut self,
         options: &Options,
         opened: Opened,
-        recorder: Option<Recorder>,
+        sinks: Sinks,
     ) -> Result<Self, CaptureError> {
         let rings = match self.attach(options.buffer_size_bytes, self.shared.clock.offset_ns()) {
             Ok(rings) => rings,
@@ -199,15 +252,15 @@ impl Session {
         options.run_as.as_ref().map_or(Ok(()), RunAs::take_effect)?;
         let files = opened.files(&self.labels(&rings))?;
         let (batches, receiver) = channel();
-        let writes = !files.is_empty() || recorder.is_some();
+        let writes = !files.is_empty() || sinks.recorder.is_some() || sinks.display.is_some();
         if writes {
             let file_of_ring = file_of_ring(options, &rings);
             let handles = rings.iter().map(|(place, _)| Arc::clone(&place.handle)).collect();
             let (orders, taken) = channel();
             self.orders = Some(orders);
             let from = (receiver, taken);
-            self.writer =
-                Some(self.start_writer(options, (handles, file_of_ring), from, (files, recorder))?);
+            let sinks = (files, sinks);
+            self.writer = Some(self.start_writer(options, (handles, file_of_ring), from, sinks)?);
         }
         for (number, (place, ring)) in rings.into_iter().enumerate() {
             let reader = self.reader(options, number, place, writes.then(|| batches.clone()));
@@ -233,6 +286,11 @@ impl Session {
                 Some(_) => buffer_size_bytes.min(ring_bytes),
                 None => buffer_size_bytes,
             };
+            let of = RingDevice {
+                name: held.link.name.as_str().into(),
+                index: held.link.index,
+                link_type: describe::link_type(&held.link)?,
+            };
             let first = rings.len();
             rings.extend(attached.into_iter().map(|ring| {
                 let handle = Arc::new(RingHandle {
@@ -240,6 +298,7 @@ impl Session {
                     counts: Arc::default(),
                     progress: ReaderProgress::default(),
                     probe: ring.source.probe(),
+                    device: of.clone(),
                     cpu: ring.cpu,
                     delay_ns: ring.source.delay_ns(),
                 });
@@ -271,7 +330,7 @@ impl Session {
         options: &Options,
         (rings, file_of_ring): (Vec<Arc<RingHandle>>, Vec<usize>),
         (batches, orders): (Receiver<EncodedBatch>, Receiver<WriterOrder>),
-        (files, recorder): (Vec<FileSet>, Option<Recorder>),
+        (files, Sinks { recorder, display, splitter }): (Vec<FileSet>, Sinks),
     ) -> Result<JoinHandle<WriterReport>, CaptureError> {
         let writer = CaptureWriter {
             shared: Arc::clone(&self.shared),
@@ -283,6 +342,8 @@ impl Session {
             files,
             file_of_ring,
             recorder,
+            display,
+            splitter,
         };
         let thread = thread::Builder::new().name("capture-writer".to_owned());
         thread.spawn(move || writer.run()).map_err(|source| no_thread("the writer", source))
@@ -410,7 +471,15 @@ impl Session {
             output_error = recorder.failure;
             (files, file_names) = (Some(recorder.names.len() as u64), recorder.names);
         }
-        for ended in outcome.files {
+        let mut outputs = Vec::new();
+        for (number, ended) in outcome.files.into_iter().enumerate() {
+            outputs.extend(outcome.counts.get(number).map(|counts| OutputReport {
+                counts: *counts,
+                file: ended.name.clone(),
+                file_bytes: ended.bytes,
+                files: ended.count,
+                files_removed: ended.removed,
+            }));
             output_error = output_error.or(ended.failure);
             files = ended.count.map(|count| files.unwrap_or(0) + count).or(files);
             file_names.extend(ended.name);
@@ -434,6 +503,7 @@ impl Session {
             files_removed,
             saves_refused,
             window_ns,
+            outputs,
             file_names,
             losses,
             commands_failed: commands.failed,
@@ -478,6 +548,13 @@ impl SessionObserver {
     pub fn ring_used(&self) -> Vec<Option<f64>> {
         self.0.devices.iter().map(CaptureDevice::ring_used).collect()
     }
+}
+
+/// What gets frames beside files, or decides which files get them.
+struct Sinks {
+    recorder: Option<Recorder>,
+    display: Option<DisplayWriter>,
+    splitter: Option<Splitter>,
 }
 
 /// A ring's place among the devices.
@@ -536,26 +613,31 @@ fn open_devices(
 
 fn file_settings(
     options: &Options,
-    interfaces: &InterfaceList,
-    state: &Arc<CaptureState>,
-    is_ending: &Arc<AtomicBool>,
+    (format, compression, is_one_of_several): (Format, Option<Compression>, bool),
+    interfaces: &[Interface],
+    (state, is_ending): (&Arc<CaptureState>, &Arc<AtomicBool>),
 ) -> Arc<FileSettings> {
-    let (is_pcapng, statistics) = (options.format == Format::Pcapng, Arc::clone(state));
-    let is_parquet = options.format == Format::Parquet;
+    let (is_pcapng, statistics) = (format == Format::Pcapng, Arc::clone(state));
+    let is_parquet = format == Format::Parquet;
     let (of_rings, of_stats) = (Arc::clone(state), Arc::clone(state));
     let columns = is_parquet.then(|| ColumnSettings {
         ring_cpus: Arc::new(move || of_rings.rings().map(|ring| ring.cpu).collect()),
         stats: Arc::new(move || of_stats.stats()),
         device_count: state.devices.len(),
     });
+    // Each of several outputs has frames of its own.
+    let interfaces_to_count = match is_one_of_several {
+        true => interfaces.len(),
+        false => state.interfaces_to_count(),
+    };
     Arc::new(FileSettings {
-        header: options.format.header(&describe::section(&options.application), &interfaces.all),
+        header: format.header(&describe::section(&options.application), interfaces),
         trailer: Arc::new(move |file| if is_pcapng { statistics.trailer(file) } else { Vec::new() }),
-        interfaces_to_count: state.interfaces_to_count(),
+        interfaces_to_count,
         trailer_len_max: if is_pcapng { state.trailer_len_max() } else { 0 },
         rotate: if is_parquet { part_policy(options.rotate) } else { options.rotate },
         utc_offset_s: options.utc_offset_s,
-        compression: options.compression,
+        compression,
         columns,
         on_error: options.on_error,
         preallocate_bytes: options.preallocate_bytes,
@@ -620,6 +702,9 @@ fn recorder(
 struct Outputs {
     output: Output,
     settings: Arc<FileSettings>,
+    /// Of several outputs each one with its settings, and true if it has a filter. Then `output`
+    /// is nowhere.
+    several: Vec<(Output, Arc<FileSettings>, bool)>,
     command: Option<Arc<CommandRunner>>,
     start_time_ns: u64,
     /// For a data set: the output is its folder.
@@ -702,18 +787,14 @@ impl Outputs {
         if options.run_as.is_none() {
             return self.open_now();
         }
-        let output = match self.output {
-            // A pipe of ours is opened again, which the other user may not do.
-            Output::Descriptor { name, file } => {
-                let to = match Pipe::of(file, Arc::clone(&self.settings.is_ending)) {
-                    Ok(pipe) => Box::new(pipe) as Box<dyn Write + Send>,
-                    Err(file) => Box::new(file),
-                };
-                Output::Stream { name, to }
-            }
-            output => output,
-        };
-        Ok(Opened::Later(Self { output, ..self }))
+        let is_ending = Arc::clone(&self.settings.is_ending);
+        let several = self.several.into_iter().map(|(output, settings, is_part)| {
+            let output = for_another_user(output, &settings.is_ending);
+            (output, settings, is_part)
+        });
+        let several = several.collect();
+        let output = for_another_user(self.output, &is_ending);
+        Ok(Opened::Later(Self { output, several, ..self }))
     }
 
     fn open_now(self) -> Result<Opened, CaptureError> {
@@ -721,8 +802,18 @@ impl Outputs {
             let files = data_set.open(folder, &self.settings, self.command.as_ref(), self.start_time_ns)?;
             return Ok(Opened::Files(files));
         }
-        let files = FileSet::create(self.output, self.settings, self.command, self.start_time_ns)?;
-        Ok(Opened::Files(files.into_iter().collect()))
+        let mut all: Vec<FileSet> = Vec::new();
+        for (output, settings, is_part) in self.several {
+            match FileSet::create(output, settings, self.command.clone(), self.start_time_ns) {
+                Ok(files) => all.extend(files.map(|files| files.of_part(is_part))),
+                Err(error) => {
+                    all.into_iter().for_each(FileSet::discard);
+                    return Err(error);
+                }
+            }
+        }
+        all.extend(FileSet::create(self.output, self.settings, self.command, self.start_time_ns)?);
+        Ok(Opened::Files(all))
     }
 
     /// The file of one ring.
@@ -733,6 +824,17 @@ impl Outputs {
         };
         FileSet::create(output, Arc::clone(&self.settings), self.command.clone(), self.start_time_ns)
     }
+}
+
+/// The same output for the user that the process becomes: a pipe of ours is opened again, which
+/// that user may not do.
+fn for_another_user(output: Output, is_ending: &Arc<AtomicBool>) -> Output {
+    let Output::Descriptor { name, file } = output else { return output };
+    let to = match Pipe::of(file, Arc::clone(is_ending)) {
+        Ok(pipe) => Box::new(pipe) as Box<dyn Write + Send>,
+        Err(file) => Box::new(file),
+    };
+    Output::Stream { name, to }
 }
 
 impl Opened {

@@ -166,6 +166,8 @@ impl Stats {
 /// What the reader of one ring and the writer count, read by anybody.
 #[derive(Debug, Default)]
 pub(crate) struct ReaderCounts {
+    /// Frames that the process rejected, because they match the filter of no output.
+    pub(crate) filtered: AtomicU64,
     pub(crate) written: AtomicU64,
     pub(crate) cut: AtomicU64,
     pub(crate) lost_disk: AtomicU64,
@@ -184,6 +186,7 @@ impl ReaderCounts {
     /// These counts as of now.
     pub(crate) fn get(&self) -> Counts {
         Counts {
+            filtered: Some(self.filtered.load(Relaxed)),
             written: self.written.load(Relaxed),
             cut: self.cut.load(Relaxed),
             lost_disk: self.lost_disk.load(Relaxed),

@@ -7,8 +7,11 @@ use crate::options::WINDOW_NS_DEFAULT;
 use crate::order::merge::MergeReport;
 use crate::order::reorder::{ChunkSink, Reorderer};
 use crate::output::accounting::Accounting;
+use crate::output::display::DisplayWriter;
 use crate::output::fileset::{FileSet, FilesEnd};
+use crate::output::ledger::OutputCounts;
 use crate::output::recorder::Recorder;
+use crate::output::split::Splitter;
 use crate::reader::{Shared, keep_off};
 use crate::record::batch::{self, Chunk, EncodedBatch, IndexEntry};
 use crate::record::ring_handle::RingHandle;
@@ -63,12 +66,16 @@ pub(crate) struct CaptureWriter {
     pub(crate) batches: Receiver<EncodedBatch>,
     pub(crate) orders: Receiver<WriterOrder>,
     pub(crate) order: Order,
-    /// One, one for each ring, or one for each device.
+    /// One, one for each ring, device or output; none if frames are only shown.
     pub(crate) files: Vec<FileSet>,
     /// The place in `files` for the records of each ring.
     pub(crate) file_of_ring: Vec<usize>,
     /// Takes all records instead of files.
     pub(crate) recorder: Option<Recorder>,
+    /// Shows records to people.
+    pub(crate) display: Option<DisplayWriter>,
+    /// Decides which of several outputs get a record: `files` has the files of each.
+    pub(crate) splitter: Option<Splitter>,
 }
 
 /// How writing ended.
@@ -76,6 +83,8 @@ pub(crate) struct CaptureWriter {
 pub(crate) struct WriterReport {
     /// One for each of the writer's files.
     pub(crate) files: Vec<FilesEnd>,
+    /// What became of the frames of each of several outputs.
+    pub(crate) counts: Vec<OutputCounts>,
     /// How well the order of time was kept; `None` without that order.
     pub(crate) merge: Option<MergeReport>,
     /// The recorder, which has ended.
@@ -93,7 +102,19 @@ impl CaptureWriter {
             Order::Time { window_ns } => Some(window_ns),
             Order::AsTheyCome | Order::FilePerRing => None,
         };
-        let Self { shared, written, rings, batches, orders, files, file_of_ring, recorder, .. } = self;
+        let Self {
+            shared,
+            written,
+            rings,
+            batches,
+            orders,
+            files,
+            file_of_ring,
+            recorder,
+            display,
+            splitter,
+            ..
+        } = self;
         let placement = CpuPlacement::new(&rings);
         let margin_ns = window_ns.unwrap_or(WINDOW_NS_DEFAULT);
         let state = WriterState {
@@ -107,6 +128,8 @@ impl CaptureWriter {
             ticked: Instant::now(),
             orders,
             recorder,
+            display,
+            splitter,
         };
         match window_ns {
             Some(window_ns) => in_order_of_time(state, &batches, window_ns),
@@ -211,13 +234,23 @@ struct WriterState {
     ticked: Instant,
     orders: Receiver<WriterOrder>,
     recorder: Option<Recorder>,
+    display: Option<DisplayWriter>,
+    splitter: Option<Splitter>,
 }
 
 impl ChunkSink for WriterState {
     fn chunk(&mut self, chunk: &Chunk<'_>) {
-        let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
+        let accounting = Accounting::new(&self.rings, &self.shared.limit);
+        if let Some(display) = &mut self.display {
+            display.take(chunk, &self.rings);
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.append(chunk, &accounting);
+        } else if let Some(splitter) = &mut self.splitter {
+            splitter.append(chunk, &mut self.files, &accounting);
+        } else if self.files.is_empty() {
+            // Frames that are only shown and counted.
+            accounting.settle(chunk.index, chunk.index.len());
         } else if let [file] = &mut self.files[..] {
             file.append(chunk, &accounting);
         } else {
@@ -253,6 +286,15 @@ impl WriterState {
         self.recycle(batch.index[0].ring(), batch);
     }
 
+    /// Calls `act` for all files, with the accounting of each.
+    fn for_each_file(&mut self, mut act: impl FnMut(&mut FileSet, &Accounting<'_>)) {
+        let accounting = Accounting::new(&self.rings, &self.shared.limit);
+        match &self.splitter {
+            Some(splitter) => splitter.of_outputs(&mut self.files, &accounting, act),
+            None => self.files.iter_mut().for_each(|file| act(file, &accounting)),
+        }
+    }
+
     /// True when a reader is about to run out of buffers.
     fn is_pressed(&self) -> bool {
         self.rings.iter().any(|ring| ring.pool.is_short())
@@ -262,8 +304,7 @@ impl WriterState {
     fn push_out_last(&mut self) {
         let limit = &self.shared.limit;
         if limit.is_spent() && !limit.is_reached() {
-            let accounting = Accounting { rings: &self.rings, limit };
-            self.files.iter_mut().for_each(|file| file.push_out(&accounting));
+            self.for_each_file(|file, accounting| file.push_out(accounting));
             self.note();
         }
     }
@@ -275,15 +316,16 @@ impl WriterState {
     /// Carries out what the user asked for.
     fn obey(&mut self) {
         while let Ok(order) = self.orders.try_recv() {
-            let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
+            let accounting = Accounting::new(&self.rings, &self.shared.limit);
             match order {
                 WriterOrder::Rotate(answer) if self.recorder.is_some() => {
                     let why = "it makes a file for each trigger; `wirerate ctl DEV save` makes one now";
                     let _ = answer.send(Err(why.to_owned()));
                 }
                 WriterOrder::Rotate(answer) => {
-                    let ended = self.files.iter_mut().map(|file| file.rotate_now(&accounting));
-                    let ended = ended.collect::<Result<Vec<_>, _>>();
+                    let mut ended = Vec::new();
+                    self.for_each_file(|file, accounting| ended.push(file.rotate_now(accounting)));
+                    let ended = ended.into_iter().collect::<Result<Vec<_>, _>>();
                     // Who asked may have stopped waiting.
                     let _ = answer.send(ended.map(|names| names.into_iter().flatten().collect()));
                 }
@@ -296,7 +338,7 @@ impl WriterState {
                     let _ = answer.send(saved);
                 }
                 WriterOrder::Sync(answer) => {
-                    self.files.iter_mut().for_each(|file| file.sync(&accounting));
+                    self.for_each_file(FileSet::sync);
                     let _ = answer.send(());
                 }
             }
@@ -309,17 +351,23 @@ impl WriterState {
     /// says.
     fn tick(&mut self, empty_ns: Option<Vec<u64>>) {
         self.ticked = Instant::now();
-        let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
+        let accounting = Accounting::new(&self.rings, &self.shared.limit);
         let empty_ns = empty_ns.unwrap_or_default();
         if let Some(recorder) = &mut self.recorder {
             let settled_ns = empty_ns.iter().min().map_or(0, |ns| ns.saturating_sub(self.margin_ns));
             recorder.tick(settled_ns, self.shared.clock.now_ns(), &accounting);
         }
-        for (number, file) in self.files.iter_mut().enumerate() {
-            let of_file = empty_ns.iter().zip(&self.file_of_ring).filter(|(_, file)| **file == number);
+        let (mut number, margin_ns) = (0, self.margin_ns);
+        let (is_split, file_of_ring) = (self.splitter.is_some(), std::mem::take(&mut self.file_of_ring));
+        self.for_each_file(|file, accounting| {
+            let is_of_file = |(_, file): &(&u64, &usize)| is_split || **file == number;
+            let of_file = empty_ns.iter().zip(&file_of_ring).filter(is_of_file);
             let empty_ns = of_file.map(|(empty_ns, _)| *empty_ns).min().unwrap_or(0);
-            file.tick(empty_ns.saturating_sub(self.margin_ns), &accounting);
-        }
+            file.tick(empty_ns.saturating_sub(margin_ns), accounting);
+            number += 1;
+        });
+        self.file_of_ring = file_of_ring;
+        self.display.iter_mut().for_each(DisplayWriter::tick);
         self.placement.choose(&self.rings);
         self.note();
     }
@@ -333,14 +381,19 @@ impl WriterState {
     }
 
     fn end(mut self, merge: Option<MergeReport>) -> WriterReport {
-        let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
+        let accounting = Accounting::new(&self.rings, &self.shared.limit);
+        self.display.into_iter().for_each(DisplayWriter::finish);
         self.recorder.iter_mut().for_each(|recorder| recorder.finish(&accounting));
         let saved = self.recorder.as_ref().map_or(0, |recorder| recorder.file_bytes);
         let now_ns = utc_now_ns();
-        let end = |file: FileSet| file.finish(now_ns, &accounting);
-        let files: Vec<FilesEnd> = self.files.into_iter().map(end).collect();
+        let end = |(number, file): (usize, FileSet)| match &self.splitter {
+            Some(splitter) => file.finish(now_ns, &accounting.of_output(&splitter.ledger, number)),
+            None => file.finish(now_ns, &accounting),
+        };
+        let files: Vec<FilesEnd> = self.files.into_iter().enumerate().map(end).collect();
+        let counts = self.splitter.map_or_else(Vec::new, |splitter| splitter.ledger.into_inner().counts);
         self.written.bytes.store(files.iter().map(|file| file.bytes).sum::<u64>() + saved, Relaxed);
-        WriterReport { files, merge, recorder: self.recorder }
+        WriterReport { files, counts, merge, recorder: self.recorder }
     }
 }
 
@@ -445,6 +498,8 @@ mod tests {
             ticked: Instant::now(),
             orders: channel().1,
             recorder: None,
+            display: None,
+            splitter: None,
         }
     }
 

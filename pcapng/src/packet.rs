@@ -42,6 +42,15 @@ impl PacketFlags {
         self.0 & 3 == Self::INBOUND.0
     }
 
+    /// 1 for a packet that came in, 2 for one that went out; `None` if it is not known.
+    #[must_use]
+    pub fn direction(self) -> Option<u8> {
+        match self.0 & 3 {
+            direction @ 1..=2 => Some(direction as u8),
+            _ => None,
+        }
+    }
+
     /// Whether the packet is known to have gone out.
     #[must_use]
     pub fn is_outbound(self) -> bool {
@@ -205,10 +214,11 @@ impl PacketBuf {
 
 impl<'a> Packet<'a> {
     /// The packet of a block that [`Packet::emit`] or [`crate::Template::emit`] wrote, without its
-    /// comment, packet id, drop count and raw options. Much faster than a [`crate::Reader`].
+    /// comment and raw options. Much faster than a [`crate::Reader`].
     #[must_use]
     pub fn parse_emitted(block: &'a [u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(*block.get(at..)?.first_chunk()?));
+        let long = |at: usize| Some(u64::from_le_bytes(*block.get(at..)?.first_chunk()?));
         let captured_len = word(20)? as usize;
         let data = block.get(HEAD_LEN..HEAD_LEN.checked_add(captured_len)?)?;
         let mut packet = Self {
@@ -226,6 +236,8 @@ impl<'a> Packet<'a> {
             match code {
                 FLAGS => packet.flags = word(at + 4).map(PacketFlags),
                 QUEUE => packet.queue = word(at + 4),
+                DROP_COUNT => packet.drop_count = long(at + 4),
+                PACKET_ID => packet.packet_id = long(at + 4),
                 _ => {}
             }
             at += 4 + len + frame::pad_len(len);

@@ -113,7 +113,7 @@ pub const HABITS: &[Habit] = &[
     capture_habit(&["-P"], "the format is an option with a value", &["--format pcap"]),
     capture_habit(&["-Y", "-R", "-T", "-V", "-O"], NO_DECODING, &[TSHARK]),
     capture_habit(
-        &["--print", "-E", "-H", "-K", "-M", "-N", "-S", "-u", "-#", "--number", "--lengths"],
+        &["-E", "-H", "-K", "-M", "-N", "-S", "-u", "-#", "--number", "--lengths"],
         NO_DECODING,
         &[TCPDUMP],
     ),

@@ -17,9 +17,10 @@ pub struct RxArgs {
     /// A device, as with tcpdump; all words without an option are then the filter
     #[arg(short, long = "interface", value_name = "DEV")]
     pub interfaces: Vec<String>,
-    /// Only frames that match, such as 'udp port 9'; in the language of pcap-filter(7)
-    #[arg(short, long, value_name = "EXPRESSION")]
-    pub filter: Option<String>,
+    /// Only frames that match, such as 'udp port 9'; in the language of pcap-filter(7). Of a
+    /// capture with several outputs the k-th filter is that of the k-th --write
+    #[arg(short, long = "filter", value_name = "EXPRESSION")]
+    pub filters: Vec<String>,
     /// Do not make the device promiscuous: a card drops frames for other addresses
     #[arg(short = 'p', long = "no-promisc", visible_alias = "no-promiscuous-mode")]
     pub no_promisc: bool,
@@ -86,8 +87,10 @@ pub struct Targets {
     pub devices: Vec<String>,
     /// Their namespace.
     pub netns: Option<Netns>,
-    /// Which frames.
+    /// Which frames, for all outputs or the first one.
     pub filter: Option<String>,
+    /// Which frames each output gets, in the order of the options; empty if words are the filter.
+    pub filters: Vec<String>,
     /// True if a word named several devices: `any`, or a pattern.
     pub is_group: bool,
     /// The words that named the devices, as they were typed.
@@ -143,14 +146,21 @@ impl RxArgs {
                 failure.try_this(format!("the device first: {}", self.command(verb, &up(&stack), &filter)))
             );
         }
-        let filter = self.filter.iter().map(String::as_str).chain(words.iter().map(String::as_str));
+        self.refuse_filters(verb, words)?;
+        let first_filter = self.filters.first();
+        let filter = first_filter.map(String::as_str).into_iter().chain(words.iter().map(String::as_str));
         let filter = filter.collect::<Vec<_>>().join(" ");
+        let mut filters = self.filters.clone();
+        if let Some(first) = filters.first_mut() {
+            first.clone_from(&filter);
+        }
         Ok(Targets {
             is_group: typed.iter().any(|name| is_group(name)),
             devices,
             typed: typed.to_vec(),
             netns,
-            filter: (self.filter.is_some() || !words.is_empty()).then_some(filter),
+            filter: (first_filter.is_some() || !words.is_empty()).then_some(filter),
+            filters,
             first_filter_word: words.first().filter(|_| self.interfaces.is_empty()).cloned(),
         })
     }
@@ -238,6 +248,24 @@ impl RxArgs {
         format!("`{words}`")
     }
 
+    /// Refuses several filters where one is possible, or with words that belong to none of them.
+    fn refuse_filters(&self, verb: &str, words: &[String]) -> Result<(), Failure> {
+        if self.filters.len() < 2 {
+            return Ok(());
+        }
+        let all = self.filters.iter().map(|filter| format!("({filter})")).collect::<Vec<_>>().join(" or ");
+        if verb != "capture" {
+            let failure = Failure::usage("use several filters", format!("`wirerate {verb}` has one"));
+            return Err(failure.try_this(format!("-f '{all}'")));
+        }
+        if !words.is_empty() {
+            let why = format!("'{}' belongs to none of the {} filters", words.join(" "), self.filters.len());
+            return Err(Failure::usage("use several filters", why)
+                .try_this("each filter as one word: -f 'udp port 9' -f tcp"));
+        }
+        Ok(())
+    }
+
     fn refuse_other_programs(&self, verb: &str) -> Result<(), Failure> {
         let TcpdumpArgs { read, list, verbose, ascii, hex_ascii, hex, link_headers, .. } = &self.tcpdump;
         if let Some(file) = read {
@@ -265,7 +293,7 @@ impl RxArgs {
             let print = format!("-w - | tcpdump -n -{option} -r -");
             let refused = Failure::usage(
                 format!("print frames (-{option})"),
-                "wirerate counts frames or writes them to a file",
+                "wirerate prints one line per frame (--print) and leaves the rest to tcpdump",
             );
             return Err(refused.try_this(self.command("capture", &devices, &print)));
         }

@@ -115,6 +115,7 @@ const PAGES: &[Page] = &[
                     ("direction", "in, out or inout"),
                     ("mode", "mirror, or drop (hosts get none)"),
                     ("source", "xdp or tpacket"),
+                    ("print", "a line per frame"),
                 ],
             ),
             (

@@ -137,7 +137,7 @@ fn habits_of_capture_replay_and_measure_are_answered_with_what_was_typed() {
     let mut text = String::new();
     for line in [
         "capture lab0 --netns a -Y udp",
-        "capture -i lab0 --print",
+        "capture -i lab0 -K",
         "capture lab0 -tttt",
         "capture lab0 -G 60",
         "capture lab0 -C 5",

@@ -1,9 +1,12 @@
 //! Counts of written and lost records, per ring and per interface, and the limit of frames.
 
+use crate::output::ledger::{Decision, Ledger};
 use crate::record::batch::IndexEntry;
 use crate::record::ring_handle::RingHandle;
 use crate::stats::ReaderCounts;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::iter::repeat_n;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -15,11 +18,32 @@ pub(crate) struct Accounting<'a> {
     /// By number of the ring.
     pub(crate) rings: &'a [Arc<RingHandle>],
     pub(crate) limit: &'a Limit,
+    /// Of one output of several: where its decisions are collected, and its number.
+    output: Option<(&'a RefCell<Ledger>, usize)>,
+}
+
+impl<'a> Accounting<'a> {
+    /// Of all frames of these rings.
+    pub(crate) fn new(rings: &'a [Arc<RingHandle>], limit: &'a Limit) -> Self {
+        Self { rings, limit, output: None }
+    }
+
+    /// Of one output of several.
+    pub(crate) fn of_output<'b>(&self, ledger: &'b RefCell<Ledger>, number: usize) -> Accounting<'b>
+    where
+        'a: 'b,
+    {
+        Accounting { output: Some((ledger, number)), ..*self }
+    }
 }
 
 impl Accounting<'_> {
     /// The first `kept` records are in the output, the others are lost at the disk.
     pub(crate) fn settle(&self, index: &[IndexEntry], kept: usize) {
+        if self.output.is_some() {
+            let lost = index.len() - kept;
+            return self.decide(&[(Decision::Written, kept), (Decision::Lost, lost)]);
+        }
         let (written, lost) = index.split_at(kept);
         let is_alike =
             |a: &IndexEntry, b: &IndexEntry| a.ring() == b.ring() && a.is_hardware() == b.is_hardware();
@@ -41,7 +65,31 @@ impl Accounting<'_> {
 
     /// These records came after the limit of the files was reached.
     pub(crate) fn after_limit(&self, index: &[IndexEntry]) {
+        if self.output.is_some() {
+            return self.decide(&[(Decision::AfterLimit, index.len())]);
+        }
         self.add(index, |counts| &counts.after_limit);
+    }
+
+    /// One output of several has decided about the next of its frames.
+    fn decide(&self, decisions: &[(Decision, usize)]) {
+        let Some((ledger, number)) = self.output else { return };
+        let decisions = decisions.iter().flat_map(|(decision, count)| repeat_n(*decision, *count));
+        let decided = ledger.borrow_mut().decide(number, decisions);
+        let of_all = Accounting { output: None, ..*self };
+        for alike in decided.chunk_by(|a, b| a.1 == b.1) {
+            let index: Vec<IndexEntry> = alike.iter().map(|(entry, _)| *entry).collect();
+            match alike[0].1 {
+                Decision::Written => of_all.settle(&index, index.len()),
+                Decision::Lost => of_all.settle(&index, 0),
+                Decision::AfterLimit => of_all.after_limit(&index),
+            }
+        }
+    }
+
+    /// These records match the filter of no output.
+    pub(crate) fn filtered(&self, index: &[IndexEntry]) {
+        self.add(index, |counts| &counts.filtered);
     }
 
     /// These records left the window of a recorder that saved none of them.
@@ -170,6 +218,8 @@ impl Limit {
 pub(crate) struct FileCounts {
     /// The number of the ring, if each ring has a file.
     pub(crate) ring: Option<usize>,
+    /// True if the files get only a part of what the capture's own filter lets pass.
+    pub(crate) is_part: bool,
     /// Frames of each interface that were written; empty if they are not counted.
     frames: Vec<u64>,
 }
@@ -177,7 +227,7 @@ pub(crate) struct FileCounts {
 impl FileCounts {
     /// All rings; counts the frames of `interface_count` interfaces.
     pub(crate) fn new(interface_count: usize) -> Self {
-        Self { ring: None, frames: vec![0; interface_count] }
+        Self { ring: None, is_part: false, frames: vec![0; interface_count] }
     }
 
     /// Frames of an interface that were written; `None` if they are not counted.
@@ -206,7 +256,7 @@ mod tests {
             add(&mut batch, ring, interface, 5, &[7; 33]);
         }
         limit.take(5);
-        Accounting { rings: &rings, limit: &limit }.settle(&batch.index, 3);
+        Accounting::new(&rings, &limit).settle(&batch.index, 3);
         let counts = rings.each_ref().map(|ring| ring.counts.get());
         let counts = counts.map(|counts| (counts.written, counts.hardware_time, counts.lost_disk));
         assert_eq!(counts, [(2, 2, 1), (1, 0, 1)]);

@@ -182,6 +182,12 @@ impl FileSet {
         self
     }
 
+    /// The same, for files that get only a part of the frames.
+    pub(crate) fn of_part(mut self, is_part: bool) -> Self {
+        self.counts.is_part = is_part;
+        self
+    }
+
     /// The same, for the records of a device in a data set.
     pub(crate) fn with_losses(self, losses: Option<LossLog>) -> Self {
         Self { losses, ..self }
@@ -676,7 +682,7 @@ mod tests {
             let output = Output::Stream { name: "memory".to_owned(), to: Box::new(memory.clone()) };
             let mut files = FileSet::create(output, settings, None, 0).unwrap().unwrap();
             let (rings, limit) = ([ring], Limit::new(None));
-            let accounting = Accounting { rings: &rings, limit: &limit };
+            let accounting = Accounting::new(&rings, &limit);
             (0..3).for_each(|_| files.append(&batch(0, &[0], 60).chunk(), &accounting));
             assert!(files.finish(0, &accounting).failure.is_none());
             let file = memory.0.lock().unwrap();
@@ -701,7 +707,7 @@ mod tests {
         let output = Output::File(folder.join("part-%s"));
         let mut files = FileSet::create(output, Arc::new(settings), None, 0).unwrap().unwrap();
         let (rings, limit) = ([ring], Limit::new(Some(10)));
-        let accounting = Accounting { rings: &rings, limit: &limit };
+        let accounting = Accounting::new(&rings, &limit);
         limit.take(3);
         files.append(&batch(0, &[1, 2, 3], 60).chunk(), &accounting);
         files.push_out(&accounting);
@@ -735,7 +741,7 @@ mod tests {
             let (rings, limit, mut offered) = ([ring], Limit::new(None), 0);
             let mut append = |files: &mut FileSet, count: usize| {
                 offered += count as u64;
-                let accounting = Accounting { rings: &rings, limit: &limit };
+                let accounting = Accounting::new(&rings, &limit);
                 files.append(&batch(0, &vec![0; count], 96).chunk(), &accounting);
                 // What is compressed goes when it is old enough.
                 files.tick(0, &accounting);
@@ -753,7 +759,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(10));
                 assert!(started.elapsed() < Duration::from_secs(60), "nothing was written again");
             }
-            files.finish(0, &Accounting { rings: &rings, limit: &limit });
+            files.finish(0, &Accounting::new(&rings, &limit));
             let written = rings[0].counts.get().written;
             // The file that began before is gone; of what came between, nothing is in a file.
             assert!(written < offered && offered < 100_000 + 90_000, "{written} of {offered}");
@@ -777,7 +783,7 @@ mod tests {
         let times_ns = [15 * S / 10, 18 * S / 10, 21 * S / 10, 23 * S / 10];
         let records = batch_of_card(0, &times_ns, 0, 375 * S / 10);
         let (rings, limit) = ([ring], Limit::new(None));
-        let accounting = Accounting { rings: &rings, limit: &limit };
+        let accounting = Accounting::new(&rings, &limit);
         files.append(&records.chunk(), &accounting);
         assert_eq!(files.finish(0, &accounting).count, Some(2));
         let packets = |name: &str| {

@@ -7,9 +7,11 @@ pub(crate) mod compress;
 #[cfg_attr(not(feature = "parquet"), path = "no_data_set.rs")]
 pub(crate) mod data_set;
 mod disk;
+pub(crate) mod display;
 mod file;
 pub(crate) mod fileset;
 pub(crate) mod hook;
+pub(crate) mod ledger;
 #[cfg(feature = "parquet")]
 mod loss_log;
 pub mod names;
@@ -19,3 +21,4 @@ pub(crate) mod pipe;
 mod prior_files;
 pub(crate) mod recorder;
 pub mod rotate;
+pub(crate) mod split;

@@ -235,7 +235,7 @@ impl Recorder {
         if self.filter.is_none() && self.losses.is_none() {
             return None;
         }
-        let (data, frame_len) = frame_of(self.format, record)?;
+        let (data, frame_len) = self.format.frame_of(record)?;
         let mut reason = None;
         if let Some(Condition { filter, is_true }) = &mut self.filter {
             let was_true = std::mem::replace(is_true, filter.run_captured(data, frame_len) > 0);
@@ -291,20 +291,6 @@ impl Recorder {
         let last = self.pieces.back().map(|piece| piece.last_ns);
         if let (Some(first), Some(last)) = (first, last) {
             self.counts.window_ns.store(last.saturating_sub(first), Relaxed);
-        }
-    }
-}
-
-/// The captured bytes and the length of the frame of an encoded record.
-fn frame_of(format: Format, record: &[u8]) -> Option<(&[u8], u32)> {
-    match format {
-        Format::Pcapng | Format::Parquet => {
-            let packet = pcapng::Packet::parse_emitted(record)?;
-            Some((packet.data, packet.frame_len))
-        }
-        Format::Pcap => {
-            let (head, data) = record.split_first_chunk::<16>()?;
-            Some((data, u32::from_le_bytes([head[12], head[13], head[14], head[15]])))
         }
     }
 }

@@ -5,10 +5,12 @@
 
 /// Set in [`IndexEntry`] for records with a timestamp of the device.
 const HARDWARE: u16 = 1 << 15;
-/// Set in [`Entry`] for records of which only the first bytes were kept.
+/// Set in [`IndexEntry`] for records of which only the first bytes were kept.
 const CUT: u16 = 1 << 14;
+/// Set in [`IndexEntry`] for records of frames that the host sent.
+const OUTGOING: u16 = 1 << 13;
 /// Number of interfaces that an index can tell apart.
-pub(crate) const INTERFACE_COUNT_MAX: usize = CUT as usize;
+pub(crate) const INTERFACE_COUNT_MAX: usize = OUTGOING as usize;
 
 /// The index entry of one encoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +20,7 @@ pub(crate) struct IndexEntry {
     /// Length of the encoded record.
     pub(crate) len: u32,
     ring: u16,
-    /// The number of the interface, `HARDWARE` and `CUT`.
+    /// The number of the interface, `HARDWARE`, `CUT` and `OUTGOING`.
     interface: u16,
 }
 
@@ -35,6 +37,17 @@ impl IndexEntry {
         Self { interface: self.interface | if is_cut { CUT } else { 0 }, ..self }
     }
 
+    /// The same, for the same frame encoded in another way.
+    pub(crate) fn with_len(self, len: usize) -> Self {
+        Self { len: len as u32, ..self }
+    }
+
+    /// The same, of a frame that the host sent or received.
+    #[inline]
+    pub(crate) fn with_outgoing(self, is_outgoing: bool) -> Self {
+        Self { interface: self.interface | if is_outgoing { OUTGOING } else { 0 }, ..self }
+    }
+
     /// Number of the ring in the session.
     pub(crate) fn ring(self) -> usize {
         self.ring.into()
@@ -42,7 +55,7 @@ impl IndexEntry {
 
     /// Number of the interface in the file.
     pub(crate) fn interface(self) -> usize {
-        (self.interface & !(HARDWARE | CUT)).into()
+        (self.interface & !(HARDWARE | CUT | OUTGOING)).into()
     }
 
     /// True if the device's own clock stamped the record.
@@ -53,6 +66,11 @@ impl IndexEntry {
     /// True if only the first bytes of the frame were kept.
     pub(crate) fn is_cut(self) -> bool {
         self.interface & CUT != 0
+    }
+
+    /// True if the host sent the frame.
+    pub(crate) fn is_outgoing(self) -> bool {
+        self.interface & OUTGOING != 0
     }
 }
 
@@ -195,11 +213,14 @@ mod tests {
     #[test]
     fn an_entry_has_16_bytes_and_keeps_what_it_was_made_of() {
         assert_eq!(size_of::<IndexEntry>(), 16);
-        for (is_hardware, is_cut) in [(false, false), (true, false), (false, true), (true, true)] {
-            let entry = IndexEntry::new(u64::MAX, 300_000, u16::MAX, 16_383, is_hardware).with_cut(is_cut);
+        for bits in 0..8 {
+            let [is_hardware, is_cut, is_outgoing] = [1, 2, 4].map(|bit| bits & bit != 0);
+            let entry = IndexEntry::new(u64::MAX, 300_000, u16::MAX, 8_191, is_hardware);
+            let entry = entry.with_cut(is_cut).with_outgoing(is_outgoing);
             let kept = (entry.time_ns, entry.len, entry.ring(), entry.interface());
-            assert_eq!(kept, (u64::MAX, 300_000, 65_535, 16_383));
-            assert_eq!((entry.is_hardware(), entry.is_cut()), (is_hardware, is_cut));
+            assert_eq!(kept, (u64::MAX, 300_000, 65_535, 8_191));
+            let told = (entry.is_hardware(), entry.is_cut(), entry.is_outgoing());
+            assert_eq!(told, (is_hardware, is_cut, is_outgoing));
         }
     }
 

@@ -126,7 +126,7 @@ impl Encoder {
         }
         let interface = self.numbering.interface(record.queue_index, is_stamped);
         let entry = IndexEntry::new(time_ns, out.bytes.len() - start, self.ring, interface, is_stamped);
-        out.push(entry.with_cut(self.is_cut(record)));
+        out.push(entry.with_cut(self.is_cut(record)).with_outgoing(record.flags.is_outbound()));
     }
 
     /// Number of the ring in the session.
@@ -221,8 +221,9 @@ impl Encoder {
 /// The last nanosecond that the format can tell.
 const PCAP_TIME_NS_MAX: u64 = u32::MAX as u64 * 1_000_000_000 + 999_999_999;
 
+/// Appends a record of a pcap file.
 #[inline]
-fn emit_pcap(time_ns: u64, frame_len: u32, data: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn emit_pcap(time_ns: u64, frame_len: u32, data: &[u8], out: &mut Vec<u8>) {
     // A device's clock may say anything; no frame is lost for it.
     let record = pcap::Record { time_ns: time_ns.min(PCAP_TIME_NS_MAX), frame_len, data };
     pcap::Header::default().emit_record(&record, out).expect("the time is in range");

@@ -1,6 +1,6 @@
 //! The formats of capture files and their headers.
 
-use pcapng::{Interface, Section, pcap};
+use pcapng::{Interface, Packet, Section, pcap};
 
 /// Format of capture files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,5 +45,19 @@ impl Format {
             }
         }
         header
+    }
+
+    /// The captured bytes and the length of the frame of a record that an encoder wrote.
+    pub(crate) fn frame_of(self, record: &[u8]) -> Option<(&[u8], u32)> {
+        match self {
+            Self::Pcapng | Self::Parquet => {
+                let packet = Packet::parse_emitted(record)?;
+                Some((packet.data, packet.frame_len))
+            }
+            Self::Pcap => {
+                let (head, data) = record.split_first_chunk::<16>()?;
+                Some((data, u32::from_le_bytes([head[12], head[13], head[14], head[15]])))
+            }
+        }
     }
 }

@@ -7,12 +7,22 @@ use crate::time::utc::UtcClock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The device that fills a ring.
+#[derive(Clone, Debug)]
+pub(crate) struct RingDevice {
+    pub(crate) name: Arc<str>,
+    pub(crate) index: u32,
+    /// Link type of its frames, as capture files number them.
+    pub(crate) link_type: u16,
+}
+
 /// Buffers, counts and read position of one ring, for the writer.
 pub(crate) struct RingHandle {
     pub(crate) pool: Pool,
     pub(crate) counts: Arc<ReaderCounts>,
     pub(crate) progress: ReaderProgress,
     pub(crate) probe: Option<Box<dyn Probe>>,
+    pub(crate) device: RingDevice,
     /// The CPU that fills the ring, if it is always the same one.
     pub(crate) cpu: Option<u32>,
     /// The longest time that a record stays in the ring before its reader can see it.
@@ -56,6 +66,7 @@ impl RingHandle {
             counts: Arc::default(),
             progress: ReaderProgress::default(),
             probe: None,
+            device: RingDevice { name: "eth0".into(), index: 1, link_type: 1 },
             cpu: None,
             delay_ns: 0,
         })

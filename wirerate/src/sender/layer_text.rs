@@ -10,8 +10,8 @@ const ROWS_MAX: usize = 4;
 /// Bytes in a row.
 const ROW_LEN: usize = 16;
 
-/// What an ICMP message is called.
-fn icmp_name(kind: u8, is_v6: bool) -> Option<&'static str> {
+/// The name of an ICMP or ICMPv6 type; `None` for one without.
+pub fn icmp_name(kind: u8, is_v6: bool) -> Option<&'static str> {
     match (is_v6, kind) {
         (false, 8) | (true, 128) => Some("echo request"),
         (false, 0) | (true, 129) => Some("echo reply"),

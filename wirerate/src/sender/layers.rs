@@ -390,7 +390,8 @@ fn mac(bytes: &[u8], at: usize) -> Option<String> {
     Some(MacAddr(*bytes.get(at..)?.first_chunk()?).to_string())
 }
 
-fn tcp_flags(bits: u8) -> Vec<&'static str> {
+/// The names of TCP flags that are set.
+pub fn tcp_flags(bits: u8) -> Vec<&'static str> {
     let names = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
     names.into_iter().enumerate().filter(|(bit, _)| bits & 1 << bit != 0).map(|(_, name)| name).collect()
 }

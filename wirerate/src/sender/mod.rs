@@ -10,7 +10,7 @@ pub mod device_count;
 pub mod dry_run;
 pub mod end_frames;
 pub mod flows;
-mod layer_text;
+pub mod layer_text;
 pub mod layers;
 pub mod limits;
 pub mod next_hop;

@@ -35,6 +35,6 @@ pub use report::human::{
 };
 pub use start_time::start_time;
 pub use table::Table;
-pub use time_of_day::{clock_time, time_of_day_ns, utc_time};
+pub use time_of_day::{clock_time, clock_time_ns, time_of_day_ns, utc_time};
 pub use vlan::{VlanId, VlanPriority, VlanType};
 pub use wire_rate::WireRate;

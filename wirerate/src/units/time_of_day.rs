@@ -21,6 +21,11 @@ pub fn clock_time(time_ns: u64, offset_s: i32) -> String {
     offset.to_datetime(timestamp(time_ns)).strftime("%H:%M:%S").to_string()
 }
 
+/// The same with nanoseconds: `02:15:00.000000000`.
+pub fn clock_time_ns(time_ns: u64, offset_s: i32) -> String {
+    format!("{}.{:09}", clock_time(time_ns, offset_s), time_ns % 1_000_000_000)
+}
+
 fn timestamp(time_ns: u64) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or(Timestamp::MAX)
 }
@@ -35,6 +40,7 @@ mod tests {
         assert_eq!(utc_time(time_ns), "2026-11-22T02:15:00.250Z");
         assert_eq!(clock_time(time_ns, 3600), "03:15:00");
         assert_eq!(clock_time(time_ns, -3 * 3600), "23:15:00");
+        assert_eq!(clock_time_ns(time_ns, 3600), "03:15:00.250999999");
         assert_eq!(utc_time(0), "1970-01-01T00:00:00.000Z");
     }
 

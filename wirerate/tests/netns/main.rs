@@ -8,7 +8,9 @@
 mod browser;
 mod capture;
 mod capture_ends;
+mod capture_faults;
 mod capture_files;
+mod capture_outputs;
 mod capture_recorder;
 mod capture_rights;
 mod capture_rotation;
@@ -107,6 +109,8 @@ const CASES: &[&[Case]] = &[
     capture::CASES,
     capture_ends::CASES,
     capture_files::CASES,
+    capture_faults::CASES,
+    capture_outputs::CASES,
     capture_recorder::CASES,
     capture_rights::CASES,
     capture_rotation::CASES,

@@ -1,14 +1,14 @@
 //! Arguments of `wirerate capture`.
 
 use super::autostop::Autostop;
-use super::files::FileArgs;
+use super::files::{FileArgs, above_zero};
 use super::recorder::RecorderArgs;
 use super::source::SourceArgs;
 use crate::rx_args::RxArgs;
 use crate::units::{Count, Nanos, Size};
 use capture::{Mode, RING_SIZE_BYTES_MAX, SNAPLEN_WHOLE};
 use host::StartTime;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `wirerate capture`.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,9 +28,9 @@ pub struct Args {
     #[command(flatten)]
     pub rx: RxArgs,
     /// Write the frames to this file, `-` for standard output; without it they are only counted.
-    /// The name may contain strftime(3) conversions such as %H
+    /// The name may contain strftime(3) conversions such as %H. Several files have a --filter each
     #[arg(short, long, value_name = "FILE")]
-    pub write: Option<PathBuf>,
+    pub write: Vec<PathBuf>,
     /// What happens to captured frames
     #[arg(long, value_enum, default_value = "mirror")]
     pub mode: Mode,
@@ -38,9 +38,9 @@ pub struct Args {
     #[command(flatten)]
     pub source: SourceArgs,
     /// Bytes to keep of each frame; 0 or `full` for whole frames, `headers` or `headers+64` to cut
-    /// behind the last header [default: whole frames]
+    /// behind the last header; once, or once for each --write [default: whole frames]
     #[arg(short, long, value_name = "BYTES", value_parser = snaplen)]
-    pub snaplen: Option<Snaplen>,
+    pub snaplen: Vec<Snaplen>,
     /// End after writing N frames
     #[arg(short, long, value_name = "N")]
     pub count: Option<Count>,
@@ -64,6 +64,18 @@ pub struct Args {
     /// [default: 8MiB]
     #[arg(long, value_name = "SIZE", value_parser = ring_size)]
     pub ring: Option<Size>,
+    /// Print a line per frame: time, device, direction, addresses, ports, flags and length
+    #[arg(long)]
+    pub print: bool,
+    /// Most lines of --print in a second; frames beyond are counted
+    #[arg(
+        long,
+        requires = "print",
+        value_name = "N",
+        default_value = "1000",
+        value_parser = above_zero(|count: &Count| count.0)
+    )]
+    pub print_rate: Count,
     /// Print the counts every second
     #[arg(long)]
     pub every_second: bool,
@@ -102,20 +114,25 @@ impl Args {
         self.duration.map(|duration| duration.0).or(duration)
     }
 
-    /// Bytes to keep of each frame, as [`capture::Options`] has it.
+    /// Bytes to keep of each frame in the first output, as [`capture::Options`] has it.
     pub fn snaplen(&self) -> u32 {
-        match self.snaplen {
-            Some(Snaplen::Bytes(bytes)) => bytes,
-            Some(Snaplen::Headers(_)) | None => SNAPLEN_WHOLE,
-        }
+        self.snaplen_of(0).bytes()
     }
 
-    /// Bytes to keep behind the last header, if frames are cut there.
+    /// Bytes to keep behind the last header in the first output, if frames are cut there.
     pub fn header_cut(&self) -> Option<u32> {
-        match self.snaplen? {
-            Snaplen::Headers(extra_len) => Some(extra_len),
-            Snaplen::Bytes(_) => None,
-        }
+        self.snaplen_of(0).header_cut()
+    }
+
+    /// What an output keeps of a frame.
+    pub fn snaplen_of(&self, output: usize) -> Snaplen {
+        let own = self.snaplen.get(output).or(self.snaplen.first());
+        own.copied().unwrap_or(Snaplen::Bytes(SNAPLEN_WHOLE))
+    }
+
+    /// True if frames are written to standard output.
+    pub fn is_stdout(&self) -> bool {
+        self.write.iter().any(|name| name == Path::new("-"))
     }
 
     /// True if rows are printed each second.
@@ -148,6 +165,24 @@ pub enum Snaplen {
     Bytes(u32),
     /// All headers, and this many bytes behind them.
     Headers(u32),
+}
+
+impl Snaplen {
+    /// Bytes to keep of each frame, as [`capture::Options`] has it.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Headers(_) => SNAPLEN_WHOLE,
+        }
+    }
+
+    /// Bytes to keep behind the last header, if frames are cut there.
+    pub fn header_cut(self) -> Option<u32> {
+        match self {
+            Self::Headers(extra_len) => Some(extra_len),
+            Self::Bytes(_) => None,
+        }
+    }
 }
 
 /// Parses the size of a ring. A number alone meant frames before rings were packed.

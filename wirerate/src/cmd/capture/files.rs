@@ -180,7 +180,7 @@ fn run_name() -> String {
 }
 
 /// Parses a limit. Zero is rejected: no limit is the default.
-fn above_zero<T>(number: fn(&T) -> u64) -> impl Fn(&str) -> Result<T, String> + Clone
+pub(super) fn above_zero<T>(number: fn(&T) -> u64) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: FromStr,
     T::Err: Display,

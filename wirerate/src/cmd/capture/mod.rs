@@ -3,6 +3,8 @@
 pub mod args;
 pub mod autostop;
 pub mod files;
+pub mod outputs;
+pub mod print;
 pub mod recorder;
 pub mod report;
 pub mod run;

@@ -4,7 +4,7 @@ use crate::out;
 use crate::rx_stats::RxHead;
 use crate::start_at::StartReport;
 use crate::units::{human_count, human_duration, human_size, quantity_of};
-use capture::{Counts, PhcFacts};
+use capture::{Counts, OutputCounts, OutputReport, PhcFacts};
 use serde::Serialize;
 use std::fmt;
 
@@ -20,6 +20,63 @@ pub struct CpuResult {
     pub received: u64,
     /// Of these, lost because its ring was full.
     pub lost_ring: u64,
+}
+
+/// One `--write`, and what became of its frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OutputResult {
+    /// As it was typed.
+    pub write: String,
+    /// The filter.
+    pub filter: Option<String>,
+    /// Bytes kept of each frame; 0 for whole frames.
+    pub snaplen: u32,
+    /// Bytes kept behind the last header of each frame; `null` where frames are not cut there.
+    pub header_cut: Option<u32>,
+    /// See [`OutputEnd`].
+    #[serde(flatten)]
+    pub end: OutputEnd,
+}
+
+/// The counts and files of one output.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OutputEnd {
+    /// See [`OutputCounts`].
+    #[serde(flatten)]
+    pub counts: OutputCounts,
+    /// The file; the last complete one, where files follow each other.
+    pub file: Option<String>,
+    /// Bytes of all files.
+    pub file_bytes: u64,
+    /// Complete files, where files follow each other.
+    pub files: Option<u64>,
+    /// Of these, files that were removed for those that followed.
+    pub files_removed: u64,
+}
+
+impl From<&OutputReport> for OutputEnd {
+    fn from(report: &OutputReport) -> Self {
+        let OutputReport { counts, file, file_bytes, files, files_removed } = report.clone();
+        Self { counts, file, file_bytes, files, files_removed }
+    }
+}
+
+impl OutputResult {
+    /// `x.pcapng: 1,000 bytes, matching 'udp'`
+    fn text(&self) -> String {
+        let file = self.end.file.as_ref().unwrap_or(&self.write);
+        let mut text = format!("{file}, {}", quantity_of(self.end.file_bytes, "byte"));
+        if let Some(count @ 2..) = self.end.files {
+            text += &format!(" in {count} files");
+        }
+        if let Some(filter) = &self.filter {
+            text += &format!(", matching '{filter}'");
+        }
+        if self.end.counts.lost_disk > 0 {
+            text += &format!("; {} lost at the disk", human_count(self.end.counts.lost_disk));
+        }
+        text
+    }
 }
 
 /// The clock of one device, when last measured.
@@ -94,7 +151,9 @@ pub struct Report {
     pub ring_freezes: Option<u64>,
     /// The file; the last complete one, where files follow each other.
     pub file: Option<String>,
-    /// The same for each CPU with --per-cpu.
+    /// Each --write, in their order.
+    pub outputs: Vec<OutputResult>,
+    /// The same for each CPU with --per-cpu, and for each --write.
     pub file_names: Vec<String>,
     /// Its length in bytes, or of all files.
     pub file_bytes: u64,
@@ -117,6 +176,11 @@ pub struct Report {
     pub ahead: Option<u64>,
     /// Times that the clock was set back behind what had been written.
     pub clock_set_back: Option<u64>,
+    /// Frames with a line of --print; `null` without it.
+    pub printed: Option<u64>,
+    /// Frames without one: there were more than --print-rate in a second, or the terminal or pipe
+    /// did not take the lines; `null` without --print.
+    pub not_printed: Option<u64>,
     /// Times that the command for complete files did not succeed.
     pub commands_failed: u64,
     /// Frames written with the kernel's time; the others have the device's.
@@ -152,6 +216,7 @@ impl Report {
     /// Where frames were cut, and what keeps all of them.
     fn cut_remark(&self) -> String {
         match self.snaplen {
+            _ if self.outputs.len() > 1 => "cut in each output that has them".to_owned(),
             _ if self.header_cut.is_some() => "cut behind the headers (--snaplen 0 keeps all)".to_owned(),
             0 => "longer than the MTU allows, so cut: merged by GRO or GSO (--snaplen 65535 keeps all)"
                 .to_owned(),
@@ -172,8 +237,9 @@ impl fmt::Display for Report {
         match counts.filtered {
             Some(0) => {}
             Some(filtered) => {
-                let filter = self.filter.as_deref().unwrap_or("--filter");
-                table.count("filtered", filtered, &format!("did not match '{filter}'"));
+                let filter = self.filter.as_ref().map(|filter| format!("'{filter}'"));
+                let filter = filter.unwrap_or_else(|| "the filter of any output".to_owned());
+                table.count("filtered", filtered, &format!("did not match {filter}"));
             }
             None => table.text("filtered", "unknown: packet sockets do not count them"),
         }
@@ -194,7 +260,17 @@ impl fmt::Display for Report {
                 }
             },
         );
-        table.count("written", counts.written, &file);
+        match &self.outputs[..] {
+            several @ [_, _, ..] => {
+                let outputs = quantity_of(several.len() as u64, "output");
+                let text = format!("each frame in those of {outputs} whose filter it matches");
+                table.count("written", counts.written, &text);
+                several.iter().for_each(|output| {
+                    table.count("  output", output.end.counts.written, &output.text());
+                });
+            }
+            _ => table.count("written", counts.written, &file),
+        }
         if counts.cut > 0 {
             let (cut, of) = (human_count(counts.cut), quantity_of(counts.written, "frame"));
             table.text("cut", &format!("{cut} of {of} {}", self.cut_remark()));
@@ -235,6 +311,9 @@ impl fmt::Display for Report {
             let what =
                 format!("how often the clock was set back; {} frames were ahead of it", human_count(ahead));
             table.count("set back", set_back, &what);
+        }
+        if let Some(not_printed @ 1..) = self.not_printed {
+            table.count("not printed", not_printed, "more than --print-rate, or the lines were not taken");
         }
         if self.commands_failed > 0 {
             table.count("commands", self.commands_failed, "rotate commands failed");
@@ -345,6 +424,35 @@ mod tests {
                 CpuResult { cpu: 1, received: 400_000, lost_ring: 0 },
             ],
             ..report()
+        }
+    }
+
+    #[test]
+    fn several_outputs_have_a_row_each() {
+        let output = |file: &str, filter: Option<&str>, written, lost_disk| OutputResult {
+            write: file.to_owned(),
+            filter: filter.map(str::to_owned),
+            end: OutputEnd {
+                counts: OutputCounts { written, lost_disk, ..OutputCounts::default() },
+                file: Some(file.to_owned()),
+                file_bytes: 5_000,
+                files: None,
+                files_removed: 0,
+            },
+            ..OutputResult::default()
+        };
+        let outputs = vec![output("a.pcapng", Some("udp"), 1_200, 0), output("b.pcap", None, 999_990, 10)];
+        let counts = Counts { filtered: Some(3), cut: 7, ..report().counts };
+        let text = Report { outputs, counts, printed: Some(5), not_printed: Some(9), ..report() }.to_string();
+        for row in [
+            "filtered             3  did not match the filter of any output",
+            "written      1,000,000  each frame in those of 2 outputs whose filter it matches",
+            "  output         1,200  a.pcapng, 5,000 bytes, matching 'udp'",
+            "  output       999,990  b.pcap, 5,000 bytes; 10 lost at the disk",
+            "cut          7 of 1,000,000 frames cut in each output that has them",
+            "not printed          9  more than --print-rate",
+        ] {
+            assert!(text.contains(row), "no {row:?} in:\n{text}");
         }
     }
 

@@ -1,8 +1,10 @@
 //! Runs `wirerate capture`: start, progress, end, report.
 
 use super::args::Args;
+use super::outputs;
+use super::print::{FramePrinter, PrintCounts};
 use super::recorder::TriggerCommand;
-use super::report::{ClockReport, CpuResult, Report};
+use super::report::{ClockReport, CpuResult, OutputEnd, OutputResult, Report};
 use crate::active_window::ActiveWindow;
 use crate::events;
 use crate::monitor::{count_in, sources};
@@ -18,13 +20,12 @@ use crate::term::{LiveLine, REDRAW};
 use crate::units::{human_count, human_duration, human_pps, human_size, per_second};
 use capture::control::{ControlCommand, ControlServer, ControlTarget};
 use capture::{
-    CaptureError, Mode, OnError, Options, Output, RunAs, SNAPLEN_WHOLE, Session, SourceKind, Stats,
+    CaptureError, Mode, OnError, Options, OutputCounts, OutputReport, RunAs, SNAPLEN_WHOLE, Session,
+    SourceKind, Stats,
 };
 use host::{Capability, Netns, Stack};
-use std::fs::File;
-use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::io;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -44,12 +45,14 @@ struct CaptureJob<'a> {
 /// # Errors
 /// Refused by the host or the device before the first frame, or by the file later.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    refuse_output(args)?;
+    outputs::refusal(args)?;
     wait_for_devices(args, stop)?;
     let job = &CaptureJob { args, targets: args.rx.targets("capture")? };
     let act = || args.rx.act("capture", &job.targets.devices.join(" and "));
     refuse_if_late(args.start_at, act)?;
-    let options = options(job, stop)?;
+    let mut options = options(job, stop)?;
+    let (display, shown) = args.print.then(|| capture::display(args.print_rate.0)).unzip();
+    options.display = display;
     // Before capabilities are dropped: the folder of the sockets needs one.
     let server = server(job);
     let session = Session::start(options).map_err(|why| failure(job, why))?;
@@ -71,13 +74,17 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             eprintln!("wirerate: `wirerate ctl` does not reach this capture: {why}");
         }
     }
+    let print = |shown| FramePrinter::start(shown, args, capture::local_utc_offset_s());
+    let printer = shown.map(print).transpose().map_err(|why| Failure::refused("print frames", why))?;
     let _counted = count_in(sources::capture(session.observer(), args.rx.netns.as_deref()));
     let mut server = server.ok();
     let mut mode = args.mode;
     let mut window = ActiveWindow::default();
-    let watched = watch(&session, args, (before, stop), &mut server, (&mut mode, &mut window));
+    let ends = (stop, printer.as_ref());
+    let watched = watch(&session, args, (before, ends), &mut server, (&mut mode, &mut window));
     drop(server);
     let mut ended = session.stop();
+    let printed = printer.map(FramePrinter::end);
     ended.stats.elapsed = ended.stats.elapsed.saturating_sub(before);
     for name in &ended.files_not_handed_over {
         eprintln!("wirerate: the rotate command did not finish for {name}");
@@ -86,7 +93,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         eprintln!("wirerate: {} went away", device.link.name);
     }
     watched?;
-    conclude(job, &report(job, mode, &ended, &window), ended)
+    conclude(job, &report(job, mode, &ended, (&window, printed)), ended)
 }
 
 /// With --wait, returns when the devices are there, or at a signal.
@@ -102,31 +109,6 @@ fn wait_for_devices(args: &Args, stop: &Stop) -> Result<(), Failure> {
         thread::sleep(DEVICE_POLL_INTERVAL);
     }
     Ok(())
-}
-
-/// What is wrong with the output before anything is started.
-fn refuse_output(args: &Args) -> Result<(), Failure> {
-    let Some(name) = &args.write else { return Ok(()) };
-    if is_stdout(args) && (args.json || args.csv) {
-        let option = if args.json { "--json" } else { "--csv" };
-        let why = "both want standard output";
-        return Err(Failure::usage(format!("use {option} with --write -"), why)
-            .try_this(format!("--write FILE {option}")));
-    }
-    if is_stdout(args) && io::stdout().is_terminal() {
-        let why = "standard output is a terminal, and a capture file is not text";
-        return Err(Failure::usage("write frames to standard output", why)
-            .try_this("-w FILE, or `... -w - | tcpdump -n -r -`"));
-    }
-    match args.files.refusal(name) {
-        Some(why) if args.files.run.is_some() => {
-            Err(Failure::usage("name the run", why).try_this("--format parquet"))
-        }
-        Some(why) => Err(Failure::usage(format!("write {}", name.display()), why)
-            .try_this("a name that ends in .zst or .lz4")
-            .try_this("`... -w - | gzip > FILE.gz`")),
-        None => Ok(()),
-    }
 }
 
 /// Says on standard error how the capture runs.
@@ -160,34 +142,35 @@ fn print_notes(job: &CaptureJob<'_>, session: &Session) {
         let size = human_size(recorder.keep_bytes);
         eprintln!("wirerate: keeping the last frames {time}in at most {size} of memory until a trigger");
     }
-    if args.write.is_some() && args.snaplen() < SNAPLEN_WHOLE {
+    if !args.write.is_empty() && args.snaplen.len() < 2 && args.snaplen() < SNAPLEN_WHOLE {
         let bytes = human_count(args.snaplen().into());
         eprintln!("wirerate: keeping the first {bytes} bytes of each frame (--snaplen 0 keeps all)");
     }
-    if let Some(format) = args.write.as_deref().and_then(|name| args.files.unexpected_format(name)) {
-        eprintln!("wirerate: the file is in {} format; --format selects another", format.name());
+    for name in &args.write {
+        if let Some(format) = args.files.unexpected_format(name) {
+            let (name, format) = (name.display(), format.name());
+            eprintln!("wirerate: {name} is in {format} format; --format selects another");
+        }
     }
-}
-
-fn is_stdout(args: &Args) -> bool {
-    args.write.as_deref() == Some(Path::new("-"))
 }
 
 fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
     let CaptureJob { args, targets } = job;
     let run_as = args.user.as_deref().map(RunAs::named).transpose();
+    let no_stdout = |why| Failure::refused("write to standard output", why);
     let options = Options {
         ifnames: targets.devices.clone(),
         netns: targets.netns.clone(),
         mode: args.mode,
         // A group has devices that the user did not name.
         promiscuous: !args.rx.no_promisc && !targets.is_group,
-        filter: targets.filter.clone(),
+        filter: outputs::filter_of(targets, 0),
         snaplen: args.snaplen(),
         header_cut: args.header_cut(),
         ring_size_bytes: args.ring.map(|size| size.0),
         frames_max: args.frames_max(),
-        output: output(args).map_err(|why| Failure::refused("write to standard output", why))?,
+        output: outputs::output(args.write.first().map(PathBuf::as_path)).map_err(no_stdout)?,
+        more_outputs: outputs::more(args, targets).map_err(no_stdout)?,
         application: format!("wirerate {}", env!("CARGO_PKG_VERSION")),
         run_as: run_as.map_err(|why| failure(job, why))?,
         interrupted: stop.flag(),
@@ -199,19 +182,7 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
     if targets.is_group && args.source.source.is_none() {
         options.source = SourceKind::Tpacket;
     }
-    Ok(args.files().apply(args.write.as_deref(), capture::local_utc_offset_s(), options))
-}
-
-fn output(args: &Args) -> io::Result<Output> {
-    Ok(match &args.write {
-        None => Output::Nowhere,
-        Some(_) if is_stdout(args) => {
-            // The descriptor itself: Rust's standard output looks for line ends in everything.
-            let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-            Output::Descriptor { name: "standard output".to_owned(), file }
-        }
-        Some(path) => Output::File(path.clone()),
-    })
+    Ok(args.files().apply(args.write.first().map(PathBuf::as_path), capture::local_utc_offset_s(), options))
 }
 
 fn failure(job: &CaptureJob<'_>, why: CaptureError) -> Failure {
@@ -285,11 +256,11 @@ fn execute(
 fn watch(
     session: &Session,
     args: &Args,
-    (before, stop): (Duration, &Stop),
+    (before, (stop, lines)): (Duration, (&Stop, Option<&FramePrinter>)),
     server: &mut Option<ControlServer>,
     (mode, window): (&mut Mode, &mut ActiveWindow),
 ) -> Result<(), OutError> {
-    let is_wanted = !args.json && !args.has_rows() && !args.rx.quiet;
+    let is_wanted = !args.json && !args.has_rows() && !args.print && !args.rx.quiet;
     let format = args.has_rows().then(|| RowFormat::of(args.json, args.csv));
     let mut printer = RowPrinter::new(format, events::are_followed());
     let progress = LiveLine::new(is_wanted, args.frames_max().unwrap_or(0));
@@ -301,7 +272,10 @@ fn watch(
     ticker.begin(last.elapsed, first.received, first.received_bytes);
     let (mut is_over, mut stats_ticker) = (false, Ticker::default());
     let (mut trigger, mut saves) = (args.recorder.command(), 0);
-    while !is_over && !stop.is_set() && !session.is_finished() && end.is_none_or(|end| Instant::now() < end) {
+    let is_due = || end.is_some_and(|end| Instant::now() >= end);
+    while !is_over && !stop.is_set() && !session.is_finished() && !is_due() {
+        // The program that reads the lines has ended: an end like Ctrl-C.
+        is_over |= lines.is_some_and(FramePrinter::is_closed);
         let left = end.map_or(POLL_INTERVAL, |end| end.saturating_duration_since(Instant::now()));
         match server {
             None => thread::sleep(POLL_INTERVAL.min(left)),
@@ -323,7 +297,7 @@ fn watch(
         let elapsed = started.elapsed();
         if let Some(printer) = printer.as_mut().filter(|_| ticker.is_due(elapsed)) {
             let row = ticker.next_of_capture(&stats(session, before));
-            if is_stdout(args) { printer.print_aside(&row) } else { printer.print(&row)? }
+            if args.is_stdout() { printer.print_aside(&row) } else { printer.print(&row)? }
         }
         if progress.is_visible() && elapsed >= redrawn + REDRAW {
             let now = stats(session, before);
@@ -372,7 +346,12 @@ fn live_text(before: &Stats, now: &Stats) -> String {
     format!("{received} received, {rate} now, {mean} mean, {lost} lost")
 }
 
-fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport, window: &ActiveWindow) -> Report {
+fn report(
+    job: &CaptureJob<'_>,
+    mode: Mode,
+    ended: &capture::SessionReport,
+    (window, printed): (&ActiveWindow, Option<PrintCounts>),
+) -> Report {
     let args = job.args;
     let total = ended.stats.total();
     let mut sources: Vec<String> = ended.devices.iter().map(|device| device.source.to_string()).collect();
@@ -387,7 +366,8 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport, wind
             active: window.rate().unwrap_or_default(),
         },
         start: args.start_at.map(|start_at| StartReport::new(start_at, None)),
-        filter: job.targets.filter.clone(),
+        filter: outputs::filter_of(&job.targets, 0)
+            .filter(|_| args.write.len() < 2 || job.targets.filters.is_empty()),
         counts: total,
         offered: ended.stats.lost_nic().map(|lost_nic| total.received + lost_nic),
         lost: total.lost(),
@@ -400,6 +380,7 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport, wind
         snaplen: if args.snaplen() == SNAPLEN_WHOLE { 0 } else { args.snaplen() },
         promiscuous: ended.devices.iter().all(|device| device.is_promiscuous),
         file: ended.file_names.first().cloned(),
+        outputs: output_results(job, ended),
         file_names: ended.file_names.clone(),
         file_bytes: ended.stats.output_bytes,
         files: ended.files,
@@ -410,6 +391,8 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport, wind
         late_max_ns: ended.merge.map(|merge| merge.late_max_ns),
         ahead: ended.merge.map(|merge| merge.ahead),
         clock_set_back: ended.merge.map(|merge| merge.set_back),
+        printed: printed.map(|counts| counts.printed),
+        not_printed: printed.map(|counts| counts.not_printed),
         commands_failed: ended.commands_failed,
         software_time: total.written.saturating_sub(total.hardware_time),
         hardware_time_refused: refusals(ended),
@@ -419,6 +402,34 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport, wind
             .map(|(cpu, counts)| CpuResult { cpu, received: counts.received, lost_ring: counts.lost_ring })
             .collect(),
     }
+}
+
+/// What became of the frames of each output.
+fn output_results(job: &CaptureJob<'_>, ended: &capture::SessionReport) -> Vec<OutputResult> {
+    let total = ended.stats.total();
+    let only = OutputReport {
+        counts: OutputCounts {
+            not_matched: 0,
+            written: total.written,
+            lost_disk: total.lost_disk,
+            after_limit: total.after_limit,
+        },
+        file: ended.file_names.first().cloned(),
+        file_bytes: ended.stats.output_bytes,
+        files: ended.files,
+        files_removed: ended.files_removed,
+    };
+    let of_output = |number: usize| {
+        let snaplen = job.args.snaplen_of(number);
+        OutputResult {
+            write: job.args.write[number].display().to_string(),
+            filter: outputs::filter_of(&job.targets, number),
+            snaplen: if snaplen.bytes() == SNAPLEN_WHOLE { 0 } else { snaplen.bytes() },
+            header_cut: snaplen.header_cut(),
+            end: OutputEnd::from(ended.outputs.get(number).unwrap_or(&only)),
+        }
+    };
+    (0..job.args.write.len()).map(of_output).collect()
 }
 
 /// Why devices that make timestamps have no clock here.
@@ -446,7 +457,7 @@ fn conclude(
             ended.output_error.get_or_insert(error);
         }
     }
-    let format = RowFormat::of(args.json, is_stdout(args) || args.csv);
+    let format = RowFormat::of(args.json, args.is_stdout() || args.csv);
     print_report(format, &report.json_line(), &report.to_string())?;
     match ended.output_error {
         // The reader of the pipe closed it: an end like Ctrl-C.
