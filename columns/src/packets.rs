@@ -5,7 +5,7 @@ use crate::raw::{EncodeQueue, RawColumn};
 use measure::Signature;
 use packet::HeaderFields;
 use parquet::basic::Type;
-use parquet::data_type::{BoolType, FixedLenByteArrayType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArrayType, FixedLenByteArrayType, Int32Type, Int64Type};
 
 /// One captured packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,12 @@ pub struct PacketRow<'a> {
     pub queue: Option<u32>,
     /// CPU that received it.
     pub cpu: Option<u32>,
+    /// 1 if it came in, 2 if it went out, as in `epb_flags`; `None` if unknown.
+    pub direction: Option<u8>,
+    /// Its id in the capture file.
+    pub packet_id: Option<u64>,
+    /// Comment of the author.
+    pub comment: Option<&'a str>,
     /// Length on the link in bytes, without FCS.
     pub frame_len: u32,
     /// What the bytes begin with, as registered for pcap.
@@ -66,6 +72,9 @@ header_columns! {
     interface: ValueColumn<Int32Type> = push(row.interface.cast_signed());
     queue: ValueColumn<Int32Type> = push_optional(row.queue.map(u32::cast_signed));
     cpu: ValueColumn<Int32Type> = push_optional(row.cpu.map(u32::cast_signed));
+    direction: ValueColumn<Int32Type> = push_optional(row.direction.map(i32::from));
+    packet_id: ValueColumn<Int64Type> = push_optional(row.packet_id.map(u64::cast_signed));
+    comment: BytesColumn<ByteArrayType> = push_optional(row.comment.map(str::as_bytes));
     orig_len: ValueColumn<Int32Type> = push(row.frame_len.cast_signed());
     cap_len: ValueColumn<Int32Type> = push(row.data.len() as i32);
     eth_dst: ValueColumn<Int64Type> = push_optional(headers.eth_dst.map(u64::cast_signed));

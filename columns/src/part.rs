@@ -297,6 +297,9 @@ mod tests {
         PacketRow {
             time_ns,
             queue,
+            direction: [None, Some(1), Some(2)][number as usize % 3],
+            packet_id: number.is_multiple_of(2).then_some(u64::MAX - number),
+            comment: number.is_multiple_of(7).then_some("naïve"),
             frame_len: 1514,
             link_type: 1,
             interface: number as u32 % 2,
@@ -349,6 +352,8 @@ mod tests {
                     assert_eq!(read.data(), expected.data);
                     assert_eq!((read.time_ns, read.frame_len), (expected.time_ns, expected.frame_len));
                     assert_eq!((read.interface, read.queue), (expected.interface, expected.queue));
+                    let extras = (read.direction, read.packet_id, read.comment());
+                    assert_eq!(extras, (expected.direction, expected.packet_id, expected.comment));
                 }
             }
             assert_eq!(reader.next_packet().unwrap(), None);

@@ -1,7 +1,7 @@
 //! Reads the packets of a file back.
 
 use crate::keys::{CapturedInterface, INTERFACES, SCHEMA};
-use crate::schema::RAW;
+use crate::schema::{COMMENT, RAW};
 use crate::{ColumnsError, PACKET_SCHEMA};
 use parquet::column::reader::{ColumnReaderImpl, get_typed_column_reader};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
@@ -21,12 +21,22 @@ pub struct StoredPacket {
     pub interface: u32,
     /// Receive queue of the device.
     pub queue: Option<u32>,
+    /// 1 if it came in, 2 if it went out.
+    pub direction: Option<u8>,
+    /// Its id in the capture file.
+    pub packet_id: Option<u64>,
     /// Length on the link in bytes.
     pub frame_len: u32,
+    comment: Option<ByteArray>,
     bytes: ByteArray,
 }
 
 impl StoredPacket {
+    /// Its comment, if it has one that is text.
+    pub fn comment(&self) -> Option<&str> {
+        self.comment.as_ref().and_then(|comment| std::str::from_utf8(comment.data()).ok())
+    }
+
     /// The captured bytes.
     pub fn data(&self) -> &[u8] {
         self.bytes.data()
@@ -49,6 +59,10 @@ struct PacketColumnReaders {
     time_ns: ColumnReaderImpl<Int64Type>,
     interface: ColumnReaderImpl<Int32Type>,
     queue: ColumnReaderImpl<Int32Type>,
+    /// Files of older versions have none of these three.
+    direction: Option<ColumnReaderImpl<Int32Type>>,
+    packet_id: Option<ColumnReaderImpl<Int64Type>>,
+    comment: Option<ColumnReaderImpl<ByteArrayType>>,
     frame_len: ColumnReaderImpl<Int32Type>,
     data: ColumnReaderImpl<ByteArrayType>,
     rows_left: usize,
@@ -158,6 +172,9 @@ impl PacketColumnReaders {
             time_ns: column(group, "time_ns")?,
             interface: column(group, "interface")?,
             queue: column(group, "queue")?,
+            direction: column_if_there(group, "direction")?,
+            packet_id: column_if_there(group, "packet_id")?,
+            comment: column_if_there(group, COMMENT)?,
             frame_len: column(group, "orig_len")?,
             data: column(group, RAW)?,
             rows_left: group.metadata().num_rows() as usize,
@@ -173,14 +190,23 @@ impl PacketColumnReaders {
         let frame_lens = values(&mut self.frame_len, count)?;
         let data: Vec<ByteArray> = values(&mut self.data, count)?;
         let queues = optional_values(&mut self.queue, count)?;
-        let rows = times.into_iter().zip(interfaces).zip(frame_lens).zip(data).zip(queues);
+        let directions = values_if_there(self.direction.as_mut(), count)?;
+        let ids = values_if_there(self.packet_id.as_mut(), count)?;
+        let comments = values_if_there(self.comment.as_mut(), count)?;
+        let extras = queues.into_iter().zip(directions).zip(ids).zip(comments);
+        let rows = times.into_iter().zip(interfaces).zip(frame_lens).zip(data).zip(extras);
         let mut packets: Vec<StoredPacket> = rows
-            .map(|((((time_ns, interface), frame_len), data), queue)| StoredPacket {
-                time_ns: time_ns.map(i64::cast_unsigned),
-                interface: interface.cast_unsigned(),
-                queue: queue.map(i32::cast_unsigned),
-                frame_len: frame_len.cast_unsigned(),
-                bytes: data,
+            .map(|((((time_ns, interface), frame_len), data), (((queue, direction), id), comment))| {
+                StoredPacket {
+                    direction: direction.and_then(|direction| u8::try_from(direction).ok()),
+                    packet_id: id.map(i64::cast_unsigned),
+                    comment,
+                    time_ns: time_ns.map(i64::cast_unsigned),
+                    interface: interface.cast_unsigned(),
+                    queue: queue.map(i32::cast_unsigned),
+                    frame_len: frame_len.cast_unsigned(),
+                    bytes: data,
+                }
             })
             .collect();
         if packets.len() != count {
@@ -197,6 +223,23 @@ fn column<T: DataType>(group: &dyn RowGroupReader, name: &str) -> Result<ColumnR
     let number = number.filter(|number| columns[*number].column_type() == T::get_physical_type());
     let number = number.ok_or(ColumnsError::NotPackets)?;
     Ok(get_typed_column_reader(group.get_column_reader(number)?))
+}
+
+/// A column that files of older versions do not have.
+fn column_if_there<T: DataType>(
+    group: &dyn RowGroupReader,
+    name: &str,
+) -> Result<Option<ColumnReaderImpl<T>>, ColumnsError> {
+    let is_there = group.metadata().columns().iter().any(|column| column.column_descr().name() == name);
+    is_there.then(|| column(group, name)).transpose()
+}
+
+/// Values of a column that may not be there: then there are none.
+fn values_if_there<T: DataType>(
+    column: Option<&mut ColumnReaderImpl<T>>,
+    count: usize,
+) -> Result<Vec<Option<T::T>>, ColumnsError> {
+    column.map_or_else(|| Ok(vec![None; count]), |column| optional_values(column, count))
 }
 
 /// Values of a column that may have none; in files of older versions the times are required.

@@ -1,7 +1,7 @@
 //! The columns of packets: names, types and encodings.
 
 use crate::packets::header_fields;
-use parquet::basic::{Compression, Encoding, Repetition, Type as Physical, ZstdLevel};
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion};
 use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type};
 use std::sync::Arc;
@@ -11,6 +11,8 @@ pub const PACKET_SCHEMA: &str = "wirerate.packet/1";
 
 /// The column of the captured bytes.
 pub(crate) const RAW: &str = "raw";
+/// The column of comments: text.
+pub(crate) const COMMENT: &str = "comment";
 /// Columns whose values grow from row to row, mostly.
 const GROWING: [&str; 4] = ["time_ns", "wr_seq", "wr_sent_ns", "ip_id"];
 
@@ -33,6 +35,10 @@ pub(crate) fn field(name: &str, physical: Physical, is_required: bool) -> Arc<Ty
     let repetition = if is_required { Repetition::REQUIRED } else { Repetition::OPTIONAL };
     let len = if physical == Physical::FIXED_LEN_BYTE_ARRAY { 16 } else { 0 };
     let field = Type::primitive_type_builder(name, physical).with_repetition(repetition).with_length(len);
+    let field = match name {
+        COMMENT => field.with_logical_type(Some(LogicalType::String)),
+        _ => field,
+    };
     Arc::new(field.build().expect("the type is valid"))
 }
 

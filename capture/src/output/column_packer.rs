@@ -6,7 +6,7 @@
 use crate::output::packer::{PackedRecords, Packer, RingCpus};
 use crate::record::batch::IndexEntry;
 use columns::{CapturedInterface, Key, PacketRow, PartFile, ROWS_MAX, RowGroup};
-use pcapng::{Block, Packet, Reader};
+use pcapng::{Block, Packet, PacketFlags, Reader};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -83,6 +83,9 @@ impl Packer for ColumnPacker {
                 is_hardware_time: Some(entry.is_hardware()),
                 interface: packet.interface,
                 queue: packet.queue,
+                direction: packet.flags.and_then(PacketFlags::direction),
+                packet_id: packet.packet_id,
+                comment: None,
                 cpu: self.cpus.get(entry.ring()).copied().flatten(),
                 frame_len: packet.frame_len,
                 link_type: self.interfaces.get(entry.interface()).map_or(0, |interface| interface.link_type),

@@ -70,9 +70,7 @@ pub struct PacketExtras {
 struct KeptBlocks {
     /// Blocks since the packet before the one at hand.
     blocks: Vec<Block<PacketBuf>>,
-    /// Comment of the packet at hand.
-    comment: Option<String>,
-    /// Its options that no field holds.
+    /// Options of the packet at hand that no field holds.
     other: Vec<RawOption>,
 }
 
@@ -116,6 +114,8 @@ struct FileFacts {
     interfaces: Vec<FileInterface>,
     /// Sections so far.
     sections: u64,
+    /// Comment of the packet at hand.
+    comment: Option<String>,
     /// Whether wirerate wrote the section at hand.
     is_ours: bool,
     /// The last statistics of each interface, by section and number.
@@ -338,6 +338,8 @@ impl FileRecords {
                 && let Some(packet) = reader.next_plain_packet()
             {
                 self.head = RecordHead::of(packet, facts);
+                // A packet with a comment is not plain.
+                facts.comment = None;
                 self.count += 1;
                 self.order_ns = packet.time_ns;
                 self.odd.with_fcs += u64::from(self.head.extras.fcs_len > 0);
@@ -495,13 +497,19 @@ impl FileRecords {
         }
     }
 
-    /// The kept comment of the packet at hand, and its options that no field holds.
-    pub fn kept_options(&self) -> (Option<&str>, &[RawOption]) {
+    /// The comment of the packet at hand.
+    pub fn comment(&self) -> Option<&str> {
         match &self.reader {
-            FileReader::Pcapng(_, FileFacts { kept: Some(kept), .. }) => {
-                (kept.comment.as_deref(), &kept.other)
-            }
-            _ => (None, &[]),
+            FileReader::Pcapng(_, facts) => facts.comment.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The kept options of the packet at hand that no field holds.
+    pub fn kept_options(&self) -> &[RawOption] {
+        match &self.reader {
+            FileReader::Pcapng(_, FileFacts { kept: Some(kept), .. }) => &kept.other,
+            _ => &[],
         }
     }
 
@@ -572,10 +580,12 @@ fn next_packet(
     facts: &mut FileFacts,
 ) -> Result<Option<RecordHead>, ReadError> {
     while let Some(block) = reader.next_block()? {
+        if let Block::Packet(packet) = &block {
+            facts.comment = packet.comment.map(str::to_owned);
+        }
         if let Some(kept) = &mut facts.kept {
             match &block {
                 Block::Packet(packet) => {
-                    kept.comment = packet.comment.map(str::to_owned);
                     kept.other.clear();
                     kept.other.extend_from_slice(packet.other);
                 }

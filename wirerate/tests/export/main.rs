@@ -7,7 +7,7 @@ mod memory;
 
 use frames::random_frame;
 use packet::Rng;
-use pcapng::{Block, Interface, Packet, PacketBuf, Reader, Section, Statistics, Writer};
+use pcapng::{Block, Interface, Packet, PacketBuf, PacketFlags, Reader, Section, Statistics, Writer};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Write;
@@ -60,8 +60,9 @@ fn kept(bytes: &[u8]) -> Vec<(PacketBuf, String)> {
             Block::Interface(interface) => names.push(interface.name.unwrap_or_default()),
             Block::Packet(packet) => {
                 let name = names[packet.interface as usize].clone();
-                let PacketBuf { time_ns, frame_len, data, queue, .. } = packet;
-                packets.push((PacketBuf { time_ns, frame_len, data, queue, ..PacketBuf::default() }, name));
+                let PacketBuf { time_ns, frame_len, data, queue, flags, packet_id, comment, .. } = packet;
+                let fields = PacketBuf { time_ns, frame_len, data, queue, ..PacketBuf::default() };
+                packets.push((PacketBuf { flags, packet_id, comment, ..fields }, name));
             }
             _ => {}
         }
@@ -97,6 +98,9 @@ fn packets_come_back_bit_for_bit() {
                 frame_len: frame.len() as u32,
                 data: frame[..cap_len.min(frame.len())].to_vec(),
                 queue: number.is_multiple_of(2).then_some(number as u32 % 5),
+                flags: [None, Some(PacketFlags::INBOUND), Some(PacketFlags::OUTBOUND)][number as usize % 3],
+                packet_id: number.is_multiple_of(5).then_some(u64::MAX - number),
+                comment: number.is_multiple_of(7).then(|| format!("number {number}")),
                 ..PacketBuf::default()
             });
         }

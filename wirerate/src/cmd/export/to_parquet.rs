@@ -13,6 +13,7 @@ use crate::capture_files::records::{FileInterface, FileRecords, OddPackets};
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
 use columns::{CapturedInterface, PacketRow};
+use pcapng::PacketFlags;
 use std::path::Path;
 
 /// Device of packets whose file names none.
@@ -176,6 +177,9 @@ impl Export {
             is_hardware_time: route.is_hardware_time,
             interface: record.interface,
             queue: extras.queue,
+            direction: extras.flags.and_then(PacketFlags::direction),
+            packet_id: extras.packet_id,
+            comment: records.comment(),
             cpu: None,
             frame_len: record.frame_len,
             link_type: record.link_type,

@@ -12,7 +12,7 @@ use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
 use anyhow::Context as _;
 use columns::{CapturedInterface, ColumnsError, PacketReader, StoredPacket};
-use pcapng::{Interface, NoTime, Packet, RawOption, Section, Writer};
+use pcapng::{Interface, NoTime, Packet, PacketFlags, RawOption, Section, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -121,6 +121,9 @@ fn put(
         frame_len: packet.frame_len,
         data: packet.data(),
         queue: packet.queue,
+        flags: packet.direction.map(|direction| PacketFlags(direction.into())),
+        packet_id: packet.packet_id,
+        comment: packet.comment(),
         ..Packet::default()
     };
     if to_write.no_time.is_some() && !writer.can_be_simple(&to_write) {

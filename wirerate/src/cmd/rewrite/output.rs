@@ -189,7 +189,7 @@ impl Output {
                 writer.record(&record)
             }
             Some(FileWriter::Pcapng(writer)) => {
-                let (comment, other) = file.kept_options();
+                let (comment, other) = (file.comment(), file.kept_options());
                 let (record, extras) = (file.record_with_fcs(0), file.extras());
                 let keeps_fcs = self.rules.fcs == Fcs::Keep;
                 let flags = extras
