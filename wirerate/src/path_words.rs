@@ -1,5 +1,5 @@
-//! Options of `send` among those of `measure`, `search` and `rfc2544`, which take both; and those of
-//! `connect` among those of `search --connections`.
+//! Options of `send` among those of `measure`, `search` and `rfc2544`, which take both; and those
+//! of `connect` among those of `search --connections`.
 //!
 //! The parsers of these commands have the other options behind `--`. So the words are sorted before
 //! they are parsed. Where both have an option of one name, it is that of the command.
@@ -15,8 +15,8 @@ const OF_SEND: [(&str, &str); 1] = [("measure", "flows")];
 /// The option of `search` that takes the options of `connect` instead of those of `send`.
 const CONNECTIONS: &str = "--connections";
 
-/// `args` with the options of `send` (or `connect`) behind `--`. The first two words are the names of the program
-/// and of the command.
+/// `args` with the options of `send` (or `connect`) behind `--`. The first two words are the names
+/// of the program and of the command.
 pub fn sorted(args: Vec<OsString>) -> Vec<OsString> {
     let Some(name) = args.get(1).and_then(|name| name.to_str()).filter(|name| COMMANDS.contains(name)) else {
         return args;

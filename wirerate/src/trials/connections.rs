@@ -2,7 +2,7 @@
 //! connections, with a live server.
 
 use super::args::{Args, ConnectionLoad};
-use super::runner::Trials;
+use super::runs_trials::RunsTrials;
 use crate::connections::{self, Setup};
 use crate::outcome::Failure;
 use crate::sender::next_hop::NextHopMac;
@@ -141,7 +141,7 @@ impl ConnectionTester {
     }
 }
 
-impl Trials for ConnectionTester {
+impl RunsTrials for ConnectionTester {
     fn shape(&self) -> TrafficShape {
         let connections = match self.load {
             ConnectionLoad::Rate => ConnectionsShape::Rate,

@@ -7,6 +7,7 @@ mod frame_size;
 mod journal;
 mod report;
 mod runner;
+mod runs_trials;
 mod tester;
 mod traffic;
 
@@ -14,7 +15,8 @@ pub use args::{Args, ConnectionLoad, PathArgs};
 pub use frame_size::FrameSize;
 pub(crate) use frame_size::RFC2544_SIZES;
 pub(crate) use report::{deviations, shape_text};
-pub(crate) use runner::{TrialRunner, Trials, json_line};
+pub(crate) use runner::{TrialRunner, json_line};
+pub(crate) use runs_trials::RunsTrials;
 pub(crate) use tester::Tester;
 pub(crate) use traffic::Traffic;
 

@@ -3,6 +3,7 @@
 use super::args::PathArgs;
 use super::journal::Journal;
 use super::report;
+use super::runs_trials::RunsTrials;
 use super::tester::Tester;
 use super::traffic::Traffic;
 use crate::events;
@@ -11,21 +12,9 @@ use crate::outcome::Failure;
 use crate::stop::Stop;
 use crate::units::Nanos;
 use search::record::{ResultLine, TrafficShape, TrialRecord};
-use search::{GoalResult, Procedure, TrialRequest, TrialResult};
+use search::{GoalResult, Procedure};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
-
-/// What runs the trials of a search.
-pub(crate) trait Trials {
-    /// What all of them have in common.
-    fn shape(&self) -> TrafficShape;
-
-    /// Runs a trial. What was not sent within its duration is not sent.
-    ///
-    /// # Errors
-    /// What the host refused.
-    fn run(&self, request: &TrialRequest, stop: &Stop) -> Result<TrialResult, Failure>;
-}
 
 /// The trials of one command, for one frame size, number of flows and so on after the other.
 pub(crate) struct TrialRunner<'a> {
@@ -77,7 +66,7 @@ impl<'a> TrialRunner<'a> {
     /// What the host refused.
     pub(crate) fn run<P: Procedure>(
         &mut self,
-        tester: &impl Trials,
+        tester: &impl RunsTrials,
         procedure: &mut P,
         results: impl Fn(&P) -> Vec<GoalResult>,
     ) -> Result<bool, Failure> {

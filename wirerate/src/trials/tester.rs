@@ -1,7 +1,7 @@
 //! One trial: a receiver on one device, a run on the other, and the counts of both.
 
 use super::args::PathArgs;
-use super::runner::Trials;
+use super::runs_trials::RunsTrials;
 use super::traffic::Traffic;
 use crate::outcome::Failure;
 use crate::receiver;
@@ -290,7 +290,7 @@ impl Tester {
     }
 }
 
-impl Trials for Tester {
+impl RunsTrials for Tester {
     /// Frame size with FCS, none for a mix.
     fn shape(&self) -> TrafficShape {
         TrafficShape {

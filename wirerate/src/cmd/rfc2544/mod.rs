@@ -11,7 +11,9 @@ use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{RowFormat, print_report};
 use crate::stop::Stop;
-use crate::trials::{FrameSize, RFC2544_SIZES, Tester, Traffic, TrialRunner, Trials, deviations, json_line};
+use crate::trials::{
+    FrameSize, RFC2544_SIZES, RunsTrials, Tester, Traffic, TrialRunner, deviations, json_line,
+};
 use crate::units::{Pps, time_of_day_ns};
 use args::{Effort, Rfc2544Test};
 use search::record::{Provenance, ResultLine, Rfc2544Record, SearchRecord, SizeRecord};
