@@ -278,7 +278,8 @@ fn devices() -> TestResult {
 fn vlans() -> TestResult {
     let Some(seen) = script("vlans", "http") else { return Ok(()) };
     let mac = |vlan: u8, side: u8| format!("02:00:00:00:{vlan:02x}:{side:02x}");
-    let known = json!({"eth-atx": mac(0, 2), "eth-arx": mac(0, 1), "eth-qtx": mac(1, 2), "eth-qrx": mac(1, 1)});
+    let known =
+        json!({"eth-atx": mac(0, 2), "eth-arx": mac(0, 1), "eth-qtx": mac(1, 2), "eth-qrx": mac(1, 1)});
     assert_eq!(seen["known"], known);
     let sent = json!({"a4": [20, 20], "a6": [20, 20], "q4": [20, 20], "q6": [20, 20]});
     assert_eq!(seen["counts"], sent);
