@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test in three lanes side by side: the virtual machines, the end-to-end tests between network
-# namespaces, and all others. A test that fails beside the others runs once more by itself, and the run
-# says so. At the end it prints a table of what each lane took, each skip and each failure on a line of
+# namespaces, and all others. A test that fails beside the others has to pass three times by itself, and
+# the run says so. At the end it prints a table of what each lane took, each skip and each failure on a line of
 # its own, and last the command that repeats a failed fuzz round.
 #
 #   tools/test.sh        (as root)
@@ -70,8 +70,13 @@ run_others() {
 	cargo test --profile ci --workspace --locked --doc || result=1
 	return "$result"
 }
-# Each failed test once more, by itself: on a busy machine one may not get its share of time. More than a
-# few failures have another reason.
+# Each failed test by itself: on a busy machine one may not get its share of time. One that fails once in a
+# while without other tests beside it has a fault, so it has to pass three times. More than a few failures
+# have another reason.
+passes() {
+	(cd "$1" && CARGO_PKG_NAME=$1 CARGO_MANIFEST_DIR=$PWD "$2" --exact "$3" </dev/null) |
+		tee /dev/stderr | grep --quiet '^test result: ok. 1 passed'
+}
 repeat_failed() {
 	local row name kind package path test kernel result=0
 	if [ "$(cat "$work"/failed/* 2>/dev/null | wc --lines)" -gt 12 ]; then
@@ -83,9 +88,8 @@ repeat_failed() {
 		[ -e "$row" ] || continue
 		[ -s "$row" ] || result=1
 		while read -r test; do
-			if (cd "$package" && CARGO_PKG_NAME=$package CARGO_MANIFEST_DIR=$PWD "$path" --exact "$test" </dev/null) |
-				tee /dev/stderr | grep --quiet '^test result: ok. 1 passed'; then
-				echo "repeated: $test of $package failed beside the others, and passed by itself"
+			if passes "$package" "$path" "$test" && passes "$package" "$path" "$test" && passes "$package" "$path" "$test"; then
+				echo "repeated: $test of $package failed beside the others, and passed three times by itself"
 			else
 				echo "repeated: $test of $package failed again"
 				result=1
@@ -109,7 +113,7 @@ repeat_failed() {
 	done <"$work/cases"
 	return "$result"
 }
-export -f run_others build_all repeat_failed
+export -f run_others build_all repeat_failed passes
 export work folder
 
 stage build bash -c build_all

@@ -19,14 +19,16 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
 }
 
-/// The features that `Cargo.toml` has for groups of commands, as far as this build has them.
+/// The groups of commands that this build has: cargo names each enabled feature in the environment.
 fn features() -> String {
-    let is_on = |name: &&str| std::env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
-    let groups = ["bench", "export", "fleet", "live", "metrics", "mgcap", "otg", "report"];
-    let on: Vec<&str> = groups.into_iter().filter(is_on).collect();
-    match on.len() {
-        0 => "none (core)".to_owned(),
-        count if count == groups.len() => "all".to_owned(),
-        _ => on.join(", "),
+    let name = |(name, _): (std::ffi::OsString, _)| {
+        Some(name.into_string().ok()?.strip_prefix("CARGO_FEATURE_")?.to_lowercase())
+    };
+    let mut on: Vec<String> = std::env::vars_os().filter_map(name).collect();
+    on.sort();
+    match on.iter().any(|name| name == "default") {
+        true => "all".to_owned(),
+        false if on.is_empty() => "none (core)".to_owned(),
+        false => on.join(", "),
     }
 }

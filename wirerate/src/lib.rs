@@ -16,17 +16,7 @@
 //! Features of cargo leave groups of commands out: the modules below and `cmd` have them. A build
 //! with less has code that only the commands left out use.
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    not(all(
-        feature = "export",
-        feature = "fleet",
-        feature = "live",
-        feature = "metrics",
-        feature = "mgcap",
-        feature = "report"
-    )),
-    allow(dead_code, reason = "the groups that use it are left out")
-)]
+#![cfg_attr(not(feature = "default"), allow(dead_code, reason = "the groups that use it are left out"))]
 
 pub mod active_window;
 pub mod bad_usage;

@@ -109,24 +109,11 @@ fn no_command_imports_another() {
 fn few_files_of_the_program_know_its_features() {
     const ALLOWED: [&str; 4] = ["cmd/mod.rs", "groups.rs", "lib.rs", "monitor/mod.rs"];
     let source = root().join("wirerate/src");
-    let mut found = Vec::new();
-    let mut folders = vec![source.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in
-            fs::read_dir(&folder).expect("the folder can be read").map(|entry| entry.expect("it can"))
-        {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let name = path.strip_prefix(&source).expect("it is below").display().to_string();
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            if text.contains("feature = \"") && !ALLOWED.contains(&name.as_str()) {
-                found.push(name);
-            }
-        }
-    }
+    let modules = Modules::of(&source);
+    let knows = |file: &&str| {
+        fs::read_to_string(source.join(file)).expect("the file can be read").contains("feature = \"")
+    };
+    let found: Vec<&str> = modules.files().filter(knows).filter(|file| !ALLOWED.contains(file)).collect();
     assert!(found.is_empty(), "these files depend on features: {found:?}");
 }
 

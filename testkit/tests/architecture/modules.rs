@@ -55,6 +55,11 @@ impl Modules {
         modules
     }
 
+    /// The files of the modules.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
+        self.modules.values().map(|module| module.file.as_str())
+    }
+
     /// Paths into `std` without that word, with the file that has each.
     pub(crate) fn std_paths(&self) -> impl Iterator<Item = (&str, String)> {
         let of_std = self.mentions.iter().filter(|mention| mention.path[0] == "std");

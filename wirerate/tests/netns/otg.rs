@@ -640,7 +640,11 @@ fn link_down_in_a_run() -> TestResult {
         check_loss(&row);
         set_link(port, "up");
         let (status, answer) = set("stop");
-        assert_eq!((status, answer), (200, json!({"warnings": [format!("flow f: {why}")]})), "{port}");
+        let warnings: Vec<&str> =
+            answer["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        assert_eq!((status, warnings.first()), (200, Some(&&*format!("flow f: {why}"))), "{port}: {answer}");
+        // On a busy machine the flow was late before its link went down.
+        assert!(warnings[1..].iter().all(|text| text.contains(", reached ")), "{port}: {warnings:?}");
         assert_eq!(flow_row(&lab, &address)["frames_tx"], row["frames_tx"], "nothing was sent since");
     }
     Ok(())

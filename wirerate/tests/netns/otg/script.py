@@ -438,7 +438,8 @@ def tags():
             "times": 0 < first.timestamps.first_timestamp_ns <= first.timestamps.last_timestamp_ns,
             "port": egress.port_rx,
             "egress": {row.tags[0].value: [row.frames_rx, row.bytes_rx] for row in egress.tagged_metrics},
-            "warned": transmit(api, "stop")}
+            # A busy machine may send too slowly, which is not what is tried here.
+            "warned": [text for text in transmit(api, "stop") if ", reached " not in text]}
 
 
 def copies():
