@@ -52,6 +52,15 @@ impl DisplayWriter {
         self.skipped += (chunk.index.len() - shown) as u64;
     }
 
+    /// Passes on a record if the rate allows it.
+    pub(crate) fn take_one(&mut self, record: &[u8], entry: IndexEntry, ring: &RingHandle) {
+        self.to.offered.fetch_add(1, Relaxed);
+        match self.in_period < self.to.per_second {
+            true => self.show(record, entry, ring),
+            false => self.skipped += 1,
+        }
+    }
+
     /// Passes on the number of skipped frames when the rate allows frames again.
     pub(crate) fn tick(&mut self) {
         self.begin_period();

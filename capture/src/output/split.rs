@@ -9,6 +9,7 @@ use crate::backend::filter;
 use crate::interfaces::InterfaceList;
 use crate::options::OutputOptions;
 use crate::output::accounting::Accounting;
+use crate::output::display::DisplayWriter;
 use crate::output::fileset::FileSet;
 use crate::output::ledger::Ledger;
 use crate::record::batch::{Chunk, EncodedBatch, IndexEntry};
@@ -97,8 +98,18 @@ impl Splitter {
         filters.flat_map(BTreeMap::values).any(Classic::asks_for_direction)
     }
 
-    /// Passes records to the files of the outputs that want them, one for each output.
-    pub(crate) fn append(&mut self, chunk: &Chunk<'_>, files: &mut [FileSet], accounting: &Accounting<'_>) {
+    /// Passes records to the files of the outputs that want them, one for each output, and those
+    /// that at least one wants to the display.
+    pub(crate) fn append(
+        &mut self,
+        chunk: &Chunk<'_>,
+        files: &mut [FileSet],
+        mut display: Option<&mut DisplayWriter>,
+        accounting: &Accounting<'_>,
+    ) {
+        if let Some(display) = &mut display {
+            display.tick();
+        }
         let mut at = 0;
         for entry in chunk.index {
             let record = &chunk.bytes[at..at + entry.len as usize];
@@ -110,7 +121,10 @@ impl Splitter {
                 self.of_outputs(files, accounting, |file, accounting| file.push_out(accounting));
             }
             let left = self.frames_max.map(|most| most.saturating_sub(self.ledger.borrow().taken()));
-            self.take(record, *entry, device, left == Some(0), accounting);
+            let is_wanted = self.take(record, *entry, device, left == Some(0), accounting);
+            if let Some(display) = display.as_mut().filter(|_| is_wanted) {
+                display.take_one(record, *entry, &accounting.rings[entry.ring()]);
+            }
         }
         self.hand_on(files, accounting);
         if self.is_full() {
@@ -148,7 +162,7 @@ impl Splitter {
         }
     }
 
-    /// Encodes one record for each output that wants it.
+    /// Encodes one record for each output that gets it; true if there is one.
     fn take(
         &mut self,
         record: &[u8],
@@ -156,7 +170,7 @@ impl Splitter {
         device: &RingDevice,
         is_after_limit: bool,
         accounting: &Accounting<'_>,
-    ) {
+    ) -> bool {
         let packet = Packet::parse_emitted(record).expect("the encoder wrote it");
         let beside = BesideFrame { is_outgoing: entry.is_outgoing(), ifindex: device.index };
         let mut ledger = self.ledger.borrow_mut();
@@ -185,6 +199,7 @@ impl Splitter {
             }
             _ => ledger.begin(entry.with_cut(is_cut), takers),
         }
+        takers != 0 && !is_after_limit
     }
 }
 

@@ -127,13 +127,14 @@ fn split() -> TestResult {
             let expected = format!("{cap_len} 200");
             assert!(lens.iter().all(|lens| *lens == expected), "{file:?} {lens:?}");
         }
-        // Frames that no output wants are filtered.
+        // Frames that no output wants are filtered, and not printed.
         let [a, b] = ["a.pcapng", "b.pcapng"].map(|name| lab.file(name));
         let words = ["--source", source, "-w", text(&a), "-f", "udp dst port 1", "-w", text(&b), "-f", "tcp"];
-        let running = capture(&lab, &words);
+        let running = capture(&lab, &[&words[..], &["--print"]].concat());
         send_with(&lab, 9, "--udp-dst 1-3");
         let outcome = end(running);
-        assert_eq!(["filtered", "written"].map(|field| number(&outcome, field)), [6, 3]);
+        let fields = ["filtered", "written", "printed", "not_printed"];
+        assert_eq!(fields.map(|field| number(&outcome, field)), [6, 3, 3, 0]);
         assert_eq!([&a, &b].map(|file| packet_count(file)), [3, 0]);
     }
     Ok(())
