@@ -58,7 +58,7 @@ check_docs() {
 check_features() {
 	local group
 	for group in "" bench export fleet live metrics mgcap otg report; do
-		RUSTFLAGS="--deny warnings" cargo check --quiet --locked --package wirerate --no-default-features --features "$group" || return 1
+		cargo clippy --quiet --locked --package wirerate --no-default-features --features "$group" -- --deny warnings || return 1
 	done
 }
 
@@ -66,6 +66,7 @@ check "rustfmt" cargo fmt --all --check
 check "clang-format" check_c
 check "shellcheck" check_shell
 check "prose" check_prose
+check "features" check_features
 check "clippy" cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings
 check "rustdoc" check_docs
 check "cargo-deny" cargo deny --log-level error --locked check bans licenses sources
