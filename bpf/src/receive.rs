@@ -7,6 +7,7 @@ use crate::{BpfError, SinkVerdict, abi, log, skel};
 use libbpf_rs::MapHandle;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use measure::{FlowDetail, FlowLine, IcmpError, TagPart, Totals};
+use std::collections::BTreeSet;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{Ordering::Release, fence};
@@ -206,10 +207,12 @@ impl Receiver {
         self.tags.as_ref().map_or_else(Vec::new, TagMaps::read)
     }
 
-    /// Drops what was counted by values of a flow, or of all frames of the device.
-    pub fn forget_tagged(&self, line: Option<usize>) {
+    /// Drops what was counted by values of these flows, or of all frames of the device (`None`).
+    /// They are not counted by values until [`Self::set_tag`].
+    pub fn forget_tagged(&self, lines: &BTreeSet<Option<usize>>) {
         if let Some(tags) = &self.tags {
-            tags.forget(line.unwrap_or_else(|| self.lines.len()));
+            let lines = lines.iter().map(|line| line.unwrap_or_else(|| self.lines.len()));
+            tags.forget(&lines.collect::<BTreeSet<usize>>());
         }
     }
 

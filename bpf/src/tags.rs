@@ -4,6 +4,7 @@ use crate::abi;
 use crate::shared::SharedArray;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use measure::{TAG_PARTS, TagCounts, TagPart};
+use std::collections::BTreeSet;
 use std::mem::offset_of;
 
 /// The rules of a receiver, one per flow and one for all frames, and what it counted by them.
@@ -28,8 +29,8 @@ impl TagMaps {
     /// The frames of a line are counted by the values of these parts from now on.
     pub(crate) fn set(&self, line: usize, parts: &[TagPart]) {
         let place = |part: usize| offset_of!(abi::TagRule, parts) + 8 * part;
-        // A frame that arrives meanwhile is not counted, or by the parts that are set.
-        for part in (0..TAG_PARTS).rev() {
+        // The program counts nothing without the first part, which goes first and comes last.
+        for part in 0..TAG_PARTS {
             self.rules.set_word(line, place(part), 0);
         }
         for (index, part) in parts.iter().enumerate().take(TAG_PARTS).rev() {
@@ -55,13 +56,14 @@ impl TagMaps {
         self.values.keys().filter_map(counts).collect()
     }
 
-    /// Drops what was counted of a line. Frames that arrive meanwhile may stay counted.
-    pub(crate) fn forget(&self, line: usize) {
-        let is_of_line = |bytes: &Vec<u8>| {
+    /// Removes the rules of lines, and drops what was counted of them.
+    pub(crate) fn forget(&self, lines: &BTreeSet<usize>) {
+        lines.iter().for_each(|line| self.set(*line, &[]));
+        let is_of_lines = |bytes: &Vec<u8>| {
             let key: Option<abi::TagKey> = bytemuck::try_pod_read_unaligned(bytes).ok();
-            key.is_some_and(|key| key.line as usize == line)
+            key.is_some_and(|key| lines.contains(&(key.line as usize)))
         };
-        let keys: Vec<Vec<u8>> = self.values.keys().filter(is_of_line).collect();
+        let keys: Vec<Vec<u8>> = self.values.keys().filter(is_of_lines).collect();
         // An entry that has gone is not there any more either.
         keys.iter().for_each(|key| drop(self.values.delete(key)));
     }

@@ -9,6 +9,7 @@ use common::{XDP_DROP, XDP_PASS, XDP_TX, may_load};
 use measure::{AnnouncedEnd, Arrival, FullFields, Mark, Meter, MeterOptions, Signature, TagPart, Totals};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 
 const PARAMS: ReceiverParams = ReceiverParams {
@@ -247,7 +248,8 @@ fn marks_at_the_end_count_as_the_meter_does() {
     }
 }
 
-/// The first 12 bits of byte 1 on, and 32 bits that begin in the middle of byte 60: the mark.
+/// The parts are 12 bits from byte 1 on, 32 bits from the middle of byte 60 on, where the mark is,
+/// and the last bit of byte 1.
 #[test]
 fn frames_are_counted_by_the_values_of_their_parts() {
     testkit::needs!(may_load());
@@ -284,11 +286,14 @@ fn frames_are_counted_by_the_values_of_their_parts() {
     assert_eq!((counts.frame_bytes, counts.first_ns, counts.last_ns), (156, first_ns, first_ns + 20));
     assert_eq!((counts.stamped, counts.latency_sum_ns), (2, 202));
     assert_eq!((counts.latency_min_ns, counts.latency_max_ns), (100, 102));
-    pair.receiver.forget_tagged(Some(9));
+    pair.receiver.forget_tagged(&BTreeSet::from([Some(9)]));
+    let mut frame = vec![0xff; 60];
+    frame.extend(Mark { flow: 9, run: 2, seq_num: 5, time_ns: 0 }.emit());
+    pair.receive(&frame);
     assert!(pair.receiver.tagged().iter().all(|tagged| tagged.line.is_none()));
     pair.receiver.set_tag(None, &[]);
     pair.receive(&[0x20; 20]);
-    assert_eq!(pair.receiver.tagged().iter().map(|tagged| tagged.counts.frames).sum::<u64>(), 6);
+    assert_eq!(pair.receiver.tagged().iter().map(|tagged| tagged.counts.frames).sum::<u64>(), 7);
     pair.check();
 }
 

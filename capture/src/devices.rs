@@ -247,18 +247,19 @@ fn of_interfaces(
 ) -> Vec<Statistics> {
     let (first, is_only) = (numbers.start, numbers.len() == 1);
     let ring = file.ring.map(|ring| format!("{OF_RING}{ring}"));
+    let mut all = statistics(counts, lost_nic);
+    // The counts tell how many frames match the filter of any output, not that of this one.
+    all.accepted_by_filter = all.accepted_by_filter.filter(|_| !file.is_part);
     let of_interface = |interface| {
         if is_only {
-            let all = statistics(counts, lost_nic);
             let delivered = file.written(interface).or(all.delivered);
-            let accepted_by_filter = all.accepted_by_filter.filter(|_| !file.is_part);
-            return Statistics { interface, comment: ring.clone(), delivered, accepted_by_filter, ..all };
+            return Statistics { interface, comment: ring.clone(), delivered, ..all.clone() };
         }
         let delivered = file.written(interface);
         let shared = ring.clone().into_iter().chain([ALL_BUT_DELIVERED.to_owned()]);
         let comment = Some(shared.collect::<Vec<_>>().join("; "));
         match interface == first {
-            true => Statistics { interface, delivered, comment, ..statistics(counts, lost_nic) },
+            true => Statistics { interface, delivered, comment, ..all.clone() },
             false => Statistics { interface, delivered, ..Statistics::default() },
         }
     };
@@ -379,5 +380,18 @@ mod tests {
             (told.len(), told[0].interface, told[0].delivered, &told[0].comment),
             (1, 1, Some(98), &None)
         );
+    }
+
+    #[test]
+    fn files_of_a_part_do_not_tell_what_all_filters_let_pass() {
+        let counts = Counts { received: 100, filtered: Some(30), written: 70, ..Counts::default() };
+        for numbers in [0..1, 0..2] {
+            let mut file = FileCounts::new(2);
+            let accepted =
+                |file: &FileCounts| of_interfaces(numbers.clone(), &counts, None, file)[0].accepted_by_filter;
+            assert_eq!(accepted(&file), Some(70));
+            file.is_part = true;
+            assert_eq!(accepted(&file), None);
+        }
     }
 }

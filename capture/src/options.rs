@@ -237,8 +237,8 @@ pub struct Options {
     pub frames_max: Option<u64>,
     /// Where the frames go.
     pub output: Output,
-    /// Further outputs. Then `filter`, `snaplen`, `header_cut`, `format` and `compression` are those
-    /// of `output`, and the process filters and cuts the frames of each output.
+    /// Further outputs. Then `filter`, `snaplen`, `header_cut`, `format` and `compression` are
+    /// those of `output`, and the process filters and cuts the frames of each output.
     pub more_outputs: Vec<OutputOptions>,
     /// Where frames are passed on for people to see.
     pub display: Option<FrameDisplay>,
@@ -395,7 +395,8 @@ impl Options {
         Ok(())
     }
 
-    /// Whether the options can be combined; `output` is the one that was taken out of `self`.
+    /// Whether the options can be combined; `output` was taken out of `self`, and its files have
+    /// this format and compression.
     pub(crate) fn check(
         &self,
         output: &Output,
@@ -632,6 +633,30 @@ mod tests {
                 "{asked:?} snaplen {snaplen} MTU {mtu} {rings} rings {devices} devices"
             );
         }
+    }
+
+    #[test]
+    fn several_outputs_share_a_filter_and_a_snaplen_or_get_whole_frames() {
+        let rings = |filters: [Option<&str>; 2], header_cut| {
+            let second = OutputOptions {
+                output: Output::Nowhere,
+                filter: filters[1].map(str::to_owned),
+                snaplen: 200,
+                header_cut,
+                format: Format::Pcap,
+                compression: None,
+            };
+            let mut options = Options { snaplen: 96, more_outputs: vec![second], ..Options::new("eth0") };
+            options.filter = filters[0].map(str::to_owned);
+            assert_eq!(options.take_outputs().len(), 2);
+            (options.filter, options.snaplen)
+        };
+        assert_eq!(rings([None, None], None), (None, 200));
+        assert_eq!(rings([Some("udp"), Some("udp")], None), (Some("udp".to_owned()), 200));
+        assert_eq!(rings([Some("udp"), Some("tcp")], None), (None, SNAPLEN_WHOLE));
+        assert_eq!(rings([Some("udp"), None], None), (None, SNAPLEN_WHOLE));
+        assert_eq!(rings([None, None], Some(0)), (None, SNAPLEN_WHOLE));
+        assert_eq!(Options::new("eth0").take_outputs().len(), 0);
     }
 
     #[test]

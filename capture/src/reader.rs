@@ -391,8 +391,8 @@ mod tests {
         let counts = reader.ring.counts.get();
         assert_eq!(counts.lost_disk + counts.after_limit, 10_000 - 4096);
         // The disk refuses one of them and takes the other.
-        let (shared, lanes) = (Arc::clone(&reader.shared), [Arc::clone(&reader.ring)]);
-        let accounting = Accounting::new(&lanes, &shared.limit);
+        let (shared, rings) = (Arc::clone(&reader.shared), [Arc::clone(&reader.ring)]);
+        let accounting = Accounting::new(&rings, &shared.limit);
         for (run, kept) in held.into_iter().zip([0, 2048]) {
             accounting.settle(&run.index, kept);
             reader.ring.pool.give_back(run);

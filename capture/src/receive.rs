@@ -11,6 +11,7 @@ use crate::{CaptureError, PhcFacts, XdpModeChoice};
 use bpf::{BpfError, Receiver, ReceiverParams, ReflectStats, TaggedFrames};
 use host::{ClockOffset, Link, Netns, Stack};
 use measure::{Figures, FlowDetail, FlowLine, MeterOptions, TagPart, Totals};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -324,12 +325,18 @@ impl Receiving {
     }
 
     /// The frames of a flow, by its place among the lines, or all frames of the device, are counted
-    /// by the values of these parts from now on, from 0. XDP only, with
-    /// [`ReceiveOptions::has_tags`].
+    /// by the values of these parts from now on. XDP only, with [`ReceiveOptions::has_tags`].
     pub fn set_tag(&self, line: Option<usize>, parts: &[TagPart]) {
         if let Counter::Xdp { receiver, .. } = &self.counter {
-            receiver.forget_tagged(line);
             receiver.set_tag(line, parts);
+        }
+    }
+
+    /// Drops what was counted by values of these flows, or of all frames of the device (`None`).
+    /// They are not counted by values until [`Self::set_tag`].
+    pub fn forget_tagged(&self, lines: &BTreeSet<Option<usize>>) {
+        if let Counter::Xdp { receiver, .. } = &self.counter {
+            receiver.forget_tagged(lines);
         }
     }
 

@@ -175,9 +175,8 @@ impl Session {
             }
             false => options.check_outputs(&several, &interfaces.link_types())?,
         }
-        let splitter = (!several.is_empty())
-            .then(|| Splitter::new(&several, &interfaces, options.frames_max, &options.interrupted))
-            .transpose()?;
+        let splitter =
+            (!several.is_empty()).then(|| Splitter::new(&several, &interfaces, options)).transpose()?;
         if options.direction == CaptureDirection::In
             && splitter.as_ref().is_some_and(Splitter::asks_for_direction)
         {
@@ -193,7 +192,8 @@ impl Session {
             let own = interfaces_of(&output, &interfaces.all);
             let look = (output.format, output.compression, true);
             let settings = file_settings(options, look, &own, (&state, &is_draining));
-            (output.output, settings, output.filter.is_some())
+            // A filter that all outputs share has been run for the rings.
+            (output.output, settings, output.filter.is_some() && options.filter.is_none())
         });
         let several = several.collect();
         // Only now is a file emptied: a busy device is the most likely reason to fail.
@@ -252,12 +252,13 @@ impl Session {
         options.run_as.as_ref().map_or(Ok(()), RunAs::take_effect)?;
         let files = opened.files(&self.labels(&rings))?;
         let (batches, receiver) = channel();
-        let writes = !files.is_empty() || sinks.recorder.is_some() || sinks.display.is_some();
+        let has_files = !files.is_empty() || sinks.recorder.is_some();
+        let writes = has_files || sinks.display.is_some();
         if writes {
             let file_of_ring = file_of_ring(options, &rings);
             let handles = rings.iter().map(|(place, _)| Arc::clone(&place.handle)).collect();
             let (orders, taken) = channel();
-            self.orders = Some(orders);
+            self.orders = has_files.then_some(orders);
             let from = (receiver, taken);
             let sinks = (files, sinks);
             self.writer = Some(self.start_writer(options, (handles, file_of_ring), from, sinks)?);
@@ -390,7 +391,7 @@ impl Session {
     }
 
     /// Ends the file at hand and begins the next one. Returns the names of the files that ended:
-    /// one, or one for each CPU or device; none if they had no frames.
+    /// one, or one for each CPU, device or output; none if they had no frames.
     ///
     /// # Errors
     /// The reason, where no file follows the one at hand.
@@ -702,8 +703,8 @@ fn recorder(
 struct Outputs {
     output: Output,
     settings: Arc<FileSettings>,
-    /// Of several outputs each one with its settings, and true if it has a filter. Then `output`
-    /// is nowhere.
+    /// Of several outputs each one with its settings, and true if its filter leaves out frames of
+    /// the rings. Then `output` is nowhere.
     several: Vec<(Output, Arc<FileSettings>, bool)>,
     command: Option<Arc<CommandRunner>>,
     start_time_ns: u64,

@@ -31,7 +31,8 @@ pub struct ShownFrame {
 pub enum Shown {
     /// One frame.
     Frame(ShownFrame),
-    /// Frames that came after the last one and are not shown: there were too many in a second.
+    /// Frames since the last such number that are not shown: there were too many in a second, or
+    /// too many waited to be printed.
     Skipped(u64),
 }
 

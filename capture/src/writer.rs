@@ -241,13 +241,15 @@ struct WriterState {
 impl ChunkSink for WriterState {
     fn chunk(&mut self, chunk: &Chunk<'_>) {
         let accounting = Accounting::new(&self.rings, &self.shared.limit);
-        if let Some(display) = self.display.as_mut().filter(|_| self.splitter.is_none()) {
+        if let Some(splitter) = &mut self.splitter {
+            splitter.append(chunk, &mut self.files, self.display.as_mut(), &accounting);
+            return self.note();
+        }
+        if let Some(display) = &mut self.display {
             display.take(chunk, &self.rings);
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.append(chunk, &accounting);
-        } else if let Some(splitter) = &mut self.splitter {
-            splitter.append(chunk, &mut self.files, self.display.as_mut(), &accounting);
         } else if self.files.is_empty() {
             // Frames that are only shown and counted.
             accounting.settle(chunk.index, chunk.index.len());

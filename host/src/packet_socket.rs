@@ -120,8 +120,9 @@ impl PacketSocket {
     /// From recvmsg(2), such as ENETDOWN.
     ///
     /// # Panics
-    /// If `buffer` is shorter than a tag.
+    /// If `buffer` is shorter than 16 bytes: the MAC addresses and a tag.
     pub fn receive_tagged<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+        assert!(buffer.len() >= MACS_LEN + TAG_LEN, "the buffer holds MAC addresses and a tag");
         let (_, space) = buffer.split_at_mut(TAG_LEN);
         let mut parts = [IoSliceMut::new(space)];
         let mut control = [0_u64; 8];

@@ -11,7 +11,7 @@ const LINES_MAX: usize = 1000;
 #[derive(Default)]
 pub struct EventLog {
     kept: Mutex<KeptLines>,
-    /// What is called after each line and at the end.
+    /// Functions that are called after each line and at the end.
     followers: Mutex<Vec<Box<Follower>>>,
 }
 
@@ -50,13 +50,13 @@ impl EventLog {
             kept.first += 1;
         }
         drop(kept);
-        self.tell_followers();
+        self.call_followers();
     }
 
     /// No line follows.
     pub fn close(&self) {
         self.lock().is_closed = true;
-        self.tell_followers();
+        self.call_followers();
     }
 
     /// The lines from number `from` on, as far as they are kept, and the number of the next one.
@@ -82,7 +82,7 @@ impl EventLog {
         self.followers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(follower));
     }
 
-    fn tell_followers(&self) {
+    fn call_followers(&self) {
         let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
         followers.iter().for_each(|follower| follower());
     }

@@ -48,6 +48,6 @@ pub use request::{
 pub use resolution::{AddressResolution, PingState};
 pub use schedule::{FlowDuration, FlowRate, FlowSchedule, Gap};
 pub use table::{EgressRow, EgressTaggedRow, TagText, TagValue, TaggedQuery, TaggedRow};
-pub use tag::{EgressTracking, FramesByValues, MetricTag, TAG_PARTS_MAX, tag_values};
+pub use tag::{EgressTracking, FramesByValues, MetricTag, TAG_PART_BITS_MAX, TAG_PARTS_MAX, tag_values};
 pub use topology::{PortConfig, SPEED_DEFAULT};
 pub use vlan::VlanTag;

@@ -418,7 +418,7 @@ impl OtgConfig {
 }
 
 fn read_tagged(node: &ConfigNode) -> TaggedQuery {
-    // Values without frames are not known.
+    // Rows have the values of frames that were sent or received; others are unknown.
     node.ignore(&["include_empty_metrics"]);
     let filter = |filter: &ConfigNode| (filter.required("name").to_owned(), filter.texts("values"));
     TaggedQuery {

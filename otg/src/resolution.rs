@@ -207,7 +207,7 @@ impl AddressResolution {
 
     fn learn(&mut self, claim: &Claim, tags: &[VlanTag]) {
         for ping in self.pings.iter_mut().filter(|ping| ping.next_hop == claim.address) {
-            if is_same_vlan(&self.interfaces[ping.from].vlans, tags) {
+            if ping.next_hop_mac.is_none() && is_same_vlan(&self.interfaces[ping.from].vlans, tags) {
                 ping.next_hop_mac = Some(claim.mac);
             }
         }
@@ -472,6 +472,18 @@ mod tests {
             assert_eq!((&ping[..6], right.receive(&ping)), (&[2, 0, 0, 0, 0, 2][..], None));
             assert_eq!(left.ping("other", far), None);
         }
+    }
+
+    #[test]
+    fn a_ping_goes_to_the_configured_mac_address_of_the_gateway() {
+        let mut configured = interface("l", 1, "198.18.0.1", "198.18.0.2");
+        configured.address.as_mut().expect("an address").gateway_mac = Some([2, 9, 9, 9, 9, 9]);
+        let mut left = AddressResolution::new(&[configured], "p");
+        let id = left.ping("l", "198.18.0.2".parse().unwrap()).expect("it has the interface");
+        // The request of the gateway names another MAC address.
+        let request = port("r", 2, "198.18.0.2", "198.18.0.1").requests().remove(0);
+        assert!(left.receive(&request).is_some());
+        assert_eq!(left.ping_frame(id).expect("a ping")[..6], [2, 9, 9, 9, 9, 9]);
     }
 
     #[test]

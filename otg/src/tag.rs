@@ -3,9 +3,10 @@
 use crate::node::ConfigNode;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Parts of a frame that a receiver tracks for a flow, and the bits of a part.
+/// Parts of a frame that a receiver tracks for a flow.
 pub const TAG_PARTS_MAX: usize = 4;
-const PART_BITS: u32 = 32;
+/// Bits of a part.
+pub const TAG_PART_BITS_MAX: u32 = 32;
 
 /// Bits of a received frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +22,8 @@ pub struct MetricTag {
 impl MetricTag {
     /// The parts of a frame that it consists of: first bit and bits of each.
     pub fn parts(&self) -> impl Iterator<Item = (usize, u32)> {
-        let starts = (0..self.bits).step_by(PART_BITS as usize);
-        starts.map(|start| (self.bit + start as usize, PART_BITS.min(self.bits - start)))
+        let starts = (0..self.bits).step_by(TAG_PART_BITS_MAX as usize);
+        starts.map(|start| (self.bit + start as usize, TAG_PART_BITS_MAX.min(self.bits - start)))
     }
 
     /// Its value from the values of its parts.
@@ -80,7 +81,7 @@ fn read_egress_tag(node: &ConfigNode) -> MetricTag {
     // Only frames that are received are counted.
     node.ignore(&["tx_offset"]);
     let bit = node.number("rx_offset", 0, 0..=u64::from(u16::MAX)) as usize;
-    let bits = node.number("length", 1, 1..=u64::from(PART_BITS) * TAG_PARTS_MAX as u64) as u32;
+    let bits = node.number("length", 1, 1..=u64::from(TAG_PART_BITS_MAX) * TAG_PARTS_MAX as u64) as u32;
     MetricTag { name: node.required("name").to_owned(), bit, bits }
 }
 
@@ -116,7 +117,7 @@ pub(crate) fn check_tags(tags: &[MetricTag], node: &ConfigNode) {
     }
     if tags.iter().map(|tag| tag.parts().count()).sum::<usize>() > TAG_PARTS_MAX {
         node.error(format!(
-            "metric tags of more than {TAG_PARTS_MAX} times {PART_BITS} bits are not supported"
+            "metric tags of more than {TAG_PARTS_MAX} times {TAG_PART_BITS_MAX} bits are not supported"
         ));
     }
 }

@@ -497,6 +497,8 @@ mod tests {
 
     #[test]
     fn direction_is_two_bits() {
+        let directions = [0xffff_fff0, 0xffff_fff1, 0xffff_fff2, 3].map(|bits| PacketFlags(bits).direction());
+        assert_eq!(directions, [None, Some(1), Some(2), None]);
         assert!(PacketFlags(0xffff_fff1).is_inbound() && !PacketFlags(3).is_inbound());
         assert!(PacketFlags(0xffff_fff2).is_outbound() && !PacketFlags(3).is_outbound());
     }

@@ -249,8 +249,8 @@ static __always_inline __u32 initial_number(const struct sides *sides, __u64 ns)
 	return ((__u32)(h >> 48) + (__u32)(ns >> 21)) << 16;
 }
 
-/* Opens the next free connection: behind the connection `ended`, if each client address has a limit,
- * then it is one of the same address. False if there is none. */
+/* Opens the next free connection. If each client address has a limit, it is one of the address of
+ * the connection `ended`. False if there is none. */
 __noinline int wr_open_next(struct wr_connect_cpu *n, __u64 ns, struct sides *sides, struct departure *d,
 			    __u32 ended)
 {

@@ -644,7 +644,7 @@ static __always_inline bool measure(struct xdp_md *ctx, __u64 len, bool is_bound
 		return false; /* it cannot be counted */
 	now_ns = hardware_time_ns(ctx, control, is_bound);
 	frame.is_hardware = now_ns != 0;
-	if (!now_ns && (!control->stamp_shift || wr_has_details))
+	if (!now_ns && (!control->stamp_shift || wr_has_details || wr_has_tags))
 		now_ns = clock_ns(control);
 	own->frames++;
 	own->frame_bytes += len;

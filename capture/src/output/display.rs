@@ -1,4 +1,4 @@
-//! Frames for people to see while a capture runs: at most so many per second, the others are
+//! Frames for people to see while a capture runs: a limited number per second, the others are
 //! counted.
 //!
 //! The writer passes frames on in the order of the files and never waits for the program that
@@ -52,21 +52,12 @@ impl DisplayWriter {
         self.skipped += (chunk.index.len() - shown) as u64;
     }
 
-    /// Passes on a record if the rate allows it.
-    pub(crate) fn take_one(&mut self, record: &[u8], entry: IndexEntry, ring: &RingHandle) {
-        self.to.offered.fetch_add(1, Relaxed);
-        match self.in_period < self.to.per_second {
-            true => self.show(record, entry, ring),
-            false => self.skipped += 1,
-        }
-    }
-
     /// Passes on the number of skipped frames when the rate allows frames again.
     pub(crate) fn tick(&mut self) {
         self.begin_period();
     }
 
-    /// The same at the end.
+    /// Passes on the number of frames skipped since then, at the end of the capture.
     pub(crate) fn finish(mut self) {
         self.tell_skipped();
     }
@@ -86,9 +77,7 @@ impl DisplayWriter {
 
     fn show(&mut self, record: &[u8], entry: IndexEntry, ring: &RingHandle) {
         self.in_period += 1;
-        let Some((data, frame_len)) = self.format.frame_of(record) else {
-            unreachable!("the encoder wrote it");
-        };
+        let (data, frame_len) = self.format.frame_of(record).expect("the encoder wrote it");
         let frame = ShownFrame {
             time_ns: entry.time_ns,
             device: Arc::clone(&ring.device.name),
@@ -98,7 +87,7 @@ impl DisplayWriter {
             captured_len: data.len() as u32,
             data: data[..data.len().min(DATA_LEN_MAX)].to_vec(),
         };
-        // Of a display that has ended, nothing has to be told any more.
+        // A printer that has ended needs no number of skipped frames.
         if let Err(TrySendError::Full(_)) = self.to.sender.try_send(Shown::Frame(frame)) {
             self.skipped += 1;
         }

@@ -1,4 +1,5 @@
-//! What several outputs did with each frame: a frame counts once, when all its outputs have decided.
+//! What several outputs did with each frame: a frame counts once, when all its outputs have
+//! decided.
 
 use crate::record::batch::IndexEntry;
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ pub struct OutputCounts {
     pub written: u64,
     /// Frames lost because the output failed.
     pub lost_disk: u64,
-    /// Frames that came after the limit of its files.
+    /// Frames that came after `--count` frames were written, or after the end of its files.
     pub after_limit: u64,
 }
 

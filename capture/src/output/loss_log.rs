@@ -57,9 +57,8 @@ impl LossLog {
         self.add(now_ns, stats, false);
     }
 
-    /// Writes a file with the losses since the last one, and with the report of the capture if it
-    /// has ended. Rows that could not be
-    /// written are in the next file.
+    /// Writes a file with the losses since the last one, and with the report of the capture (a
+    /// line of JSON) if it has ended. Rows that could not be written are in the next file.
     ///
     /// # Errors
     /// [`CaptureError::Write`].

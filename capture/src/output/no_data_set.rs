@@ -7,21 +7,21 @@ use crate::stats::Stats;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// There is none.
+/// Losses for a data set: there are none without Parquet, so no value of this type exists.
 #[derive(Debug)]
 pub enum LossLog {}
 
-/// There is none.
+/// The folder of a device: never used, because a data set is refused before.
 pub(crate) fn device_folder(_run: &str, _host: &str, _device: &str) -> String {
     String::new()
 }
 
-/// There is none.
+/// No packer of Parquet files.
 pub(crate) fn packer(_ring_cpus: &Arc<RingCpus>, _device_count: usize) -> Option<Box<dyn Packer>> {
     None
 }
 
-/// There is none.
+/// No log of losses.
 pub(crate) fn loss_log(
     _folder: PathBuf,
     _host: &str,

@@ -1,13 +1,13 @@
 //! Several outputs of one capture: each gets the frames that match its filter, cut to its snaplen.
 //!
 //! The writer passes each record here once. A frame counts once, whatever the number of outputs: as
-//! filtered if no output wants it, as lost at the disk if one of those that want it lost it, else as
-//! written. Outputs that compress decide about a frame later than others, so [`Ledger`] holds
+//! filtered if no output wants it, as lost at the disk if one of those that want it lost it, else
+//! as written. Outputs that compress decide about a frame later than others, so [`Ledger`] holds
 //! frames until all their outputs have decided.
 
 use crate::backend::filter;
 use crate::interfaces::InterfaceList;
-use crate::options::OutputOptions;
+use crate::options::{Options, OutputOptions};
 use crate::output::accounting::Accounting;
 use crate::output::display::DisplayWriter;
 use crate::output::fileset::FileSet;
@@ -21,13 +21,13 @@ use crate::{CaptureError, SNAPLEN_WHOLE};
 use ::filter::{BesideFrame, Classic};
 use pcapng::{Interface, Packet};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 use std::sync::atomic::AtomicBool;
 
 /// The records of one output, on their way to its files.
 struct Branch {
-    /// One for each link type among the devices; `None` for all frames.
-    filters: Option<BTreeMap<u16, Classic>>,
+    filters: Filters,
     snaplen: usize,
     /// Bytes kept behind the last header.
     header_cut: Option<u32>,
@@ -46,7 +46,7 @@ pub(crate) struct Splitter {
     pub(crate) ledger: RefCell<Ledger>,
 }
 
-/// The filters of one output, for frames of all link types of the devices.
+/// The filter of one output for each link type of the devices; `None` for all frames of the rings.
 type Filters = Option<BTreeMap<u16, Classic>>;
 
 /// Compiles the filter of one output.
@@ -55,7 +55,7 @@ type Filters = Option<BTreeMap<u16, Classic>>;
 /// Those of a filter.
 fn compiled(
     output: &OutputOptions,
-    link_types: &[u16],
+    link_types: &BTreeSet<u16>,
     interrupted: &AtomicBool,
 ) -> Result<Filters, CaptureError> {
     let Some(expression) = &output.filter else { return Ok(None) };
@@ -66,20 +66,27 @@ fn compiled(
 }
 
 impl Splitter {
-    /// For outputs in this order; `interfaces` are those of all devices.
+    /// For outputs in this order; `interfaces` are those of all devices, `options` those of the
+    /// rings.
     ///
     /// # Errors
     /// Those of filters.
     pub(crate) fn new(
         outputs: &[OutputOptions],
         interfaces: &InterfaceList,
-        frames_max: Option<u64>,
-        interrupted: &AtomicBool,
+        options: &Options,
     ) -> Result<Self, CaptureError> {
-        let link_types = interfaces.link_types();
+        // Each is compiled once, however many interfaces have it.
+        let link_types: BTreeSet<u16> = interfaces.link_types().into_iter().collect();
+        // The kernel has run a filter that all outputs share, on whole frames. Here they may be
+        // cut.
+        let is_filtered = options.filter.is_some();
         let branch = |output: &OutputOptions| {
             Ok(Branch {
-                filters: compiled(output, &link_types, interrupted)?,
+                filters: match is_filtered {
+                    true => None,
+                    false => compiled(output, &link_types, &options.interrupted)?,
+                },
                 snaplen: output.snaplen as usize,
                 header_cut: output.header_cut,
                 format: output.format,
@@ -89,7 +96,7 @@ impl Splitter {
         };
         let branches = outputs.iter().map(branch).collect::<Result<Vec<_>, CaptureError>>()?;
         let ledger = RefCell::new(Ledger::new(branches.len()));
-        Ok(Self { branches, frames_max, ledger })
+        Ok(Self { branches, frames_max: options.frames_max, ledger })
     }
 
     /// True if a filter asks which way a packet goes.
@@ -98,8 +105,8 @@ impl Splitter {
         filters.flat_map(BTreeMap::values).any(Classic::asks_for_direction)
     }
 
-    /// Passes records to the files of the outputs that want them, one for each output, and those
-    /// that at least one wants to the display.
+    /// Passes records to the files of the outputs that want them, one for each output, and to the
+    /// display those that at least one output gets.
     pub(crate) fn append(
         &mut self,
         chunk: &Chunk<'_>,
@@ -107,9 +114,6 @@ impl Splitter {
         mut display: Option<&mut DisplayWriter>,
         accounting: &Accounting<'_>,
     ) {
-        if let Some(display) = &mut display {
-            display.tick();
-        }
         let mut at = 0;
         for entry in chunk.index {
             let record = &chunk.bytes[at..at + entry.len as usize];
@@ -121,9 +125,9 @@ impl Splitter {
                 self.of_outputs(files, accounting, |file, accounting| file.push_out(accounting));
             }
             let left = self.frames_max.map(|most| most.saturating_sub(self.ledger.borrow().taken()));
-            let is_wanted = self.take(record, *entry, device, left == Some(0), accounting);
-            if let Some(display) = display.as_mut().filter(|_| is_wanted) {
-                display.take_one(record, *entry, &accounting.rings[entry.ring()]);
+            let is_taken = self.take(record, *entry, device, left == Some(0), accounting);
+            if is_taken && let Some(display) = &mut display {
+                display.take(&Chunk::new(record, slice::from_ref(entry)), accounting.rings);
             }
         }
         self.hand_on(files, accounting);
@@ -162,7 +166,7 @@ impl Splitter {
         }
     }
 
-    /// Encodes one record for each output that gets it; true if there is one.
+    /// Encodes one record for each output that wants it. False if no output gets it.
     fn take(
         &mut self,
         record: &[u8],

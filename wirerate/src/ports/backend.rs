@@ -4,7 +4,7 @@
 //! metrics are answered while a stop waits for the last frames.
 
 use super::flow::FlowRun;
-use super::neighbours::PortNeighbours;
+use super::neighbours::Pinger;
 use super::rules::PortRules;
 use super::state::{self, ActiveState, CheckedConfig, RankedFlows};
 use super::tagged::TaggedReading;
@@ -189,6 +189,7 @@ impl OtgBackend {
         lock(&self.state).check_tags(&config)?;
         let (gone, changed) = lock(&self.state).differences(&config);
         self.end_flows(&gone, false);
+        lock(&self.state).forget_tagged(&gone);
         // A changed flow continues with its next frame, as after a pause.
         self.end_flows(&changed, true);
         let names: Vec<String> = {
@@ -229,11 +230,8 @@ impl OtgBackend {
             let mut state = lock(&self.state);
             self.refuse_closing()?;
             state.refuse_gone_ports()?;
-            for start in starts {
-                if let Some(number) = start.number {
-                    state.restart(of(start), number.into());
-                }
-            }
+            let anew = starts.iter().filter_map(|start| Some((of(start), u32::from(start.number?))));
+            state.restart(&anew.collect::<Vec<_>>());
             if clears_ports {
                 state.clear_ports();
             }
@@ -433,11 +431,9 @@ impl OtgBackend {
         let mut state = lock(&self.state);
         for &flow in flows {
             let name = state.config.flows[flow].name.clone();
-            let shortfall = state.flows[flow].shortfall();
-            let without_values = state.without_values(flow);
-            let texts = shortfall.into_iter().chain(without_values);
-            failings.extend(texts.map(|text| format!("flow {name}: {text}")));
+            failings.extend(state.flows[flow].shortfall().map(|text| format!("flow {name}: {text}")));
         }
+        failings.extend(state.without_values(flows));
         failings
     }
 
@@ -472,20 +468,20 @@ impl OtgBackend {
         }
     }
 
-    /// Pings from emulated interfaces, all at once. No call waits for the answers.
+    /// Pings from emulated interfaces, all at once. Other calls go on while it waits for replies.
     fn ping(&self, body: &Value) -> Result<ApiReply, ApiError> {
-        let (requests, neighbours) = {
+        let (requests, pingers) = {
             let state = lock(&self.state);
             let requests = state.config.pings(body).map_err(refused)?;
-            let of = |ping: &PingRequest| state.neighbours_at(&ping.port).cloned();
-            let neighbours: Vec<_> = requests.pings.iter().map(of).collect();
-            (requests, neighbours)
+            let of = |ping: &PingRequest| state.neighbours_at(&ping.port).map(|port| port.pinger());
+            let pingers: Vec<_> = requests.pings.iter().map(of).collect();
+            (requests, pingers)
         };
-        let ping = |(ping, port): (&PingRequest, &Option<Arc<PortNeighbours>>)| {
+        let ping = |(ping, port): (&PingRequest, &Option<Pinger>)| {
             port.as_ref().is_some_and(|port| port.ping(&ping.interface, ping.to, PING_MAX))
         };
         let is_answered: Vec<bool> = thread::scope(|scope| {
-            let pings = requests.pings.iter().zip(&neighbours);
+            let pings = requests.pings.iter().zip(&pingers);
             let pings: Vec<_> = pings.map(|one| scope.spawn(move || ping(one))).collect();
             pings.into_iter().map(|ping| ping.join().unwrap_or(false)).collect()
         });
@@ -501,13 +497,13 @@ impl OtgBackend {
                 MetricsTable::of_ports(rows, columns)
             }
             MetricsQuery::Flows(flows, columns, query) => {
-                let reading = TaggedReading::of(&state.ports);
+                let reading = state.tagged_reading(if query.include { &flows[..] } else { &[] });
                 let row = |flow| state.flow_row(flow, &query, &reading, now);
                 let rows = flows.into_iter().map(row).collect();
                 MetricsTable::of_flows(rows, columns)
             }
             MetricsQuery::Egress(ports, columns) => {
-                let reading = TaggedReading::of(&state.ports);
+                let reading = TaggedReading::of(&state.ports, |_| true);
                 let row = |egress| state.egress_row(egress, &columns, &reading);
                 MetricsTable::of_egress(ports.into_iter().map(row).collect())
             }

@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 /// A flow.
 #[derive(Debug, Default)]
 pub(super) struct FlowRun {
-    /// Its number in the marks of its frames, and in the lines of the receivers.
-    pub(super) number: u32,
-    /// The number is its own: it was started.
-    is_numbered: bool,
+    /// Its number in the marks of its frames, and in the lines of the receivers; `None` before its
+    /// first start.
+    pub(super) number: Option<u32>,
+    /// Its size was changed after its start, so its frames have several.
+    pub(super) has_several_sizes: bool,
     handle: Option<Arc<RunHandle>>,
     progress: FlowProgress,
     /// Of runs that have ended.
@@ -37,12 +38,7 @@ pub(super) struct FlowRun {
 impl FlowRun {
     /// Starts again with counts at 0, as number `number`.
     pub(super) fn start(&mut self, number: u32) {
-        *self = Self { number, is_numbered: true, ..Self::default() };
-    }
-
-    /// The number of its last start.
-    pub(super) fn last_number(&self) -> Option<u32> {
-        self.is_numbered.then_some(self.number)
+        *self = Self { number: Some(number), ..Self::default() };
     }
 
     /// The request of its next run.
@@ -124,8 +120,8 @@ impl FlowRun {
     }
 
     /// What it does, now that these frames have arrived. `due`: how many are to arrive for those
-    /// that were sent. `rule`: how long it waits for the last
-    /// ones; none if frames are counted nowhere.
+    /// that were sent. `rule`: how long it waits for the last ones; none if frames are counted
+    /// nowhere.
     pub(super) fn settle(
         &mut self,
         arrived: &FlowArrivals,

@@ -6,6 +6,7 @@ use otg::{AddressResolution, EmulatedInterface, PingState};
 use std::io::{self, PipeReader, PipeWriter};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -26,8 +27,15 @@ pub(super) struct PortNeighbours {
 struct NeighbourState {
     socket: ResolutionSocket,
     resolution: Mutex<AddressResolution>,
+    /// After each frame, and when the port is closed.
     learned: Condvar,
+    /// No thread takes frames any more.
+    is_closed: AtomicBool,
 }
+
+/// The pings of a port. It does not keep the thread that answers for the port: the next
+/// configuration may have other interfaces.
+pub(super) struct Pinger(Arc<NeighbourState>);
 
 impl PortNeighbours {
     /// Starts to answer for the interfaces of a port; `None` if it has no addresses.
@@ -51,6 +59,7 @@ impl PortNeighbours {
             socket,
             resolution: Mutex::new(resolution),
             learned: Condvar::default(),
+            is_closed: AtomicBool::default(),
         });
         let (stopped, stop) = io::pipe().map_err(failed)?;
         let of_thread = Arc::clone(&shared);
@@ -69,28 +78,9 @@ impl PortNeighbours {
         self.shared.lock().gateway(interface).map_or_else(String::new, |gateway| gateway.to_string())
     }
 
-    /// Pings an address from an interface of this port, each second. True if it answers within
-    /// `timeout`.
-    pub(super) fn ping(&self, interface: &str, to: IpAddr, timeout: Duration) -> bool {
-        let Some(id) = self.shared.lock().ping(interface, to) else { return false };
-        let deadline = Instant::now() + timeout;
-        let is_answered = loop {
-            let mut resolution = self.shared.lock();
-            let (state, left) =
-                (resolution.ping_state(id), deadline.saturating_duration_since(Instant::now()));
-            if state == Some(PingState::Answered) || left.is_zero() {
-                break state == Some(PingState::Answered);
-            }
-            if let Some(frame) = resolution.ping_frame(id) {
-                // Where the link is down, the next one may succeed.
-                drop(self.shared.socket.send(&frame));
-            }
-            let is_same = |resolution: &mut AddressResolution| resolution.ping_state(id) == state;
-            let interval = REQUEST_INTERVAL.min(left);
-            drop(self.shared.learned.wait_timeout_while(resolution, interval, is_same));
-        };
-        self.shared.lock().end_ping(id);
-        is_answered
+    /// Pings from the interfaces of this port.
+    pub(super) fn pinger(&self) -> Pinger {
+        Pinger(Arc::clone(&self.shared))
     }
 
     /// Waits at most `timeout` for the gateway of an interface.
@@ -101,9 +91,39 @@ impl PortNeighbours {
     }
 }
 
+impl Pinger {
+    /// Pings an address from an interface of the port, each second. True if it answers within
+    /// `timeout`, and before the port is closed.
+    pub(super) fn ping(&self, interface: &str, to: IpAddr, timeout: Duration) -> bool {
+        let Self(port) = self;
+        let Some(id) = port.lock().ping(interface, to) else { return false };
+        let deadline = Instant::now() + timeout;
+        let is_answered = loop {
+            let mut resolution = port.lock();
+            let (state, left) =
+                (resolution.ping_state(id), deadline.saturating_duration_since(Instant::now()));
+            if state == Some(PingState::Answered) || left.is_zero() || port.is_closed() {
+                break state == Some(PingState::Answered);
+            }
+            if let Some(frame) = resolution.ping_frame(id) {
+                // Where the link is down, the next one may succeed.
+                drop(port.socket.send(&frame));
+            }
+            let is_same =
+                |resolution: &mut AddressResolution| resolution.ping_state(id) == state && !port.is_closed();
+            let interval = REQUEST_INTERVAL.min(left);
+            drop(port.learned.wait_timeout_while(resolution, interval, is_same));
+        };
+        port.lock().end_ping(id);
+        is_answered
+    }
+}
+
 impl Drop for PortNeighbours {
     fn drop(&mut self) {
         self.stop = None;
+        self.shared.is_closed.store(true, Relaxed);
+        self.shared.learned.notify_all();
         if let Some(thread) = self.thread.take() {
             // The thread does not panic; it has nothing to report.
             drop(thread.join());
@@ -112,6 +132,10 @@ impl Drop for PortNeighbours {
 }
 
 impl NeighbourState {
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Relaxed)
+    }
+
     fn lock(&self) -> MutexGuard<'_, AddressResolution> {
         self.resolution.lock().unwrap_or_else(PoisonError::into_inner)
     }

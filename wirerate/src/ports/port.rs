@@ -11,6 +11,7 @@ use engine::Worker;
 use measure::{FlowDetail, FlowLine, MeterOptions, TagPart};
 use otg::metrics::TrafficCounts;
 use otg::{MetricTag, OtgConfig, PortConfig};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -155,14 +156,19 @@ impl Port {
         self.receiver.detail(number as usize).unwrap_or_default()
     }
 
-    /// The frames of a flow are counted by these tags from now on, and those of the number that it
-    /// had before are not any more.
-    pub(super) fn track(&self, before: Option<u32>, number: u32, tags: &[MetricTag]) {
+    /// The frames of the flow with this number are counted by these tags from now on.
+    pub(super) fn track(&self, number: u32, tags: &[MetricTag]) {
         if self.has_tags {
-            if let Some(before) = before {
-                self.receiver.set_tag(Some(before as usize), &[]);
-            }
             self.receiver.set_tag(Some(number as usize), &parts_of(tags));
+        }
+    }
+
+    /// Drops what was counted by tags of the flows with these numbers, and counts them by tags no
+    /// more.
+    pub(super) fn forget_tagged(&self, numbers: impl Iterator<Item = u32>) {
+        let lines: BTreeSet<Option<usize>> = numbers.map(|number| Some(number as usize)).collect();
+        if !lines.is_empty() {
+            self.receiver.forget_tagged(&lines);
         }
     }
 
@@ -224,6 +230,7 @@ impl Port {
         let (frames, bytes) = self.all_received();
         self.cleared = TrafficCounts { frames, bytes, rate: 0.0 };
         if !self.egress.is_empty() {
+            self.receiver.forget_tagged(&BTreeSet::from([None]));
             self.receiver.set_tag(None, &self.egress);
         }
         self.sent_before = TrafficCounts::default();

@@ -3,7 +3,6 @@
 use super::OtgDeviceArgs;
 use super::backend::OtgBackend;
 use super::state::ActiveState;
-use super::tagged::TaggedReading;
 use crate::active_window::ActiveRate;
 use crate::monitor::count_in;
 use crate::monitor::sources::RunList;
@@ -119,7 +118,7 @@ fn carry_out(args: &RunArgs, config: Value, backend: &OtgBackend, stop: &Stop) -
     failures.iter().for_each(|failure| eprintln!("wirerate: {failure}"));
     let (table, reports) = backend.with_state(|state| {
         let now = Instant::now();
-        let (query, reading) = (TaggedQuery::default(), TaggedReading::of(&state.ports));
+        let (query, reading) = (TaggedQuery::default(), state.tagged_reading(&flows));
         let rows = flows.iter().map(|flow| state.flow_row(*flow, &query, &reading, now)).collect();
         (MetricsTable::of_flows(rows, Vec::new()), reports(args, state))
     });
@@ -169,7 +168,8 @@ fn reports(args: &RunArgs, state: &ActiveState) -> Vec<Report> {
         let is_sent_here = counted.iter().all(|flow| state.rx_count(*flow) == 1);
         let sent = counted.iter().map(|flow| state.flows[*flow].counted().frames).sum();
         let result = port.result();
-        let details = counted.iter().map(|flow| port.detail(state.flows[*flow].number));
+        let numbers = counted.iter().filter_map(|flow| state.flows[*flow].number);
+        let details = numbers.map(|number| port.detail(number));
         let head = RxHead {
             device: port.device.link.name.clone(),
             netns: port.device.netns_name.clone(),

@@ -29,19 +29,6 @@ use std::time::Instant;
 const SIZES_OF_FLOW_MAX: usize = 2048;
 const SIZES_MAX: usize = 1 << 17;
 
-/// No frame has arrived.
-const NOTHING: FlowArrivals = FlowArrivals {
-    frames: 0,
-    bytes: 0,
-    first_copies: 0,
-    stamped: 0,
-    latency_min_ns: 0,
-    latency_max_ns: 0,
-    latency_sum_ns: 0,
-    first_ns: 0,
-    last_ns: 0,
-};
-
 /// What is in force.
 #[derive(Default)]
 pub(super) struct ActiveState {
@@ -256,9 +243,16 @@ impl ActiveState {
 
     /// Puts other flows on the same ports in force: flows of the same name continue.
     pub(super) fn change_flows(&mut self, json: Value, config: OtgConfig) {
-        let names = self.config.flows.iter().map(|flow| &flow.name[..]);
-        let mut before: HashMap<&str, FlowRun> = names.zip(std::mem::take(&mut self.flows)).collect();
-        let continued = |flow: &FlowConfig| before.remove(&flow.name[..]).unwrap_or_default();
+        let flows = self.config.flows.iter().zip(std::mem::take(&mut self.flows));
+        let mut before: HashMap<&str, (&FlowConfig, FlowRun)> =
+            flows.map(|(flow, run)| (&flow.name[..], (flow, run))).collect();
+        let continued = |flow: &FlowConfig| match before.remove(&flow.name[..]) {
+            Some((old, mut run)) => {
+                run.has_several_sizes |= old.size_fixed() != flow.size_fixed();
+                run
+            }
+            None => FlowRun::default(),
+        };
         self.flows = config.flows.iter().map(continued).collect();
         self.set(json, config);
     }
@@ -290,10 +284,8 @@ impl ActiveState {
 
     /// What was received of a flow.
     pub(super) fn received(&self, flow: usize) -> FlowArrivals {
-        if !self.config.flows[flow].metrics.enable {
-            return FlowArrivals::default();
-        }
-        arrivals(self.rx_ports(flow), self.flows[flow].number)
+        let number = self.flows[flow].number.filter(|_| self.config.flows[flow].metrics.enable);
+        number.map_or_else(FlowArrivals::default, |number| arrivals(self.rx_ports(flow), number))
     }
 
     /// Ports on which a flow is counted.
@@ -326,7 +318,7 @@ impl ActiveState {
         let state = run.settle(&received, due, waits.then_some(self.sending.drain), now);
         // Copies of a frame do not say how many were sent.
         let is_single = config.metrics.copies == Copies::default();
-        let sent = run.sent(if is_single { &received } else { &NOTHING });
+        let sent = run.sent(&if is_single { received } else { FlowArrivals::default() });
         (state, received, sent)
     }
 
@@ -352,26 +344,41 @@ impl ActiveState {
             let text = "65,536 flows were started with this configuration: set it again";
             return Err(ApiError::internal(text));
         }
-        for &flow in flows {
-            self.restart(flow, self.next_number);
-            self.next_number += 1;
-        }
+        let starts: Vec<(usize, u32)> = flows.iter().copied().zip(self.next_number..).collect();
+        self.next_number += flows.len() as u32;
+        self.restart(&starts);
         Ok(())
     }
 
-    /// A flow gets counts of 0 and this number.
-    pub(super) fn restart(&mut self, flow: usize, number: u32) {
-        let sent = with_fcs(self.flows[flow].counted(), 0.0);
-        if let Some(port) = self.ends[flow].tx {
-            let before = &mut self.ports[port].sent_before;
-            before.frames += sent.frames;
-            before.bytes += sent.bytes;
+    /// Flows get counts of 0 and these numbers.
+    pub(super) fn restart(&mut self, starts: &[(usize, u32)]) {
+        let flows: Vec<usize> = starts.iter().map(|(flow, _)| *flow).collect();
+        self.forget_tagged(&flows);
+        for &(flow, number) in starts {
+            let sent = with_fcs(self.flows[flow].counted(), 0.0);
+            if let Some(port) = self.ends[flow].tx {
+                let before = &mut self.ports[port].sent_before;
+                before.frames += sent.frames;
+                before.bytes += sent.bytes;
+            }
+            let tags = &self.config.flows[flow].tags;
+            if !tags.is_empty() {
+                self.rx_ports(flow).for_each(|port| port.track(number, tags));
+            }
+            self.flows[flow].start(number);
         }
-        if !self.config.flows[flow].tags.is_empty() {
-            let before = self.flows[flow].last_number();
-            self.rx_ports(flow).for_each(|port| port.track(before, number, &self.config.flows[flow].tags));
+    }
+
+    /// Drops what was counted of flows by the values of their tags. Late frames of their last
+    /// starts are not counted by values any more.
+    pub(super) fn forget_tagged(&self, flows: &[usize]) {
+        for (index, port) in self.ports.iter().enumerate().filter(|(_, port)| port.has_tags) {
+            let is_here = |flow: &&usize| {
+                self.ends[**flow].rx.contains(&index) && !self.config.flows[**flow].tags.is_empty()
+            };
+            let numbers = flows.iter().filter(is_here).filter_map(|flow| self.flows[*flow].number);
+            port.forget_tagged(numbers);
         }
-        self.flows[flow].start(number);
     }
 
     /// The counts of ports start at 0.
@@ -451,7 +458,10 @@ impl ActiveState {
 
     fn setup(&self, flow: usize, port: usize, flow_count: usize) -> Result<FlowSetup<'_>, ApiError> {
         let config = &self.config.flows[flow];
-        let mark = config.metrics.enable.then_some((self.flows[flow].number as u16, self.run));
+        let number = self.flows[flow].number.ok_or_else(|| {
+            ApiError::internal(format!("flow {}: it was not started, so it cannot go on", config.name))
+        })?;
+        let mark = config.metrics.enable.then_some((number as u16, self.run));
         let (packets, order): (Vec<FrameSpec>, _) =
             config.packets(mark, self.sizes_max(), self.gateway_mac(flow)).map_err(refuse)?;
         let port = &self.ports[port];

@@ -1,7 +1,10 @@
 //! Metric tags as the parts of frames whose values a receiver counts.
 
-use measure::TagPart;
-use otg::{FlowConfig, MetricTag, OtgConfig};
+use measure::{TAG_PART_BITS, TAG_PARTS, TagPart};
+use otg::{FlowConfig, MetricTag, OtgConfig, TAG_PART_BITS_MAX, TAG_PARTS_MAX};
+
+// The receiver tracks what a configuration may have.
+const _: () = assert!(TAG_PARTS_MAX == TAG_PARTS && TAG_PART_BITS_MAX == TAG_PART_BITS);
 
 /// The parts of a frame that tags consist of.
 pub(super) fn parts_of(tags: &[MetricTag]) -> Vec<TagPart> {

@@ -10,19 +10,23 @@ use measure::TagCounts;
 use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, TrafficCounts};
 use otg::tag_values;
 use otg::{Copies, EgressRow, EgressTaggedRow, FlowConfig, MetricTag, TagValue, TaggedQuery, TaggedRow};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// What was counted of each stack of values, by the port where ports have counts of their own.
+/// What was counted of each combination of values, by the port where ports have counts of their own.
 type CountsByValues = BTreeMap<(Option<usize>, Vec<u128>), TagCounts>;
 
-/// What the ports of this host have counted, read once for an answer.
+/// What each port of this host has counted by values, read once for an answer.
 pub(super) struct TaggedReading(Vec<Vec<TaggedFrames>>);
 
 impl TaggedReading {
-    /// Of all ports that count frames by values.
-    pub(super) fn of(ports: &[Port]) -> Self {
-        Self(ports.iter().map(Port::tagged).collect())
+    /// Reads the ports for whose index `is_asked` is true; the others have no frames here.
+    pub(super) fn of(ports: &[Port], is_asked: impl Fn(usize) -> bool) -> Self {
+        let read = |(index, port): (usize, &Port)| match is_asked(index) {
+            true => port.tagged(),
+            false => Vec::new(),
+        };
+        Self(ports.iter().enumerate().map(read).collect())
     }
 }
 
@@ -64,6 +68,13 @@ fn values_of(tags: &[MetricTag], values: &[u128]) -> Vec<TagValue> {
 }
 
 impl ActiveState {
+    /// Reads the ports that count frames of these flows by tags.
+    pub(super) fn tagged_reading(&self, flows: &[usize]) -> TaggedReading {
+        let tagged = flows.iter().filter(|flow| !self.config.flows[**flow].tags.is_empty());
+        let ports: BTreeSet<usize> = tagged.flat_map(|flow| self.rx_indexes(*flow)).copied().collect();
+        TaggedReading::of(&self.ports, |port| ports.contains(&port))
+    }
+
     /// The row of a flow, with the rows of values that `query` asks for.
     pub(super) fn flow_row(
         &mut self,
@@ -110,7 +121,8 @@ impl ActiveState {
             tags.extend(port.map(|port| TagValue::rx_port(&self.ports[port].name)));
             let sent = by_values.as_ref().map(|sent| sent.get(&values).copied().unwrap_or_default());
             let due = sent.and_then(|sent| due_at(config, port.is_some(), sent));
-            let (shown, size) = (config.metrics, config.size_fixed());
+            let size = config.size_fixed().filter(|_| !self.flows[flow].has_several_sizes);
+            let shown = config.metrics;
             query.selects(&tags).then(|| TaggedRow {
                 tags,
                 sent,
@@ -126,40 +138,45 @@ impl ActiveState {
     fn counts_by_values(&self, flow: usize, reading: &TaggedReading) -> CountsByValues {
         let config = &self.config.flows[flow];
         let mut counts = CountsByValues::new();
+        let Some(number) = self.flows[flow].number else { return counts };
         for &port in self.rx_indexes(flow) {
             let key = config.metrics.by_port.then_some(port);
             if config.tags.is_empty() {
-                add(
-                    &mut counts,
-                    (key, Vec::new()),
-                    &counts_of_flow(&self.ports[port], self.flows[flow].number),
-                );
+                add(&mut counts, (key, Vec::new()), &counts_of_flow(&self.ports[port], number));
                 continue;
             }
-            let number = self.flows[flow].number as usize;
-            for tagged in reading.0[port].iter().filter(|tagged| tagged.line == Some(number)) {
+            let is_of_flow = |tagged: &&TaggedFrames| tagged.line == Some(number as usize);
+            for tagged in reading.0[port].iter().filter(is_of_flow) {
                 add(&mut counts, (key, tag_values(&config.tags, &tagged.values)), &tagged.counts);
             }
         }
         counts
     }
 
-    /// Frames of a flow that have no row of values, as a sentence: their values were too many, or
-    /// they end before the bits of the tags.
-    pub(super) fn without_values(&self, flow: usize) -> Option<String> {
-        let config = &self.config.flows[flow];
-        if config.tags.is_empty() || !config.metrics.enable {
-            return None;
-        }
-        let counts = self.counts_by_values(flow, &TaggedReading::of(&self.ports));
-        let counted: u64 = counts.values().map(|counts| counts.frames).sum();
-        let missing = self.received(flow).frames.saturating_sub(counted);
-        (missing > 0).then(|| {
-            format!(
-                "{missing} frames are in no row of tagged metrics: they end before the bits of the tags, \
-                or have more than 65,536 values"
-            )
-        })
+    /// A sentence for each of these flows that has frames without a row of values: the values of
+    /// the port were too many, or the frames end before the bits of the tags.
+    pub(super) fn without_values(&self, flows: &[usize]) -> Vec<String> {
+        let has_values = |flow: &&usize| {
+            let config = &self.config.flows[**flow];
+            config.metrics.enable && !config.tags.is_empty()
+        };
+        // Before the rows are read: a frame that arrives meanwhile is not missing.
+        let received: Vec<(usize, u64)> =
+            flows.iter().filter(has_values).map(|flow| (*flow, self.received(*flow).frames)).collect();
+        let reading = self.tagged_reading(flows);
+        let sentence = |(flow, frames): (usize, u64)| {
+            let counts = self.counts_by_values(flow, &reading);
+            let counted: u64 = counts.values().map(|counts| counts.frames).sum();
+            let missing = frames.saturating_sub(counted);
+            let name = &self.config.flows[flow].name;
+            (missing > 0).then(|| {
+                format!(
+                    "flow {name}: {missing} frames are in no row of tagged metrics: they end before the \
+                    bits of the tags, or the port had counted 65,536 other values before"
+                )
+            })
+        };
+        received.into_iter().filter_map(sentence).collect()
     }
 
     /// The row of a port that counts all its frames by values.

@@ -35,6 +35,7 @@ mod metrics;
 mod mgcap;
 mod otg;
 mod otg_fleet;
+mod otg_run;
 mod otg_server;
 mod parquet;
 mod program;
@@ -132,6 +133,7 @@ const CASES: &[&[Case]] = &[
     metrics::CASES,
     mgcap::CASES,
     otg::CASES,
+    otg_run::CASES,
     otg_fleet::CASES,
     otg_server::CASES,
     python::CASES,

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Where `tools/install.sh test` puts the package, and the version that is before it.
-const PYTHON: &str = "/var/cache/wirerate/python/bin/python";
+pub(crate) const PYTHON: &str = "/var/cache/wirerate/python/bin/python";
 const PYTHON_1_58: &str = "/var/cache/wirerate/python-snappi-1.58/bin/python";
 /// And the program in `otg/gosnappi`.
 const GOSNAPPI: &str = "/var/cache/wirerate/go/gosnappi";
@@ -53,8 +53,6 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::line_speed_and_mtu_bound_flows", &[], layer1),
     case("otg::bursts_and_delays_are_on_the_wire", &[], bursts).with_lock("measures gaps between frames"),
     case("otg::a_million_frames_have_their_rate", &[], speed).with_lock("measures a rate"),
-    case("otg::the_page_measures_a_router", &[], router),
-    case("otg::run_checks_what_it_measures", &[], run_config),
 ];
 
 /// The server, listening on a port that the system chose, and that port.
@@ -73,7 +71,7 @@ pub(crate) fn serve_with(options: &str) -> (Running, String) {
     (server, address)
 }
 
-fn has_snappi() -> bool {
+pub(crate) fn has_snappi() -> bool {
     has_snappi_in(PYTHON)
 }
 
@@ -261,7 +259,10 @@ fn sizes() -> TestResult {
 
 fn update() -> TestResult {
     let Some(seen) = script("update", "http") else { return Ok(()) };
-    assert_eq!(seen, json!({"counts": true, "numbers": true, "sizes": [100, 200, 300, 400]}));
+    // Frames of several sizes were sent, so the bytes that were sent of a value are unknown.
+    let tagged = json!([true, true, null]);
+    let sizes = [100, 200, 300, 400];
+    assert_eq!(seen, json!({"counts": true, "numbers": true, "sizes": sizes, "tagged": tagged}));
     Ok(())
 }
 
@@ -371,7 +372,8 @@ fn several() -> TestResult {
 fn asking() -> TestResult {
     let Some(seen) = script("asking", "http") else { return Ok(()) };
     let expected = json!({"columns": [["c", 0, null], ["a", 0, null]], "port": [["rx", "up", null]],
-        "refused": ["there is no flow named nope"], "rows": 0});
+        "refused": ["there is no flow named nope"], "rows": 0,
+        "started": {"a": [0, 0], "b": [1, 1], "c": [0, 0]}});
     assert_eq!(seen, expected);
     Ok(())
 }
@@ -771,8 +773,8 @@ fn append_delete() -> TestResult {
 
 fn layer1() -> TestResult {
     let Some(seen) = script("layer1", "http") else { return Ok(()) };
-    // The last flow ends when its time is over: a busy machine sends fewer frames in it. If they are
-    // too few, the answer of stop has the rate that was requested, which is that of the line.
+    // The last flow ends when its time is over: a busy machine sends fewer frames in it. If they
+    // are too few, the answer of stop has the rate that was requested, which is that of the line.
     let counts = seen["counts"].as_array().expect("a list");
     assert_eq!(counts[..2], [json!([50, 50]), json!([500, 500])], "{seen}");
     let timed = counts[2].as_array().expect("a pair");
@@ -814,120 +816,5 @@ fn speed() -> TestResult {
     let seconds = seen["seconds"].as_f64().expect("seconds");
     assert!((1.96..200.0).contains(&seconds), "{seen}");
     assert!(seen["latency_ns"].as_f64().is_some_and(|ns| 0.0 < ns && ns < 1e8), "{seen}");
-    Ok(())
-}
-
-/// The blocks of docs/otg.md with an indent, in order.
-fn blocks() -> Vec<String> {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/otg.md"));
-    let mut blocks = vec![String::new()];
-    for line in page.expect("the page is there").lines() {
-        let last = blocks.last_mut().expect("there is one");
-        match line.strip_prefix("    ") {
-            Some(code) => last.extend([code, "\n"]),
-            None if last.is_empty() => {}
-            None => blocks.push(String::new()),
-        }
-    }
-    blocks
-}
-
-/// A block of docs/otg.md that has these words, in a file.
-fn block(lab: &Lab, name: &str, words: &str) -> std::path::PathBuf {
-    let found = blocks().into_iter().find(|block| block.contains(words));
-    let file = lab.file(name);
-    std::fs::write(&file, found.expect("the page has it")).expect("the lab's folder can be written");
-    file
-}
-
-/// Makes the receiving namespace a router between `rx0` and `r2`, whose other end is `out0` beside
-/// `tx0`. The addresses are those of docs/otg.md.
-fn make_router(lab: &Lab) {
-    let of_router = |words: &str| {
-        let words: Vec<&str> = ["ip", "-n", &lab.rx_netns].into_iter().chain(words.split(' ')).collect();
-        run(&words);
-    };
-    of_router(&format!("link add r2 type veth peer name out0 netns {}", lab.tx_netns));
-    run(&["ip", "-n", &lab.tx_netns, "link", "set", "out0", "up"]);
-    of_router("link set r2 up");
-    of_router("link set rx0 arp on");
-    of_router("address add 198.18.1.1/24 dev rx0");
-    of_router("address add 198.18.2.1/24 dev r2");
-    let router = host::Netns::named(&lab.rx_netns).expect("the lab has it");
-    router.set_sysctl("ipv4/ip_forward", "1").expect("root may forward");
-}
-
-fn router() -> TestResult {
-    if !has_snappi() {
-        return Ok(());
-    }
-    let lab = Lab::new(Peer::Gro);
-    make_router(&lab);
-    let ports = format!(" --port eth1=tx0@{0} --port eth2=out0@{0}", lab.tx_netns);
-    let config = block(&lab, "router.yaml", "ports:");
-    let (server, address) = serve_with(&ports);
-    let python = block(&lab, "router.py", "deserialize");
-    let script = std::fs::read_to_string(&python)?;
-    assert_eq!(script.lines().count(), 10, "{script}");
-    std::fs::write(&python, script.replace("localhost:8443", &address))?;
-    let output = Command::new(PYTHON).arg(&python).current_dir(lab.file("")).output()?;
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout)?;
-    let words: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let [sent, received, loss, latency_us] = words[..] else { panic!("{said}") };
-    assert_eq!((sent, received, loss), (10_000.0, 10_000.0, 0.0), "{said}");
-    assert!(0.0 < latency_us && latency_us < 1e6, "{said}");
-    drop(server);
-    // The same file without a server, once the devices are free.
-    until("the receiver's program to go", || {
-        !run(&["ip", "-n", &lab.tx_netns, "link", "show", "dev", "out0"]).contains("xdp")
-    });
-    let words = format!("otg run {} --expect lost=0 --expect max<10s --json{ports}", config.display());
-    // Exit code 1 with the rate that was reached: the machine has other work.
-    let outcome = wirerate_start(&words).wait(std::time::Duration::from_secs(60));
-    let is_late = outcome.code == Some(1) && outcome.stderr.contains("asked 10.00 kpps, reached");
-    let outcome = if is_late { outcome } else { outcome.expect_code(0) };
-    let lines: Vec<Value> = outcome.stdout.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-    let [flow, report] = &lines[..] else { panic!("{}", outcome.stdout) };
-    assert_eq!((&flow["schema"], &flow["frames_rx"]), (&json!("wirerate.otg-flow/1"), &json!(10_000)));
-    assert_eq!((&report["schema"], &report["device"]), (&json!("wirerate.measure/1"), &json!("out0")));
-    assert_eq!((&report["loss"]["sent"], &report["loss"]["lost_max"]), (&json!(10_000), &json!(0)));
-    assert_eq!((&report["stamped"], &report["failed_checks"]), (&json!(10_000), &json!([])), "{report}");
-    Ok(())
-}
-
-/// Exit codes: a flow whose frames go elsewhere, a check that fails, a configuration that is wrong.
-fn run_config() -> TestResult {
-    let lab = Lab::new(Peer::Gro);
-    let file = lab.file("config.json");
-    let run_with = |flow: &Value, options: &str, code: i32| {
-        let config = json!({"ports": ports_of(&lab), "flows": [flow]});
-        std::fs::write(&file, config.to_string()).expect("the lab's folder can be written");
-        let words = format!("otg run {}{options}", file.display());
-        wirerate_start(&words).wait(std::time::Duration::from_secs(60)).expect_code(code)
-    };
-    let mut flow = json!({"name": "f", "tx_rx": {"port": {"tx_name": "tx", "rx_names": ["rx"]}},
-        "packet": [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}], "rate": {"pps": 2000},
-        "duration": {"fixed_packets": {"packets": 500}}, "metrics": {"enable": true}});
-    let outcome = run_with(&flow, "", 0);
-    for text in
-        ["flow f: tx to rx, 500 frames sent, 500 received", "  unique     500", "  lost         0  0.0000 %"]
-    {
-        assert!(outcome.stdout.contains(text), "no {text:?} in {}", outcome.stdout);
-    }
-    let outcome = run_with(&flow, " --expect received<500", 1);
-    assert!(outcome.stdout.contains("check received<500 failed: it is 500"), "{}", outcome.stdout);
-    flow["duration"] = json!({"continuous": {}});
-    let outcome = run_with(&flow, " --duration 200ms --expect lost=0", 0);
-    assert!(outcome.stdout.contains("flow f: tx to rx, "), "{}", outcome.stdout);
-    flow["tx_rx"]["port"]["rx_names"] = json!(["tx"]);
-    let outcome = run_with(&flow, " --duration 100ms", 1);
-    assert!(outcome.stdout.contains("100.0000 %"), "{}", outcome.stdout);
-    flow["tx_rx"]["port"]["rx_names"] = json!(["elsewhere"]);
-    run_with(&flow, "", 2)
-        .says(&["config.json: flows[0].tx_rx.port.rx_names[0]: there is no port named elsewhere"]);
-    flow["tx_rx"]["port"]["rx_names"] = json!([]);
-    run_with(&flow, " --expect lost=0", 2).says(&["no flow has metrics.enable and rx_names"]);
-    assert!(!lab.has_xdp());
     Ok(())
 }

@@ -106,7 +106,7 @@ fn send(lab: &Lab, count: u32, more: &str) -> u64 {
         "send {TX_DEV} --netns {} --dst 198.18.0.2 --size 60 --count {count} --json {more}",
         lab.tx_netns
     );
-    errors(&wirerate_run(&words).expect_code(0).stdout)
+    errors(&wirerate_run(&words).expect_paced().stdout)
 }
 
 /// Frames that the driver rejected, by the report of the sender.

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -81,8 +81,8 @@ impl FramePrinter {
     /// The counts after the end of the capture, when all lines are printed. Does not wait long for
     /// a terminal or pipe that takes nothing.
     pub fn end(self) -> PrintCounts {
-        let (Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) =
-            self.done.recv_timeout(END_TIMEOUT);
+        // The thread has ended, or the time is over.
+        let _ = self.done.recv_timeout(END_TIMEOUT);
         let printed = self.printed.load(Relaxed);
         PrintCounts { printed, not_printed: self.offered.load(Relaxed).saturating_sub(printed) }
     }

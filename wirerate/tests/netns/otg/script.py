@@ -278,24 +278,34 @@ def update():
     cfg = config(api)
     cfg.captures.add(name="cap", port_names=["rx"])
     one = flow(cfg, "one", None, size=100, pps=2000)
-    udp(one)
+    _, ip, _ = udp(one)
+    ip.priority.dscp.phb.value = 46
+    ip.priority.dscp.phb.metric_tags.add(name="dscp")
     api.set_config(cfg)
     capture(api, "start")
     transmit(api, "start")
     until("frames", lambda: rows(api)["one"].frames_rx > 100)
-    change = api.config_update()
-    change.flows.property_names = ["size"]
+
+    def resize():
+        change = api.config_update()
+        change.flows.property_names = ["size"]
+        change.flows.flows.append(one)
+        api.update_config(change)
+        before = rows(api)["one"].frames_rx
+        until("frames of the new sizes", lambda: rows(api)["one"].frames_rx > before + 100)
+
     one.size.increment.start, one.size.increment.end, one.size.increment.step = 200, 400, 100
-    change.flows.flows.append(one)
-    api.update_config(change)
-    before = rows(api)["one"].frames_rx
-    until("frames of the new sizes", lambda: rows(api)["one"].frames_rx > before + 100)
+    resize()
+    one.size.fixed = 300
+    resize()
     transmit(api, "stop")
     row = rows(api)["one"]
     found = frames(api)
+    [value] = row.tagged_metrics
     return {"counts": row.frames_tx == row.frames_rx == len(found),
             "numbers": [number(frame) for frame in found] == list(range(len(found))),
-            "sizes": sorted({len(frame) for frame in found})}
+            "sizes": sorted({len(frame) for frame in found}),
+            "tagged": [value.frames_tx == row.frames_tx, value.bytes_rx == row.bytes_rx, value.get("bytes_tx")]}
 
 
 def device(cfg, name, port, mac, addresses):
@@ -561,8 +571,10 @@ def asking():
     request = api.metrics_request()
     request.port.port_names, request.port.column_names = ["rx"], ["link"]
     port = [[row.name, row.link, row.get("frames_tx")] for row in api.get_metrics(request).port_metrics]
+    transmit(api, "start", ["b"])
+    started = {name: [row.frames_tx, row.frames_rx] for name, row in stopped(api).items()}
     api.set_config(api.config())
-    return {"columns": columns, "refused": refused, "port": port, "rows": len(rows(api))}
+    return {"columns": columns, "refused": refused, "port": port, "started": started, "rows": len(rows(api))}
 
 
 def convoys():
