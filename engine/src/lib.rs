@@ -66,7 +66,7 @@ pub use replay::{
     ReplayProgress, ReplayRequest, ReplayResult, ReplaySource, ReplayStep, SPEED_ONE, replay,
     replay_xdp_len_max,
 };
-pub use requirements::TxOptions;
+pub use requirements::{SendFcs, TxOptions};
 pub use run::{End, Limits, Run, RunReport, Step};
 pub use start_barrier::{StartBarrier, StartGate};
 pub use worker::{Request, RunHandle, Snapshot, Worker, Workers};

@@ -1,7 +1,7 @@
 //! What a run requires of an engine.
 
 use crate::{EngineKind, Pace};
-use packet::{Config, Cursor, Flags, Plan, Range, Walk, XmitMode};
+use packet::{Config, Cursor, Flags, Plan, Range, Walk, XmitMode, checksum};
 
 /// Settings of a transmission that do not change the bytes of its frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,30 @@ pub struct TxOptions {
     /// Use the transmit queue of the CPU (QUEUE_MAP_CPU). On CPU 0 the plan looks the same without
     /// it.
     pub queue_of_cpu: bool,
+    /// A frame check sequence of its own; `None` if the card adds the right one.
+    pub fcs: Option<SendFcs>,
+}
+
+/// What engines other than af_packet say of [`TxOptions::fcs`].
+pub(crate) const OWN_FCS: &str = "a frame check sequence of its own: only packet sockets can ask for it";
+
+/// What a frame has in place of the right frame check sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendFcs {
+    /// The right one with all bits inverted.
+    Bad,
+    /// These bytes, in their order on the wire.
+    Value([u8; 4]),
+}
+
+impl SendFcs {
+    /// The four bytes behind `frame`.
+    pub fn of(self, frame: &[u8]) -> [u8; 4] {
+        match self {
+            Self::Bad => checksum::frame_check_sequence(frame).map(|byte| !byte),
+            Self::Value(bytes) => bytes,
+        }
+    }
 }
 
 impl TxOptions {
@@ -26,6 +50,7 @@ impl TxOptions {
             frags: u32::try_from(config.frags).unwrap_or(0),
             node: node.filter(|_| config.flags.has(Flags::NODE)),
             queue_of_cpu: config.flags.has(Flags::QUEUE_MAP_CPU),
+            fcs: None,
         }
     }
 }

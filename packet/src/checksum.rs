@@ -68,26 +68,41 @@ impl SumChange {
     }
 }
 
-/// Table of CRC32c (Castagnoli) for one byte.
-const CRC32C: [u32; 256] = {
+/// Table of a CRC for one byte, of a polynomial whose lowest bit is the highest power.
+const fn crc_table(polynomial: u32) -> [u32; 256] {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
         let (mut crc, mut bit) = (byte as u32, 0);
         while bit < 8 {
-            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+            crc = (crc >> 1) ^ (polynomial & (crc & 1).wrapping_neg());
             bit += 1;
         }
         table[byte] = crc;
         byte += 1;
     }
     table
-};
+}
+
+/// Castagnoli's, of SCTP.
+const CRC32C: [u32; 256] = crc_table(0x82f6_3b78);
+/// That of Ethernet.
+const CRC32: [u32; 256] = crc_table(0xedb8_8320);
+
+fn crc_step(table: &[u32; 256], crc: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(crc, |crc, byte| (crc >> 8) ^ table[usize::from(crc as u8 ^ byte)])
+}
+
+/// The frame check sequence of a frame, in the order of its bytes on the wire (IEEE 802.3, clause
+/// 3.2.9).
+pub fn frame_check_sequence(frame: &[u8]) -> [u8; 4] {
+    (!crc_step(&CRC32, u32::MAX, frame)).to_le_bytes()
+}
 
 /// The register of CRC32c behind `bytes`. It is linear: the register for 0 and the difference of
 /// two texts is the difference of their checksums.
 pub fn crc32c_step(crc: u32, bytes: &[u8]) -> u32 {
-    bytes.iter().fold(crc, |crc, byte| (crc >> 8) ^ CRC32C[usize::from(crc as u8 ^ byte)])
+    crc_step(&CRC32C, crc, bytes)
 }
 
 /// CRC32c of `bytes`.
@@ -103,6 +118,11 @@ mod tests {
     #[test]
     fn crc32c_of_the_check_string() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+
+    #[test]
+    fn frame_check_sequence_of_the_check_string() {
+        assert_eq!(frame_check_sequence(b"123456789"), 0xcbf4_3926_u32.to_le_bytes());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::EngineError;
 use crate::device::OutputDevice;
 use crate::engine::Engine;
 use crate::engine_kind::EngineKind;
-use crate::requirements::{BuildOptions, QueueMap};
+use crate::requirements::{BuildOptions, QueueMap, SendFcs};
 use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
 use ip_packets::{IpPacketRing, has_only_ip};
 use packet::{Cursor, Plan, XmitMode};
@@ -32,6 +32,10 @@ const SLOTS_EACH: usize = 4;
 /// Kernel memory for frames in flight: some 5,000 short ones, more than a queueing discipline
 /// holds.
 const SEND_BUFFER_BYTES: i32 = 4 << 20;
+const FCS_LEN: usize = 4;
+/// Drivers that let frames have their own set `IFF_SUPP_NOFCS`: e100, e1000 and few others.
+const NO_OWN_FCS: &str =
+    "a frame check sequence of its own: the driver of the device lets the card add it to every frame";
 
 impl TxRing for PacketRing {
     const KIND: EngineKind = EngineKind::AfPacket;
@@ -64,6 +68,7 @@ pub(crate) struct SingleFrame {
     socket: Rc<SendSocket>,
     slot: Vec<u8>,
     frame_len: usize,
+    fcs: Option<SendFcs>,
 }
 
 impl TxRing for SingleFrame {
@@ -75,7 +80,8 @@ impl TxRing for SingleFrame {
     }
 
     fn slot(&mut self, _index: usize) -> Option<&mut [u8]> {
-        Some(&mut self.slot)
+        let frame_len_max = self.slot.len() - FCS_LEN;
+        Some(&mut self.slot[..frame_len_max])
     }
 
     fn set_frame_len(&mut self, _index: usize, frame_len: usize) {
@@ -87,7 +93,13 @@ impl TxRing for SingleFrame {
     }
 
     fn send(&mut self, _first: usize, _count: usize) -> io::Result<Accepted> {
-        self.socket.send(&self.slot[..self.frame_len])?;
+        let mut len = self.frame_len;
+        if let Some(fcs) = self.fcs {
+            let fcs = fcs.of(&self.slot[..len]);
+            self.slot[len..len + FCS_LEN].copy_from_slice(&fcs);
+            len += FCS_LEN;
+        }
+        self.socket.send(&self.slot[..len])?;
         Ok(Accepted { count: 1, congested: 0 })
     }
 }
@@ -129,7 +141,12 @@ pub(crate) fn open(
     if device.takes_ip_packets() && !has_only_ip(&plan) {
         return Err(EngineError::NotIp { ifname: device.name() });
     }
-    let batch = options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX);
+    // The kernel takes a frame check sequence from a call for one frame only, not from a ring.
+    let fcs = options.tx.fcs;
+    let batch = match fcs {
+        Some(_) => 1,
+        None => options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
+    };
     let ring_options = RingOptions {
         ifindex: device.ifindex(),
         bypass_qdisc: mode == XmitMode::StartXmit,
@@ -137,12 +154,17 @@ pub(crate) fn open(
         send_buffer_bytes: SEND_BUFFER_BYTES,
         slots: SLOTS_EACH * batch as usize,
         frame_len_max: plan.frame_len_max() as usize,
+        has_own_fcs: fcs.is_some(),
     };
     if batch == 1 {
         // Runs with frames of other lengths share the socket, too.
         let socket = shared.open(RingOptions { frame_len_max: 0, ..ring_options });
         let socket = socket.map_err(|error| failed(&device, error))?;
-        let ring = SingleFrame { socket, slot: vec![0; ring_options.frame_len_max], frame_len: 0 };
+        if fcs.is_some() && !socket.can_have_own_fcs().map_err(|error| failed(&device, error))? {
+            return Err(EngineError::unable(EngineKind::AfPacket, NO_OWN_FCS));
+        }
+        let slot = vec![0; ring_options.frame_len_max + FCS_LEN];
+        let ring = SingleFrame { socket, slot, frame_len: 0, fcs };
         return Ok(engine(device, ring, FrameSource::new(plan, cursor), batch));
     }
     let ring = open_ring(&device, &ring_options)?;
@@ -185,6 +207,7 @@ pub(crate) fn replay_ring(
         send_buffer_bytes: SEND_BUFFER_BYTES,
         slots: SLOTS_EACH * batch,
         frame_len_max,
+        has_own_fcs: false,
     };
     open_ring(device, &options)
 }

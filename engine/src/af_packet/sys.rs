@@ -25,6 +25,8 @@ const BLOCK_BYTES_MIN: usize = 64 << 10;
 /// Limit of the ring size; a ring for long frames has fewer slots.
 const RING_BYTES_MAX: usize = 8 << 20;
 const SLOTS_MIN: usize = 16;
+/// More than the MTU of loopback, which is the greatest, and the headers before it.
+const LONGER_THAN_ANY_FRAME: usize = 128 << 10;
 
 /// Options of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub(super) struct RingOptions {
     pub(super) slots: usize,
     /// Length of the longest frame.
     pub(super) frame_len_max: usize,
+    /// The last four bytes of what is sent are the frame check sequence (`SO_NOFCS`).
+    pub(super) has_own_fcs: bool,
 }
 
 /// Layout of the slots: blocks of whole pages with as many slots as fit.
@@ -231,6 +235,20 @@ impl SendSocket {
         };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
+
+    /// True if the driver sends frames without adding a frame check sequence. Nothing is sent: the
+    /// kernel looks at the driver before it refuses what is longer than any frame (`packet_snd`).
+    ///
+    /// # Errors
+    /// From send(2), if the kernel looked at neither: the device is down or gone.
+    pub(super) fn can_have_own_fcs(&self) -> Result<bool, (&'static str, io::Error)> {
+        match self.send(&vec![0; LONGER_THAN_ANY_FRAME]) {
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => Ok(true),
+            Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => Ok(false),
+            Err(error) => Err(("send(AF_PACKET)", error)),
+            Ok(()) => Ok(true),
+        }
+    }
 }
 
 /// Opens a socket that is not bound, with the options that must be set before a ring.
@@ -251,6 +269,11 @@ fn open_socket(options: &RingOptions) -> Result<PacketSocket, (&'static str, io:
         socket
             .set(libc::SOL_SOCKET, libc::SO_PRIORITY, &options.priority)
             .map_err(|error| ("setsockopt(SO_PRIORITY)", error))?;
+    }
+    if options.has_own_fcs {
+        socket
+            .set::<c_int>(libc::SOL_SOCKET, libc::SO_NOFCS, &1)
+            .map_err(|error| ("setsockopt(SO_NOFCS)", error))?;
     }
     Ok(socket)
 }

@@ -14,7 +14,7 @@ use crate::device::OutputDevice;
 use crate::dummy_program::DummyProgram;
 use crate::engine::{Burst, Engine, Errors};
 use crate::engine_kind::EngineKind;
-use crate::requirements::BuildOptions;
+use crate::requirements::{BuildOptions, OWN_FCS};
 use crate::userspace::FrameSource;
 use crate::{EngineError, SystemClock};
 use packet::{Cursor, Plan, XmitMode};
@@ -358,6 +358,9 @@ fn check_ability(plan: &Plan, mode: XmitMode, options: &BuildOptions) -> Result<
     let unable = |what: &str| Err(EngineError::unable(EngineKind::AfXdp, what));
     if options.tx.priority != 0 {
         return unable("skb_priority: the kernel chooses it");
+    }
+    if options.tx.fcs.is_some() {
+        return unable(OWN_FCS);
     }
     match mode {
         XmitMode::StartXmit => {}

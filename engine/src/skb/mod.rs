@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::device::OutputDevice;
 use crate::engine::{Burst, Engine, Errors};
 use crate::engine_kind::EngineKind;
-use crate::requirements::{BuildOptions, QueueMap, Requirements};
+use crate::requirements::{BuildOptions, OWN_FCS, QueueMap, Requirements};
 use crate::{EngineError, SystemClock, translate};
 use bpf::{PlanProgram, SendResult, SkbParams, SkbSender, abi};
 use packet::plan::PacketPlan;
@@ -152,6 +152,9 @@ fn check_ability(
     let unable = |what: String| Err(EngineError::unable(EngineKind::Skb, what));
     if options.tx.frags > 0 {
         return unable(format!("frags {}: its frames are linear", options.tx.frags));
+    }
+    if options.tx.fcs.is_some() {
+        return unable(OWN_FCS.to_owned());
     }
     if plan.frame_len_max() > FRAME_LEN_MAX {
         return unable(format!("frames of {} bytes: they must fit into one page", plan.frame_len_max()));

@@ -14,7 +14,7 @@ use crate::device::OutputDevice;
 use crate::dummy_program::DummyProgram;
 use crate::engine::{Burst, Engine, Errors, TimedEngine};
 use crate::engine_kind::EngineKind;
-use crate::requirements::{BuildOptions, QueueMap, Requirements, TxOptions};
+use crate::requirements::{BuildOptions, OWN_FCS, QueueMap, Requirements, TxOptions};
 use crate::{EngineError, SystemClock, translate};
 use attachment::SharedAttachment;
 pub(crate) use attachment::SharedProgram;
@@ -205,6 +205,9 @@ fn check_ability(plan: &Plan, mode: XmitMode, options: &BuildOptions) -> Result<
     }
     if frags > 0 {
         return unable(format!("frags {frags}: its frames are linear"));
+    }
+    if options.tx.fcs.is_some() {
+        return unable(OWN_FCS.to_owned());
     }
     if mode == XmitMode::StartXmit && options.queues == QueueMap::Listed {
         return unable("queue_map_min or queue_map_max: it uses the queue of its CPU".to_owned());

@@ -41,6 +41,14 @@ pub(super) const CASES: &[Case] = &[
         run: |finding| nic(&E1000E, finding),
     },
     Case {
+        name: "send_fcs",
+        what: "e1000: frames have the frame check sequence that was asked for",
+        modules: E1000.modules,
+        devices: E1000.devices,
+        machine: MachineType::Cards,
+        run: send_fcs,
+    },
+    Case {
         name: "nic_virtio_slow",
         what: "virtio-net: 10,000 frames per second are reached and cost kworkers nothing",
         modules: VIRTIO.modules,
@@ -116,6 +124,17 @@ pub(super) const E1000E: CardKind = CardKind {
               -device e1000e,netdev=e1000e0,mac=02:00:00:00:03:00 \
               -device e1000e,netdev=e1000e1,mac=02:00:00:00:03:01",
     macs: ["02:00:00:00:03:00", "02:00:00:00:03:01"],
+};
+
+/// The driver can send frames without adding a frame check sequence. The emulated card never adds
+/// one: what a frame brings arrives as its last four bytes.
+const E1000: CardKind = CardKind {
+    name: "nic_e1000",
+    modules: &["e1000"],
+    devices: "-netdev hubport,id=e1000a,hubid=6 -netdev hubport,id=e1000b,hubid=6 \
+              -device e1000,netdev=e1000a,mac=02:00:00:00:06:00 \
+              -device e1000,netdev=e1000b,mac=02:00:00:00:06:01",
+    macs: ["02:00:00:00:06:00", "02:00:00:00:06:01"],
 };
 
 /// Both cards, up, each in its namespace; back where they were when dropped.
@@ -254,6 +273,43 @@ fn nic(card: &'static CardKind, finding: &mut CaseReport) -> Result<()> {
     finding.note("capture", word(&report["source"]));
     finding.compare(card.name, text + &stamps()?);
     Ok(())
+}
+
+/// One frame with each kind of frame check sequence, as it arrives.
+fn send_fcs(finding: &mut CaseReport) -> Result<()> {
+    const FILE: &str = "/tmp/fcs.pcap";
+    let pair = CardPair::new(&E1000)?;
+    let frame = |options: &str| {
+        pair.start_capture(&format!("--count 1 --snaplen 2000 --write {FILE}"))?;
+        let report = pair.send(&format!("--count 1 --size 100 {options}"))?;
+        ensure!(report["sent"] == 1 && report["errors"] == 0, "{report}");
+        pair.end_capture()?;
+        // The headers of the file and of its only record have 40 bytes.
+        Ok(std::fs::read(FILE)?.split_off(40))
+    };
+    let usual = frame("")?;
+    ensure!(usual.len() == 100, "{} bytes without --send-fcs", usual.len());
+    for (options, of_frame) in [
+        ("--send-fcs 0x01020304", (|_| [1, 2, 3, 4]) as fn(&[u8]) -> [u8; 4]),
+        ("--send-fcs 67305985 --engine af_packet", |_| [4, 3, 2, 1]),
+        ("--send-fcs bad", |frame| inverted_fcs(frame)),
+        ("--send-fcs bad --xmit-mode queue_xmit", |frame| inverted_fcs(frame)),
+    ] {
+        let bytes = frame(options)?;
+        let (sent, fcs) = bytes.split_last_chunk().context("no frame")?;
+        ensure!(sent.len() == 100 && *fcs == of_frame(sent), "{options}: {bytes:02x?}");
+    }
+    finding.note("e1000", "bad and given bytes");
+    Ok(())
+}
+
+/// The frame check sequence of Ethernet (IEEE 802.3, clause 3.2.9) with all bits inverted, by the
+/// definition.
+fn inverted_fcs(frame: &[u8]) -> [u8; 4] {
+    let crc = frame.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1)))
+    });
+    crc.to_le_bytes()
 }
 
 /// The engine that `send` chooses for a slow rate reaches it, and leaves no work to the kernel: a

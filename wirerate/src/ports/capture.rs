@@ -132,7 +132,7 @@ impl Write for CapturedFrames {
         let header = kept.header.clone();
         let mut reader = pcap::Reader::new(header.chain(records)).map_err(io::Error::other)?;
         while let Some(record) = reader.next_record().map_err(io::Error::other)? {
-            let fcs = crc32(record.data).to_le_bytes();
+            let fcs = packet::checksum::frame_check_sequence(record.data);
             kept.add(KeptFrame { time_ns: record.time_ns, bytes: [record.data, &fcs[..]].concat() });
         }
         Ok(bytes.len())
@@ -201,21 +201,9 @@ fn pcapng_file<'a>(
     writer.finish()
 }
 
-/// The FCS of Ethernet (IEEE 802.3), bit by bit.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fcs_of_the_check_string() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-    }
 
     /// A stopped capture that was given frames of these lengths; the bytes of frame i are i.
     fn capture(overwrite: bool, format: CaptureFormat, lens: &[usize]) -> PortCapture {

@@ -6,7 +6,7 @@ use crate::units::{
     VlanPriority, VlanType, WireRate,
 };
 use clap::ValueEnum;
-use engine::{CatchUp, Ramp};
+use engine::{CatchUp, Ramp, SendFcs};
 use host::StartTime;
 use packet::{Arrivals, MacAddr, XmitMode};
 use std::fmt;
@@ -121,6 +121,21 @@ pub enum EngineName {
     /// AF_XDP sockets, zero-copy if the driver supports it
     #[value(name = "af_xdp", alias = "af-xdp")]
     AfXdp,
+}
+
+/// The words of `--send-fcs`.
+fn send_fcs(text: &str) -> Result<SendFcs, String> {
+    if text == "bad" {
+        return Ok(SendFcs::Bad);
+    }
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    match number {
+        Some(number) => Ok(SendFcs::Value(number.to_be_bytes())),
+        None => Err("use bad, or four bytes such as 0xdeadbeef".to_owned()),
+    }
 }
 
 /// How much of the signature each frame carries.
@@ -288,6 +303,10 @@ pub struct Args {
     /// af_packet and af_xdp are used
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(i32).range(1..=17))]
     pub frags: Option<i32>,
+    /// Send frames with a wrong frame check sequence: `bad` inverts the right one, 0x01020304 are
+    /// its bytes on the wire. Packet sockets only, and few drivers can: e1000, e100
+    #[arg(long, value_name = "bad|VALUE", help_heading = "Frames", value_parser = send_fcs)]
+    pub send_fcs: Option<SendFcs>,
     /// Send each frame N times, unchanged
     #[arg(long, alias = "clone", value_name = "N", conflicts_with_all = ["imix", "frame_imix"], help_heading = "Frames",
           value_parser = clap::value_parser!(i32).range(1..))]
@@ -373,7 +392,7 @@ pub struct Args {
     /// a stream (docs/streams.md)
     #[arg(long, value_name = "FILE.json", help_heading = "Run", conflicts_with_all = [
         "dst_mac", "src_mac", "dst", "src", "udp_dst", "udp_src", "size", "frame_size", "imix", "frame_imix", "random", "flows", "flow_len", "vlan",
-        "vlan_type", "svlan", "mpls", "tos", "udp_checksum", "ipsec", "frags", "clone_skb", "no_timestamp", "count", "delay", "queues",
+        "vlan_type", "svlan", "mpls", "tos", "udp_checksum", "ipsec", "frags", "send_fcs", "clone_skb", "no_timestamp", "count", "delay", "queues",
         "node", "histogram", "tcp", "icmp", "arp", "vxlan", "gre", "geneve", "gtpu", "tunnel_src_port", "inner_dst", "inner_src", "payload", "ttl",
     ])]
     pub streams: Option<PathBuf>,

@@ -23,7 +23,7 @@ use crate::start_at::{announce, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::units::{Interval, Queues, quantity_of, time_of_day_ns, utc_time};
 use anyhow::anyhow;
-use engine::{CatchUp, EngineError, EngineKind, Limits, Request, TxOptions};
+use engine::{CatchUp, EngineError, EngineKind, Limits, Request, SendFcs, TxOptions};
 use host::{CpuList, StartTime};
 use packet::{Config, DeviceFacts, Flags, XmitMode};
 use std::collections::HashMap;
@@ -301,6 +301,8 @@ pub struct Job<'a> {
     pub engine: Option<EngineKind>,
     /// The requested batch size.
     pub batch: Option<u32>,
+    /// A frame check sequence of its own.
+    pub fcs: Option<SendFcs>,
     /// The run waits for a link that is down.
     pub keep_going: bool,
     /// The threads spin between frames instead of sleeping.
@@ -328,6 +330,7 @@ impl<'a> Job<'a> {
             cpus,
             engine: None,
             batch: None,
+            fcs: None,
             spins: false,
             keep_going: false,
             allow_long: false,
@@ -343,6 +346,7 @@ impl<'a> Job<'a> {
             start_at: args.start_at,
             engine: args.engine.map(Into::into),
             batch: args.batch,
+            fcs: args.send_fcs,
             spins: args.spin,
             keep_going: args.keep_going,
             allow_long: args.allow_long,
@@ -425,7 +429,7 @@ impl<'a> Job<'a> {
                 plan,
                 cursor,
                 mode: self.config.xmit_mode,
-                options: TxOptions::of(&self.config),
+                options: TxOptions { fcs: self.fcs, ..TxOptions::of(&self.config) },
                 limits: Limits {
                     count: share.count,
                     duration_ns: self.duration_ns,

@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     case("send::a_silent_neighbour_is_named_and_the_advice_mends_it", &[], silent_neighbour),
     case("send::a_range_takes_the_mac_of_the_first_host_that_answers", &[], range),
     case("send::a_range_behind_a_router_takes_the_mac_of_the_router", &[], router),
+    case("send::a_driver_that_adds_the_fcs_is_named", &[], own_fcs),
     case("send::a_namespace_may_be_a_path_or_a_process", &["sleep"], other_names_of_a_namespace),
 ];
 
@@ -43,6 +44,25 @@ fn tries(outcome: &Outcome) -> Vec<String> {
 #[track_caller]
 fn paste(command: &str) {
     run(&["sh", "-c", command]);
+}
+
+/// The driver of veth devices has no frame check sequence to leave out.
+fn own_fcs() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for (engine, reason) in [
+        ("", "not af_packet: the af_packet engine does not support"),
+        (" --engine af_packet", "the driver of the device lets the card add it to every frame"),
+        (" --engine skb", "only packet sockets can ask for it"),
+        (" --engine xdp", "only packet sockets can ask for it"),
+        (" --engine af_xdp", "only packet sockets can ask for it"),
+    ] {
+        send(&lab, &format!("--dst 198.18.0.2 --send-fcs bad{engine}")).expect_code(3).says(&[reason]);
+    }
+    for wrong in ["good", "0x1234567890", "0x", "4294967296"] {
+        let words = format!("--dst 198.18.0.2 --send-fcs {wrong}");
+        send(&lab, &words).expect_code(2).says(&["use bad, or four bytes such as 0xdeadbeef"]);
+    }
+    Ok(())
 }
 
 /// Frames of 1518 bytes were sent by xdp and skb, and dropped by the first switch.
