@@ -13,6 +13,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_sys::bpf_insn;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 const OBJECT: &str = "capture";
 const FILTERED: &str = "capture, with the filter";
@@ -75,7 +76,7 @@ impl Geometry {
         self.segment_stride_bytes() as usize * self.segments as usize
     }
 
-    fn check(&self) {
+    pub(crate) fn check(&self) {
         assert!(self.snaplen > 0, "a snaplen of 0 keeps nothing");
         for (what, number) in [("segments", self.segments), ("bytes of a segment", self.segment_bytes)] {
             assert!(number.is_power_of_two(), "{number} {what} are not a power of two");
@@ -105,16 +106,44 @@ impl Metadata {
     }
 }
 
-/// The loaded program and its memory. Captures nothing until it is attached.
+/// The memory that a program shares with the readers of its rings.
 #[derive(Debug)]
-pub struct CaptureProgram {
-    program: LoadedProgram,
-    metadata_refusal: Option<String>,
+pub struct CaptureMemory {
     geometry: Geometry,
     /// One [`CaptureCpu`] per CPU.
     pub cpus: MapMemory,
     /// All rings; mapped read-only.
     pub rings: MapMemory,
+}
+
+impl CaptureMemory {
+    /// Maps the two maps of a program that was loaded with this geometry.
+    pub(crate) fn map(
+        geometry: Geometry,
+        cpus: BorrowedFd<'_>,
+        rings: BorrowedFd<'_>,
+    ) -> Result<Self, BpfError> {
+        let cpus_bytes = geometry.cpus as usize * size_of::<CaptureCpu>();
+        let rings_bytes = geometry.rings as usize * geometry.ring_memory_bytes();
+        Ok(Self {
+            geometry,
+            cpus: map(cpus, "wr_capture_cpus", cpus_bytes, true)?,
+            rings: map(rings, "wr_capture_rings", rings_bytes, false)?,
+        })
+    }
+
+    /// The dimensions of its rings.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+}
+
+/// The loaded program and its memory. Captures nothing until it is attached.
+#[derive(Debug)]
+pub struct CaptureProgram {
+    program: LoadedProgram,
+    metadata_refusal: Option<String>,
+    memory: Arc<CaptureMemory>,
 }
 
 impl CaptureProgram {
@@ -168,15 +197,8 @@ impl CaptureProgram {
             None => load(&geometry, filter, true, None)
                 .or_else(|error| load(&geometry, filter, false, None).map_err(|_| error))?,
         };
-        let cpus_bytes = geometry.cpus as usize * size_of::<CaptureCpu>();
-        let rings_bytes = geometry.rings as usize * geometry.ring_memory_bytes();
-        Ok(Self {
-            program,
-            metadata_refusal,
-            geometry,
-            cpus: map(&cpus, "wr_capture_cpus", cpus_bytes, true)?,
-            rings: map(&rings, "wr_capture_rings", rings_bytes, false)?,
-        })
+        let memory = Arc::new(CaptureMemory::map(geometry, cpus.as_fd(), rings.as_fd())?);
+        Ok(Self { program, metadata_refusal, memory })
     }
 
     /// Why the requested metadata is not read: the error of the verifier.
@@ -184,9 +206,9 @@ impl CaptureProgram {
         self.metadata_refusal.as_deref()
     }
 
-    /// The dimensions of its rings.
-    pub fn geometry(&self) -> &Geometry {
-        &self.geometry
+    /// What it shares with the readers of its rings.
+    pub fn memory(&self) -> &Arc<CaptureMemory> {
+        &self.memory
     }
 
     /// Attaches it to a device of the calling thread's network namespace. With metadata, that must
@@ -306,17 +328,18 @@ impl LoadedCapture {
     }
 }
 
-fn shape_rings(rings: &mut OpenMapMut<'_>, geometry: &Geometry) -> libbpf_rs::Result<()> {
+pub(crate) fn shape_rings(rings: &mut OpenMapMut<'_>, geometry: &Geometry) -> libbpf_rs::Result<()> {
     rings.set_value_size(geometry.segment_stride_bytes())?;
     rings.set_max_entries(geometry.segments * geometry.rings)
 }
 
-fn map(fd: &OwnedFd, name: &'static str, bytes: usize, is_writable: bool) -> Result<MapMemory, BpfError> {
-    MapMemory::new(fd.as_fd(), bytes, is_writable).map_err(|source| BpfError::MapMemory {
-        map: name,
-        bytes,
-        source,
-    })
+fn map(
+    fd: BorrowedFd<'_>,
+    name: &'static str,
+    bytes: usize,
+    is_writable: bool,
+) -> Result<MapMemory, BpfError> {
+    MapMemory::new(fd, bytes, is_writable).map_err(|source| BpfError::MapMemory { map: name, bytes, source })
 }
 
 #[cfg(test)]
@@ -344,6 +367,7 @@ mod tests {
     fn no_program_reads_the_device_of_a_queue_that_may_have_none_any_more() {
         for text in [
             include_str!("bpf/capture.bpf.c"),
+            include_str!("bpf/capture_ring.h"),
             include_str!("bpf/send.bpf.c"),
             include_str!("bpf/sink.bpf.c"),
             include_str!("bpf/plan.h"),

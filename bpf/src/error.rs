@@ -23,6 +23,15 @@ pub enum BpfError {
     /// The device already has a program.
     #[error("{ifname} already runs the XDP program {name} (id {id}, {mode})")]
     XdpBusy { ifname: String, name: String, id: u32, mode: XdpMode },
+    /// The device has no program that could be traced.
+    #[error("no XDP program is on {ifname}, so there is nothing before or behind it")]
+    NoXdp { ifname: String },
+    /// The program of the device cannot be traced.
+    #[error("the XDP program {name} (id {id}) of {ifname} cannot be traced: {why}")]
+    NotTraceable { ifname: String, name: String, id: u32, why: String },
+    /// No program can be traced by this process.
+    #[error("programs that trace another program are not allowed here: {reason}")]
+    NoTracing { reason: String },
     /// Neither the driver nor the generic hook accepted the program.
     #[error("cannot attach an XDP program to {ifname} (native: {native}; generic: {generic})")]
     XdpAttach { ifname: String, native: String, generic: String, source: io::Error },
@@ -41,7 +50,10 @@ impl BpfError {
             Self::MapMemory { source, .. }
             | Self::XdpQuery { source, .. }
             | Self::XdpAttach { source, .. } => source.raw_os_error() == Some(libc::EPERM),
-            Self::XdpBusy { .. } => false,
+            Self::XdpBusy { .. }
+            | Self::NoXdp { .. }
+            | Self::NotTraceable { .. }
+            | Self::NoTracing { .. } => false,
         }
     }
 
@@ -53,6 +65,14 @@ impl BpfError {
                 Some("a larger `ulimit -n`")
             }
             _ if self.is_denied() => Some("run it as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)"),
+            Self::NoXdp { .. } => Some("the capture without --at, which attaches a program of its own"),
+            Self::NotTraceable { .. } => {
+                Some("compile the program with `clang -g`, and leave its BTF in; or the capture without --at")
+            }
+            Self::NoTracing { .. } => Some(
+                "run it as root (CAP_BPF and CAP_PERFMON), on a kernel with CONFIG_BPF_EVENTS and \
+                 CONFIG_FUNCTION_TRACER",
+            ),
             Self::Load { .. } => Some("`wirerate doctor` reports what works on this machine"),
             _ => None,
         }

@@ -9,6 +9,7 @@ pub mod abi;
 mod accept_program;
 mod attachable;
 pub mod capture;
+pub mod capture_at;
 mod connect_program;
 mod due_times;
 mod dummy_xdp;

@@ -21,6 +21,7 @@ macro_rules! skeleton {
 skeleton!(abi, "abi.bpf.c", "/abi.skel.rs");
 skeleton!(accept, "accept.bpf.c", "/accept.skel.rs");
 skeleton!(capture, "capture.bpf.c", "/capture.skel.rs");
+skeleton!(capture_at, "capture_at.bpf.c", "/capture_at.skel.rs");
 skeleton!(connect, "connect.bpf.c", "/connect.skel.rs");
 skeleton!(fault, "fault.bpf.c", "/fault.skel.rs");
 skeleton!(prebuilt, "prebuilt.bpf.c", "/prebuilt.skel.rs");

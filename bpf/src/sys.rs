@@ -163,19 +163,49 @@ pub(crate) fn xdp_detach(ifindex: c_int, id: u32, flag: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Name of a loaded program, at most 15 bytes long.
-pub(crate) fn program_name(id: u32) -> io::Result<String> {
+/// A descriptor of a loaded program.
+pub(crate) fn program_by_id(id: u32) -> io::Result<OwnedFd> {
     // SAFETY: a plain number in, a descriptor or an error out.
     let fd = checked(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })?;
     // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mut info = libbpf_sys::bpf_prog_info::default();
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn program_info(program: BorrowedFd<'_>, info: &mut libbpf_sys::bpf_prog_info) -> io::Result<()> {
     let mut len = size_of::<libbpf_sys::bpf_prog_info>() as u32;
-    // SAFETY: `info` is `len` bytes, exclusively ours, and zero, so that it asks for no arrays to
-    // be filled.
-    checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd.as_raw_fd(), &mut info, &mut len) })?;
+    // SAFETY: `info` is `len` bytes, exclusively ours. The arrays that it asks for are those that
+    // its caller has put into it.
+    checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), info, &mut len) }).map(drop)
+}
+
+/// Name of a loaded program, at most 15 bytes long.
+pub(crate) fn program_name(id: u32) -> io::Result<String> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    program_info(program_by_id(id)?.as_fd(), &mut info)?;
     let bytes: Vec<u8> = info.name.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The type of the first function of a program in its BTF; `None` for a program without BTF.
+pub(crate) fn program_function(program: BorrowedFd<'_>) -> io::Result<Option<u32>> {
+    let mut function = libbpf_sys::bpf_func_info::default();
+    let mut info = libbpf_sys::bpf_prog_info {
+        nr_func_info: 1,
+        func_info_rec_size: size_of::<libbpf_sys::bpf_func_info>() as u32,
+        func_info: std::ptr::from_mut(&mut function) as u64,
+        ..Default::default()
+    };
+    program_info(program, &mut info)?;
+    Ok((info.btf_id != 0 && info.nr_func_info > 0).then_some(function.type_id))
+}
+
+/// Attaches a program that traces another one. The link ends with its last descriptor.
+pub(crate) fn attach_tracing(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: without a name the call takes the target from the program; a descriptor or an error
+    // comes out.
+    let fd = checked(unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) })?;
+    // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Parameters of [`prog_run`].

@@ -47,16 +47,18 @@ fn index(name: &str) -> u32 {
 
 /// All records of all rings: kind, VLAN tag, frame length, time.
 fn records(program: &CaptureProgram) -> Vec<(u32, u32, u32, u64)> {
-    let geometry = *program.geometry();
+    let geometry = *program.memory().geometry();
     let mut found = Vec::new();
     for cpu in 0..geometry.rings as usize {
-        let head = program.cpus.atomic_u64(cpu * size_of::<CaptureCpu>() + offset_of!(CaptureCpu, head));
+        let head =
+            program.memory().cpus.atomic_u64(cpu * size_of::<CaptureCpu>() + offset_of!(CaptureCpu, head));
         let (head, mut at) = (head.load(Relaxed) as usize, 0);
         assert!(head < geometry.segment_bytes as usize, "all records are in the first segment");
         while at < head {
             let place = cpu * geometry.ring_memory_bytes() + at;
             // SAFETY: the ring was never full, so records before the head are written no more.
-            let bytes = unsafe { program.rings.bytes(place, geometry.record_size_bytes_max() as usize) };
+            let bytes =
+                unsafe { program.memory().rings.bytes(place, geometry.record_size_bytes_max() as usize) };
             let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
             let size = word(4) as usize;
             let time_ns = u64::from(word(8)) | u64::from(word(12)) << 32;

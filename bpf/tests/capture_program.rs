@@ -52,7 +52,7 @@ fn receive_by(program: BorrowedFd<'_>, frame: &[u8]) -> u32 {
 }
 
 fn counter(program: &CaptureProgram, cpu: usize, field: usize) -> u64 {
-    program.cpus.atomic_u64(cpu * size_of::<CaptureCpu>() + field).load(Relaxed)
+    program.memory().cpus.atomic_u64(cpu * size_of::<CaptureCpu>() + field).load(Relaxed)
 }
 
 /// Number of records written.
@@ -69,11 +69,11 @@ fn lost(program: &CaptureProgram) -> u64 {
 }
 
 fn give_back(program: &CaptureProgram, tail: u64) {
-    program.cpus.atomic_u64(LINE).store(tail, Relaxed);
+    program.memory().cpus.atomic_u64(LINE).store(tail, Relaxed);
 }
 
 fn set_mode(program: &CaptureProgram, mode: u32) {
-    program.cpus.atomic_u32(offset_of!(CaptureCpu, mode)).store(mode, Relaxed);
+    program.memory().cpus.atomic_u32(offset_of!(CaptureCpu, mode)).store(mode, Relaxed);
 }
 
 /// What a record or a block of the ring holds.
@@ -95,11 +95,11 @@ struct Taken {
 
 /// The record of CPU 0 at a place.
 fn record(program: &CaptureProgram, place: u64) -> Taken {
-    let geometry = program.geometry();
+    let geometry = program.memory().geometry();
     let segment = (place / SEGMENT) as usize % geometry.segments as usize;
     let at = segment * geometry.segment_stride_bytes() as usize + (place % SEGMENT) as usize;
     // SAFETY: the only producer is `receive`, called by this thread and not running now.
-    let bytes = unsafe { program.rings.bytes(at, geometry.record_size_bytes_max() as usize) };
+    let bytes = unsafe { program.memory().rings.bytes(at, geometry.record_size_bytes_max() as usize) };
     let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let size = u64::from(word(4));
     let is_in_segment = place % SEGMENT + size < SEGMENT;
@@ -154,7 +154,7 @@ fn blocks_are_those_that_a_capture_file_has() {
     for snaplen in SNAPLENS {
         let format = RecordFormat::Blocks { first_interface: 3, interface_count: 1 };
         let (program, mut place) = (load_as(snaplen, 32, format), 0);
-        program.cpus.atomic_u64(2 * LINE).store(1_700_000_000_000_000_000, Relaxed);
+        program.memory().cpus.atomic_u64(2 * LINE).store(1_700_000_000_000_000_000, Relaxed);
         for len in FRAME_LENS {
             let sent = frame(len);
             let before_ns = monotonic_ns();
@@ -285,7 +285,7 @@ fn mode_decides_the_verdict_from_the_next_frame_on() {
 fn cpu_without_a_ring_counts_its_frames_as_lost() {
     testkit::needs!(may_load());
     let program = load(96, 4);
-    if program.geometry().cpus < 2 {
+    if program.memory().geometry().cpus < 2 {
         return testkit::skip("needs two CPUs");
     }
     run_on_cpu(1);

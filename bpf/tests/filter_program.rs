@@ -26,6 +26,7 @@ fn load(filter: &Classic) -> CaptureProgram {
         .unwrap_or_else(|error| panic!("{error}\n{filter:#?}"));
     for cpu in 0..cpus as usize {
         program
+            .memory()
             .cpus
             .atomic_u32(cpu * size_of::<CaptureCpu>() + offset_of!(CaptureCpu, mode))
             .store(CaptureMode::WR_CAPTURE_DROP.0, Relaxed);
@@ -41,7 +42,9 @@ fn verdict(program: BorrowedFd<'_>, frame: &[u8]) -> u32 {
 /// Sum of a counter over all CPUs.
 fn sum(program: &CaptureProgram, field: usize) -> u64 {
     let place = |cpu| cpu as usize * size_of::<CaptureCpu>() + field;
-    (0..program.geometry().cpus).map(|cpu| program.cpus.atomic_u64(place(cpu)).load(Relaxed)).sum()
+    (0..program.memory().geometry().cpus)
+        .map(|cpu| program.memory().cpus.atomic_u64(place(cpu)).load(Relaxed))
+        .sum()
 }
 
 #[test]

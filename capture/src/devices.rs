@@ -36,7 +36,8 @@ pub struct CapturedDevice {
     pub link: Link,
     /// How frames are taken off it.
     pub source: SourceFacts,
-    /// True when it was deleted, or left its namespace, before the end.
+    /// True when it was deleted, left its namespace, or lost the XDP program that is recorded,
+    /// before the end.
     pub is_gone: bool,
     /// Size of each of its rings.
     pub ring_size: RingSize,
@@ -279,14 +280,20 @@ fn statistics(counts: &Counts, lost_nic: Option<u64>) -> Statistics {
 }
 
 impl CaptureDevice {
-    /// True when it was deleted, or left its namespace.
+    /// True when it was deleted, left its namespace, or lost the XDP program that is recorded.
     fn is_gone(&self) -> bool {
         self.has_moved.load(Relaxed) || self.with_backend(|backend| backend.is_gone())
     }
 
     /// An XDP program goes with its device to another namespace, and its link does not tell.
     fn look_for_it(&self, stack: &Stack) {
-        if matches!(stack.find_link(self.link.index), Ok(None)) {
+        let needed = self.with_backend(|backend| backend.needs_program());
+        let is_there = match stack.find_link(self.link.index) {
+            Ok(None) => false,
+            Ok(Some(link)) => needed.is_none() || link.xdp.map(|xdp| xdp.program_id) == needed,
+            Err(_) => true,
+        };
+        if !is_there {
             self.has_moved.store(true, Relaxed);
         }
     }

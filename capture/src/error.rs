@@ -45,6 +45,9 @@ pub enum CaptureError {
     /// Drop mode was asked of packet sockets, which only get copies.
     #[error("packet sockets cannot keep frames of {ifname} from the host: drop mode needs XDP")]
     DropNeedsXdp { ifname: String },
+    /// Drop mode was asked of a capture at the XDP program of a device.
+    #[error("the XDP program of {ifname} decides what becomes of its frames; they are only recorded")]
+    DropAtProgram { ifname: String },
     /// An interface for each receive queue was asked of packet sockets.
     #[error("packet sockets cannot tell the {queues} receive queues of {ifname} apart")]
     QueuesUntold { ifname: String, queues: u32 },

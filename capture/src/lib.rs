@@ -36,8 +36,9 @@ mod sys;
 mod time;
 mod writer;
 
-pub use backend::{SourceFacts, TpacketFacts, XdpFacts};
+pub use backend::{AtFacts, SourceFacts, TpacketFacts, XdpFacts};
 pub use bpf::TaggedFrames;
+pub use bpf::capture_at::AtPlace;
 pub use bpf::xdp::{XdpMode, XdpModeChoice};
 pub use count::{CountObserver, CountOptions, CountResult, Counting, CpuCount};
 pub use devices::{CapturedDevice, ring_of_statistics};

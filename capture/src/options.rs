@@ -9,6 +9,7 @@ use crate::{CaptureError, RunAs};
 use bpf::SinkVerdict;
 use bpf::abi::CaptureMode;
 use bpf::capture::{Geometry, RecordFormat};
+use bpf::capture_at::AtPlace;
 use bpf::xdp::XdpModeChoice;
 use host::Netns;
 use std::fmt;
@@ -213,6 +214,9 @@ pub struct Options {
     pub promiscuous: bool,
     /// Where frames are taken off the device.
     pub source: SourceKind,
+    /// Record frames before or behind the XDP program that a device has, instead of beside the
+    /// network stack. Frames of several buffers are cut to the first one.
+    pub at: Option<AtPlace>,
     /// Whose clock gives the times of frames.
     pub clock: ClockMode,
     /// Which frames: XDP knows incoming ones only.
@@ -293,6 +297,7 @@ impl Options {
             mode: Mode::default(),
             promiscuous: false,
             source: SourceKind::default(),
+            at: None,
             clock: ClockMode::default(),
             direction: CaptureDirection::default(),
             fanout: Fanout::default(),
@@ -386,6 +391,24 @@ impl Options {
     /// Whether the options about devices can be combined.
     pub(crate) fn check_source(&self) -> Result<(), CaptureError> {
         let refuse = |what, other| Err(CaptureError::Contradiction { what, other });
+        if self.at.is_some() {
+            let other = "frames at an XDP program (--at)";
+            if self.mode == Mode::Drop {
+                return refuse("drop mode, since that program decides what becomes of its frames,", other);
+            }
+            if self.source != SourceKind::Best {
+                return refuse("another source", other);
+            }
+            if self.direction != CaptureDirection::In {
+                return refuse("outgoing frames, which no XDP program sees,", other);
+            }
+            if self.fanout == Fanout::Hash {
+                return refuse("a fanout by flow hash", other);
+            }
+            if self.clock == ClockMode::Phc {
+                return refuse("times of the device's clock", other);
+            }
+        }
         if self.mode == Mode::Drop && self.fanout == Fanout::Hash {
             return refuse("a fanout by flow hash", "drop mode, which needs XDP");
         }
@@ -449,6 +472,12 @@ impl Options {
         if format == Format::Pcap && self.per_queue {
             return refuse("an interface for each queue", "the pcap format");
         }
+        if self.at == Some(AtPlace::Both) && format != Format::Pcapng {
+            return refuse(
+                "frames before and behind a program",
+                "a format other than pcapng, which has no verdicts",
+            );
+        }
         if format == Format::Pcap && self.packet_ids {
             return refuse("an id for each packet", "the pcap format");
         }
@@ -462,9 +491,14 @@ impl Options {
     /// MTU says if the kernel has merged several into one (GRO, GSO).
     pub(crate) fn kept_len(&self, mtu: u32) -> u32 {
         match self.snaplen {
-            SNAPLEN_WHOLE => mtu.saturating_add(HEADER_LEN_MAX).min(SNAPLEN_WHOLE),
+            SNAPLEN_WHOLE => Self::whole_len(mtu),
             snaplen => snaplen,
         }
+    }
+
+    /// Bytes of a whole frame on a device with this MTU.
+    pub(crate) fn whole_len(mtu: u32) -> u32 {
+        mtu.saturating_add(HEADER_LEN_MAX).min(SNAPLEN_WHOLE)
     }
 
     /// The most that one of `rings` rings of a device may take of `bound`.
@@ -481,11 +515,11 @@ impl Options {
         RingSize { bytes: asked.min(most), bounded_by: (asked > most).then_some(bound.of) }
     }
 
-    /// The rings for a device with this MTU on a machine of `cpus` CPUs, of which `rings` can
-    /// receive, and their size for the report.
+    /// The rings for records with up to `kept_len` bytes of a frame on a machine of `cpus` CPUs, of
+    /// which `rings` can receive, and their size for the report.
     pub(crate) fn geometry(
         &self,
-        mtu: u32,
+        kept_len: u32,
         (rings, cpus): (u32, u32),
         format: RecordFormat,
         bound: MemoryBound,
@@ -493,7 +527,7 @@ impl Options {
         check("snaplen", self.snaplen.into(), 1, SNAPLEN_WHOLE.into())?;
         let asked = self.ring_size_bytes.unwrap_or(RING_SIZE_BYTES_DEFAULT);
         check("the size of a ring in bytes", asked, 1, RING_SIZE_BYTES_MAX)?;
-        let snaplen = self.kept_len(mtu).min(XDP_COPY_LEN_MAX);
+        let snaplen = kept_len.min(XDP_COPY_LEN_MAX);
         let (segment_bytes, segments) = (SEGMENT_BYTES_MIN as u32, 1);
         let geometry = Geometry { snaplen, segment_bytes, segments, rings, cpus, format };
         // At least two of the longest records.
@@ -694,6 +728,8 @@ mod tests {
         assert_eq!(refusal(options), "an interface for each queue cannot be combined with the pcap format");
         let options = Options { format: Format::Pcap, packet_ids: true, ..Options::new("eth0") };
         assert_eq!(refusal(options), "an id for each packet cannot be combined with the pcap format");
+        let options = Options { format: Format::Pcap, at: Some(AtPlace::Both), ..Options::new("eth0") };
+        assert!(refusal(options).ends_with("a format other than pcapng, which has no verdicts"));
         let options = Options { format: Format::Parquet, clock: ClockMode::Phc, ..Options::new("eth0") };
         assert!(refusal(options).ends_with("the parquet format, whose times are UTC"));
         let options = Options { format: Format::Pcap, ..Options::new("eth0") };

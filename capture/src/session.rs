@@ -570,7 +570,8 @@ struct RingPlace {
 fn record_format(options: &Options, writes: bool, numbering: Numbering) -> RecordFormat {
     let has_blocks = matches!(options.format, Format::Pcapng | Format::Parquet)
         && !options.packet_ids
-        && options.header_cut.is_none();
+        && options.header_cut.is_none()
+        && options.at.is_none();
     // Files are little-endian, the program writes in the order of the machine.
     match writes && has_blocks && cfg!(target_endian = "little") {
         true => numbering.blocks(),

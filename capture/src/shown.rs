@@ -22,6 +22,8 @@ pub struct ShownFrame {
     pub frame_len: u32,
     /// Bytes of it that were captured.
     pub captured_len: u32,
+    /// What an XDP program returned for it, if the frame was taken behind that program.
+    pub xdp_verdict: Option<u64>,
     /// The first of these: at most 512.
     pub data: Vec<u8>,
 }

@@ -111,7 +111,7 @@ pub(crate) fn parse<'a>(
 
 /// One option as it stands in the file.
 pub(crate) struct RawValue<'a> {
-    order: ByteOrder,
+    pub(crate) order: ByteOrder,
     pub(crate) code: u16,
     pub(crate) value: &'a [u8],
 }

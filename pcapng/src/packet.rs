@@ -12,14 +12,18 @@ pub(crate) const FLAGS: u16 = 2;
 pub(crate) const DROP_COUNT: u16 = 4;
 pub(crate) const PACKET_ID: u16 = 5;
 pub(crate) const QUEUE: u16 = 6;
+const VERDICT: u16 = 7;
+/// Who returned a verdict: an XDP program. The number that it returned follows, 64 bits.
+const VERDICT_OF_XDP: u8 = 2;
+const VERDICT_LEN: usize = 1 + 8;
 
 /// Bytes before the data: type, length, interface, time, captured length, original length.
 pub(crate) const HEAD_LEN: usize = 28;
 /// Bytes before the data of a simple packet block: type, length, original length.
 pub(crate) const SIMPLE_HEAD_LEN: usize = 12;
-/// Padding, all four number options, the end of options and the closing length, at their longest;
+/// Padding, all number options, the end of options and the closing length, at their longest;
 /// rounded up.
-const TAIL_LEN_MAX: usize = 64;
+const TAIL_LEN_MAX: usize = 80;
 /// Most captured bytes of one packet. Far above any frame; keeps every length in 32 bits.
 pub(crate) const CAPTURED_LEN_MAX: usize = 1 << 30;
 
@@ -89,6 +93,8 @@ pub struct Packet<'a> {
     pub packet_id: Option<u64>,
     /// Packets lost on this interface between the one before and this one.
     pub drop_count: Option<u64>,
+    /// What an XDP program returned for it (`XDP_DROP` is 1). Verdicts of others are in `other`.
+    pub xdp_verdict: Option<u64>,
     /// Comment of the author.
     pub comment: Option<&'a str>,
     /// Options that no field above holds.
@@ -183,6 +189,8 @@ pub struct PacketBuf {
     pub packet_id: Option<u64>,
     /// See [`Packet::drop_count`].
     pub drop_count: Option<u64>,
+    /// See [`Packet::xdp_verdict`].
+    pub xdp_verdict: Option<u64>,
     /// See [`Packet::comment`].
     pub comment: Option<String>,
     /// See [`Packet::other`].
@@ -205,6 +213,7 @@ impl PacketBuf {
             queue: self.queue,
             packet_id: self.packet_id,
             drop_count: self.drop_count,
+            xdp_verdict: self.xdp_verdict,
             comment: self.comment.as_deref(),
             other: &self.other,
             has_broken_options: self.has_broken_options,
@@ -238,6 +247,9 @@ impl<'a> Packet<'a> {
                 QUEUE => packet.queue = word(at + 4),
                 DROP_COUNT => packet.drop_count = long(at + 4),
                 PACKET_ID => packet.packet_id = long(at + 4),
+                VERDICT => {
+                    packet.xdp_verdict = xdp_verdict(ByteOrder::Little, block.get(at + 4..at + 4 + len)?)
+                }
                 _ => {}
             }
             at += 4 + len + frame::pad_len(len);
@@ -260,6 +272,7 @@ impl Packet<'_> {
             queue: self.queue,
             packet_id: self.packet_id,
             drop_count: self.drop_count,
+            xdp_verdict: self.xdp_verdict,
             comment: self.comment.map(str::to_owned),
             other: self.other.to_vec(),
             has_broken_options: self.has_broken_options,
@@ -317,6 +330,9 @@ impl Packet<'_> {
             options.number_u64(DROP_COUNT, self.drop_count);
             options.number_u64(PACKET_ID, self.packet_id);
             options.number_u32(QUEUE, self.queue);
+            if let Some(verdict) = self.xdp_verdict {
+                options.bytes(VERDICT, &verdict_bytes(order, verdict));
+            }
             options.raw(self.other);
             options.end();
         });
@@ -390,11 +406,25 @@ impl<'a> Packet<'a> {
             DROP_COUNT => set(&mut self.drop_count, option.number_u64()),
             PACKET_ID => set(&mut self.packet_id, option.number_u64()),
             QUEUE => set(&mut self.queue, option.number_u32()),
+            VERDICT => set(&mut self.xdp_verdict, xdp_verdict(option.order, option.value)),
             _ => false,
         });
         self.has_broken_options = parsed.is_err();
         self.other = other;
     }
+}
+
+/// The value of `epb_verdict`.
+fn verdict_bytes(order: ByteOrder, verdict: u64) -> [u8; VERDICT_LEN] {
+    let mut bytes = [VERDICT_OF_XDP; VERDICT_LEN];
+    bytes[1..].copy_from_slice(&order.emit_u64(verdict));
+    bytes
+}
+
+/// The verdict of an XDP program; `None` for other verdicts.
+fn xdp_verdict(order: ByteOrder, value: &[u8]) -> Option<u64> {
+    let (&of, verdict) = value.split_first()?;
+    (of == VERDICT_OF_XDP).then(|| verdict.try_into().ok().map(|bytes| order.parse_u64(bytes)))?
 }
 
 /// The bytes before the data of a block of `total_len` bytes.
@@ -455,6 +485,12 @@ impl Tail {
         self.option_u64(order, DROP_COUNT, packet.drop_count);
         self.option_u64(order, PACKET_ID, packet.packet_id);
         self.option_u32(order, QUEUE, packet.queue);
+        if let Some(verdict) = packet.xdp_verdict {
+            self.push(order.emit_u16(VERDICT));
+            self.push(order.emit_u16(VERDICT_LEN as u16));
+            self.push(verdict_bytes(order, verdict));
+            self.push([0; 3]);
+        }
         if self.len > start {
             self.push([0; 4]);
         }
@@ -468,7 +504,7 @@ mod tests {
     #[test]
     fn the_fast_and_the_slow_way_write_the_same() {
         for len in [0, 1, 2, 3, 4, 95, 96, 65_535] {
-            for bits in 0..16u64 {
+            for bits in 0..32u64 {
                 let data = vec![0xa5; len];
                 let packet = Packet {
                     interface: 7,
@@ -479,6 +515,7 @@ mod tests {
                     queue: (bits & 2 != 0).then_some(3),
                     packet_id: (bits & 4 != 0).then_some(u64::MAX),
                     drop_count: (bits & 8 != 0).then_some(1 << 40),
+                    xdp_verdict: (bits & 16 != 0).then_some(4),
                     ..Packet::default()
                 };
                 for order in [ByteOrder::Little, ByteOrder::Big] {

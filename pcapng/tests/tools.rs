@@ -173,6 +173,24 @@ fn tshark_sees_every_field() {
     assert_eq!(resolved.trim(), "sink");
 }
 
+/// Not in the file above: editcap 4.0 loses it.
+#[test]
+fn tshark_sees_the_verdict_of_an_xdp_program() {
+    testkit::needs!(has_program("tshark"));
+    let folder = Folder::new("verdict");
+    let mut writer = Writer::new(Vec::new(), &Section::default()).unwrap();
+    writer.add_interface(&interfaces()[0]).unwrap();
+    let data = frame(60, 1);
+    for xdp_verdict in [None, Some(1), Some(4)] {
+        writer.packet(&Packet { frame_len: 60, data: &data, xdp_verdict, ..Packet::default() }).unwrap();
+    }
+    let path = write(&folder, "file.pcapng", &writer.finish().unwrap());
+    let seen = run("tshark", &["-n", "-T", "fields", "-e", "frame.verdict.ebpf_xdp", "-r"], &[&path]);
+    assert_eq!(seen, "\n1\n4\n");
+    let verdicts: Vec<_> = packets_of(&path).iter().map(|packet| packet.xdp_verdict).collect();
+    assert_eq!(verdicts, [None, Some(1), Some(4)]);
+}
+
 #[test]
 fn tshark_reads_a_cut_file_up_to_its_last_block() {
     testkit::needs!(has_program("tshark"));

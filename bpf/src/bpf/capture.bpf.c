@@ -1,26 +1,15 @@
 /* capture.bpf.c: packs frames into the ring of this CPU, with their times and lengths.
  *
- * A ring has one producer (the softirq of its CPU) and one consumer (a reader in user space that
- * maps ring and counters). The verdict is always the configured one, and every frame is counted.
- *
- * Records lie back to back in segments. A record that begins in a segment ends in it: what exceeds
- * the segment lies in the spare bytes behind it, and the next record begins the next segment. So a
- * reader gets whole records in large pieces, and no record is split where the ring begins again.
+ * The verdict is always the configured one, and every frame is counted.
  *
  * A record is a finished Enhanced Packet Block of pcapng if the reader wants blocks and nothing but
  * time, lengths and queue is to be told of the frame. Otherwise it is a struct wr_record.
  */
-#include "shared.h"
-#include <linux/bpf.h>
-#include <stdbool.h>
+#include "capture_ring.h"
 #include <stddef.h>
 #include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
 
 /* Set before load. */
-const volatile __u32 wr_snaplen = 96;
-const volatile __u32 wr_segments = 1;	   /* segments of one CPU's ring, a power of two */
-const volatile __u32 wr_segment_bits = 12; /* bytes of a segment as a power of two */
 const volatile bool wr_writes_blocks = false;
 /* Blocks: interface of queue 0, and the largest number of its queues' interfaces. */
 const volatile __u32 wr_interface_first = 0;
@@ -34,38 +23,6 @@ const volatile __u32 wr_metadata = 0; /* WR_METADATA_*; only used by programs bo
 extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) __ksym __weak;
 extern int bpf_xdp_metadata_rx_vlan_tag(const struct xdp_md *ctx, __be16 *vlan_proto,
 					__u16 *vlan_tci) __ksym __weak;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* one for each possible CPU */
-	__type(key, __u32);
-	__type(value, struct wr_capture_cpu);
-} wr_capture_cpus SEC(".maps");
-
-/* All rings: segment i of CPU c is entry c * wr_segments + i. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, 4096 + 256); /* a segment and the bytes of one record */
-} wr_capture_rings SEC(".maps");
-
-#define read_once(place) (*(const volatile typeof(place) *)&(place))
-
-/* Makes a record visible to the reader, after all bytes of it. */
-static __always_inline void publish(__u64 *head, __u64 next)
-{
-#if defined(__TARGET_ARCH_x86) || defined(__TARGET_ARCH_s390)
-	/* Stores become visible in order here, so a compiler barrier is enough. */
-	barrier();
-	*(volatile __u64 *)head = next;
-#else
-	/* clang 14 has no release store for BPF; an atomic with a result is a full barrier. */
-	__sync_lock_test_and_set(head, next);
-#endif
-}
 
 /* 32 bytes in four unaligned loads. */
 static __always_inline void copy_32(__u8 *to, const __u8 *from)
@@ -107,39 +64,6 @@ static __always_inline bool copy_linear(struct xdp_md *ctx, __u8 *to, __u64 len)
 	if (last + 32 > data_end)
 		return false;
 	copy_32(to + back, last);
-	return true;
-}
-
-/* Where a record is written. */
-struct place {
-	__u8 *record; /* at least the head, snaplen bytes and the tail may be written here */
-	__u32 size;   /* of the record */
-	__u64 next;   /* head when the record is complete */
-};
-
-/* Finds the bytes for a record in the ring of this CPU; false when the ring is full. */
-static __always_inline bool reserve(struct wr_capture_cpu *own, __u32 cpu, struct place *place)
-{
-	__u64 segment_bytes = 1ull << wr_segment_bits, ring_bytes = segment_bytes * wr_segments;
-	__u64 head = own->head, offset = head & (segment_bytes - 4);
-	__u32 index = cpu * wr_segments + ((__u32)(head >> wr_segment_bits) & (wr_segments - 1));
-	__u8 *segment;
-
-	if (head + place->size - own->tail_seen > ring_bytes) {
-		own->tail_seen = read_once(own->tail);
-		if (head + place->size - own->tail_seen > ring_bytes)
-			return false;
-	}
-	/* No entry: a CPU that came up after the capture started. */
-	segment = bpf_map_lookup_elem(&wr_capture_rings, &index);
-	if (!segment)
-		return false;
-	place->next =
-	    offset + place->size < segment_bytes ? head + place->size : head - offset + segment_bytes;
-	barrier_var(offset);
-	if (offset >= segment_bytes)
-		return false; /* cannot happen; the verifier of Linux 6.1 needs it */
-	place->record = segment + offset;
 	return true;
 }
 
@@ -199,16 +123,6 @@ static __always_inline __u32 removed_tag(struct xdp_md *ctx)
 	return (__u32)bpf_ntohs(tpid) << 16 | tci;
 }
 
-/* What is known of a frame. */
-struct facts {
-	__u64 time_ns;
-	__u32 frame_len;
-	__u32 captured_len;
-	__u32 queue_index;
-	__u32 tag; /* see removed_tag() */
-	bool is_hardware_time;
-};
-
 /* An Enhanced Packet Block around the bytes of the frame, which end at `tail`. */
 static __always_inline void write_block(__u8 *record, __u8 *tail, __u32 size, const struct facts *facts)
 {
@@ -229,23 +143,6 @@ static __always_inline void write_block(__u8 *record, __u8 *tail, __u32 size, co
 	options->queue = facts->queue_index;
 	options->end = 0;
 	options->size = size;
-}
-
-static __always_inline void write_record(__u8 *bytes, __u8 *tail, __u32 size, __u32 lost_before,
-					 const struct facts *facts)
-{
-	struct wr_record *record = (struct wr_record *)bytes;
-
-	record->kind = WR_RECORD | (facts->is_hardware_time ? WR_RECORD_HARDWARE_TIME : 0) |
-		       (facts->tag ? WR_RECORD_VLAN : 0);
-	record->queue_index = facts->queue_index;
-	record->size = size;
-	record->time_low = facts->time_ns;
-	record->time_high = facts->time_ns >> 32;
-	record->captured_len = facts->captured_len;
-	record->frame_len = facts->frame_len;
-	record->lost_before = lost_before;
-	*(__u32 *)tail = facts->tag;
 }
 
 /* is_bound: the program may read metadata from the driver. */
@@ -273,11 +170,12 @@ static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len, bool is_
 		verdict = XDP_DROP;
 	if (is_bound) {
 		facts.time_ns = hardware_time_ns(ctx);
-		facts.is_hardware_time = facts.time_ns != 0;
-		facts.tag = removed_tag(ctx);
+		facts.more = removed_tag(ctx);
+		facts.kind =
+		    (facts.time_ns ? WR_RECORD_HARDWARE_TIME : 0) | (facts.more ? WR_RECORD_VLAN : 0);
 	}
 	lost_before = own->lost_ring - own->lost_noted;
-	is_block = wr_writes_blocks && !lost_before && !facts.is_hardware_time && !facts.tag;
+	is_block = wr_writes_blocks && !lost_before && !facts.kind;
 	place.size = sizeof(struct wr_record) + ((len + 3) & ~3ull) +
 		     (is_block ? sizeof(struct wr_block_tail) : sizeof(__u32));
 	if (!reserve(own, cpu, &place) ||
@@ -286,7 +184,7 @@ static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len, bool is_
 		goto out;
 	}
 	facts.queue_index = ctx->rx_queue_index;
-	if (!facts.is_hardware_time)
+	if (!(facts.kind & WR_RECORD_HARDWARE_TIME))
 		facts.time_ns = bpf_ktime_get_ns();
 	/* Not ctx->ingress_ifindex: a veth with GRO runs the program while it is detached, when the queue
 	 * has no device any more. The kernel dereferences it and crashes (Linux 7.3). */

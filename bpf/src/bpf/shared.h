@@ -59,6 +59,7 @@ enum wr_record_kind {
 	WR_RECORD = 0x8000,
 	WR_RECORD_HARDWARE_TIME = 0x1, /* the time is the clock of the device, not CLOCK_MONOTONIC */
 	WR_RECORD_VLAN = 0x2,	       /* the hardware removed a VLAN tag, which follows the frame */
+	WR_RECORD_VERDICT = 0x4,       /* what an XDP program returned follows the frame */
 };
 
 /* Type of an Enhanced Packet Block of pcapng. */
@@ -74,7 +75,8 @@ enum wr_metadata_flag {
 };
 
 /* Head of a record of the ring. The first captured_len bytes of the frame follow, zeros up to a
- * multiple of 4, and the removed VLAN tag (TPID in the upper half, TCI in the lower; 0 if none). */
+ * multiple of 4, and a word: the removed VLAN tag (TPID in the upper half, TCI in the lower) or the
+ * verdict of an XDP program, as the kind says; else 0. */
 struct wr_record {
 	__u16 kind; /* WR_RECORD_* */
 	__u16 queue_index;

@@ -302,6 +302,7 @@ mod tests {
                 queue_index: 0,
                 flags: pcapng::PacketFlags::INBOUND,
                 vlan: None,
+                xdp_verdict: None,
                 lost_before: 0,
                 data,
             }

@@ -4,6 +4,7 @@
 //! to fill its rings) and detached. A reader thread empties each ring, a
 //! [`RingConsumer`](crate::record::consumer::RingConsumer).
 
+mod at;
 pub(crate) mod filter;
 pub(crate) mod hwtstamp;
 pub(crate) mod nic_stats;
@@ -16,7 +17,8 @@ mod xdp;
 use crate::memory::RingSize;
 use crate::reader::AttachedRing;
 use crate::{CaptureDirection, CaptureError, Fanout, Mode};
-use bpf::xdp::{XdpLink, XdpMode};
+use bpf::capture_at::AtPlace;
+use bpf::xdp::{AttachedProgram, XdpLink, XdpMode};
 use std::fmt;
 
 /// How an XDP program is attached.
@@ -72,6 +74,27 @@ impl fmt::Display for TpacketFacts {
     }
 }
 
+/// The XDP program that frames are recorded at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AtFacts {
+    /// Before it, behind it, or both.
+    pub at: AtPlace,
+    /// The program.
+    pub program: AttachedProgram,
+}
+
+impl fmt::Display for AtFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = match self.at {
+            AtPlace::Entry => "before",
+            AtPlace::Exit => "behind",
+            AtPlace::Both => "before and behind",
+        };
+        let AttachedProgram { id, name, mode } = &self.program;
+        write!(f, "{place} the XDP program {name} (id {id}, {mode})")
+    }
+}
+
 /// How frames are taken off a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -80,6 +103,8 @@ pub enum SourceFacts {
     Xdp(XdpFacts),
     /// By packet sockets, beside the stack.
     Tpacket(TpacketFacts),
+    /// Around the XDP program of the device.
+    At(AtFacts),
 }
 
 impl fmt::Display for SourceFacts {
@@ -87,6 +112,7 @@ impl fmt::Display for SourceFacts {
         match self {
             Self::Xdp(facts) => facts.fmt(f),
             Self::Tpacket(facts) => facts.fmt(f),
+            Self::At(facts) => facts.fmt(f),
         }
     }
 }
@@ -123,6 +149,11 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Why frames get the kernel's time here, though the device's was to be had.
     fn stamps_refusal(&self) -> Option<String> {
+        None
+    }
+
+    /// The id of the XDP program without which it sees nothing.
+    fn needs_program(&self) -> Option<u32> {
         None
     }
 

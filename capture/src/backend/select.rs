@@ -1,6 +1,7 @@
 //! The choice between XDP and packet sockets: what the device supports, the options, and the
 //! reason.
 
+use crate::backend::at::AtBackend;
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::tpacket::{PacketOptions, TpacketBackend, queues_untold};
 use crate::backend::xdp::XdpBackend;
@@ -26,6 +27,9 @@ pub(crate) fn open(
     hardware: &Hardware,
     format: RecordFormat,
 ) -> Result<Box<dyn Backend>, CaptureError> {
+    if let Some(at) = options.at {
+        return Ok(Box::new(AtBackend::open(link, options, at)?));
+    }
     match options.source {
         SourceKind::Tpacket => {
             Ok(Box::new(TpacketBackend::open(link, PacketOptions::new(link, options, hardware)?, None)?))
@@ -103,7 +107,7 @@ fn instead(
 fn reason_to_leave_xdp(error: &CaptureError) -> Option<String> {
     match error {
         CaptureError::Bpf(refusal @ BpfError::XdpBusy { .. }) => Some(format!(
-            "{}; frames that this program drops or redirects cannot be seen",
+            "{}; frames that this program drops or redirects cannot be seen (--at both shows them)",
             first_line(&refusal.to_string())
         )),
         CaptureError::Bpf(refusal) => Some(first_line(&refusal.to_string())),

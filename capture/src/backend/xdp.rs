@@ -17,11 +17,10 @@ use crate::{CaptureError, ClockMode, Mode, Options, SourceKind, cpus};
 use bpf::capture::{CaptureProgram, Metadata, RecordFormat};
 use bpf::xdp::{XdpLink, XdpModeChoice};
 use host::Link;
-use std::sync::Arc;
 
 /// The XDP program on a device, with a ring and counters per CPU.
 pub(crate) struct XdpBackend {
-    program: Arc<CaptureProgram>,
+    program: CaptureProgram,
     ifindex: u32,
     ifname: String,
     mode_wish: XdpModeChoice,
@@ -47,13 +46,17 @@ impl XdpBackend {
     ) -> Result<Self, CaptureError> {
         let possible = bpf::capture::possible_cpus()?;
         let bound = MemoryBound::of_this_process();
-        let (geometry, ring_size) =
-            options.geometry(link.mtu, (cpus::online_end(possible), possible), format, bound)?;
+        let (geometry, ring_size) = options.geometry(
+            options.kept_len(link.mtu),
+            (cpus::online_end(possible), possible),
+            format,
+            bound,
+        )?;
         let translated =
             |expression| filter::translated(expression, link, options.snaplen, &options.interrupted);
         let filter = options.filter.as_deref().map(translated).transpose()?;
         let ask = hardware.ask(link.index);
-        let program = Arc::new(CaptureProgram::load_with_metadata(geometry, filter.as_deref(), ask)?);
+        let program = CaptureProgram::load_with_metadata(geometry, filter.as_deref(), ask)?;
         if options.replace_ours {
             bpf::xdp::remove_ours(link.index, &link.name)?;
         }
@@ -76,15 +79,15 @@ impl XdpBackend {
 
 impl Backend for XdpBackend {
     fn attach(&mut self, utc_offset_ns: i64) -> Result<Vec<AttachedRing>, CaptureError> {
-        shared_ring::set_mode(&self.program, self.mode.number());
-        shared_ring::set_utc_offset(&self.program, utc_offset_ns);
+        shared_ring::set_mode(self.program.memory(), self.mode.number());
+        shared_ring::set_utc_offset(self.program.memory(), utc_offset_ns);
         let link = self.program.attach(self.ifindex, &self.ifname, self.mode_wish)?;
         self.stamps.attached(&self.ifname, link.uses_metadata())?;
         self.facts = Some(SourceFacts::Xdp((&link).into()));
         self.link = Some(link);
-        let readers = RingReader::all(&self.program).into_iter();
+        let readers = RingReader::all(self.program.memory()).into_iter();
         let is_stamped = self.stamps.are_there();
-        let has_blocks = self.program.geometry().format != RecordFormat::Records;
+        let has_blocks = self.program.memory().geometry().format != RecordFormat::Records;
         let ring = |reader: RingReader| AttachedRing {
             cpu: Some(reader.cpu()),
             knows_queues: true,
@@ -106,7 +109,7 @@ impl Backend for XdpBackend {
     }
 
     fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
-        shared_ring::set_mode(&self.program, mode.number());
+        shared_ring::set_mode(self.program.memory(), mode.number());
         Ok(())
     }
 
@@ -115,9 +118,9 @@ impl Backend for XdpBackend {
     }
 
     fn counts(&self) -> Vec<RingCounts> {
-        let geometry = self.program.geometry();
+        let geometry = self.program.memory().geometry();
         let counts = (0..geometry.cpus).map(|cpu| {
-            let program = shared_ring::counts(&self.program, cpu);
+            let program = shared_ring::counts(self.program.memory(), cpu);
             RingCounts {
                 cpu,
                 received: program.captured + program.lost_ring + program.filtered,
@@ -352,7 +355,7 @@ impl Probe for RingWatch {
 
 /// For a ring that is emptied `batch` bytes at a time: however large the ring is, half of a full
 /// batch is much.
-fn much(ring: u64, batch: u64) -> u64 {
+pub(super) fn much(ring: u64, batch: u64) -> u64 {
     (ring / 32).min(batch / 2)
 }
 

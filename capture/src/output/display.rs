@@ -77,15 +77,16 @@ impl DisplayWriter {
 
     fn show(&mut self, record: &[u8], entry: IndexEntry, ring: &RingHandle) {
         self.in_period += 1;
-        let (data, frame_len) = self.format.frame_of(record).expect("the encoder wrote it");
+        let packet = self.format.packet_of(record).expect("the encoder wrote it");
         let frame = ShownFrame {
             time_ns: entry.time_ns,
             device: Arc::clone(&ring.device.name),
             link_type: ring.device.link_type,
             is_outgoing: entry.is_outgoing(),
-            frame_len,
-            captured_len: data.len() as u32,
-            data: data[..data.len().min(DATA_LEN_MAX)].to_vec(),
+            frame_len: packet.frame_len,
+            captured_len: packet.data.len() as u32,
+            xdp_verdict: packet.xdp_verdict,
+            data: packet.data[..packet.data.len().min(DATA_LEN_MAX)].to_vec(),
         };
         // A printer that has ended needs no number of skipped frames.
         if let Err(TrySendError::Full(_)) = self.to.sender.try_send(Shown::Frame(frame)) {

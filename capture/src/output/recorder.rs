@@ -14,6 +14,7 @@ use crate::time::utc::utc_now_ns;
 use crate::{CaptureError, RecorderOptions};
 use ::filter::Classic;
 use measure::marked_number;
+use pcapng::Packet;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -235,7 +236,7 @@ impl Recorder {
         if self.filter.is_none() && self.losses.is_none() {
             return None;
         }
-        let (data, frame_len) = self.format.frame_of(record)?;
+        let Packet { data, frame_len, .. } = self.format.packet_of(record)?;
         let mut reason = None;
         if let Some(Condition { filter, is_true }) = &mut self.filter {
             let was_true = std::mem::replace(is_true, filter.run_captured(data, frame_len) > 0);

@@ -115,6 +115,7 @@ pub(crate) mod fake {
                 queue_index: 0,
                 flags: PacketFlags::INBOUND,
                 vlan: None,
+                xdp_verdict: None,
                 lost_before: 0,
                 data: &[0xee; 60],
             };

@@ -156,8 +156,10 @@ impl Encoder {
 
     #[inline(always)]
     fn emit_at(&mut self, record: &RingRecord<'_>, time_ns: u64, is_stamped: bool, out: &mut Vec<u8>) {
-        let is_plain =
-            record.lost_before == 0 && record.flags == PacketFlags::INBOUND && record.vlan.is_none();
+        let is_plain = record.lost_before == 0
+            && record.flags == PacketFlags::INBOUND
+            && record.vlan.is_none()
+            && record.xdp_verdict.is_none();
         if !is_plain || self.packet_id.is_some() {
             return self.emit_whole(record, time_ns, is_stamped, out);
         }
@@ -188,7 +190,8 @@ impl Encoder {
         Packet { interface, queue, ..Packet::default() }
     }
 
-    /// For frames that have more to say: went out, had a tag, came after others were lost.
+    /// For frames that have more to say: went out, had a tag or a verdict, came after others were
+    /// lost.
     #[cold]
     fn emit_whole(&mut self, record: &RingRecord<'_>, time_ns: u64, is_stamped: bool, out: &mut Vec<u8>) {
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -208,6 +211,7 @@ impl Encoder {
             packet_id,
             flags: (record.flags != PacketFlags::default()).then_some(record.flags),
             drop_count: (record.lost_before != 0).then_some(record.lost_before.into()),
+            xdp_verdict: record.xdp_verdict.map(u64::from),
             ..self.like(record.queue_index, is_stamped)
         };
         match self.format {
@@ -259,6 +263,7 @@ mod tests {
             queue_index,
             flags: PacketFlags::INBOUND,
             vlan: None,
+            xdp_verdict: None,
             lost_before,
             data,
         }

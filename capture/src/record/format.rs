@@ -47,16 +47,14 @@ impl Format {
         header
     }
 
-    /// The captured bytes and the length of the frame of a record that an encoder wrote.
-    pub(crate) fn frame_of(self, record: &[u8]) -> Option<(&[u8], u32)> {
+    /// The packet of a record that an encoder wrote; of a record of pcap its bytes and its length.
+    pub(crate) fn packet_of(self, record: &[u8]) -> Option<Packet<'_>> {
         match self {
-            Self::Pcapng | Self::Parquet => {
-                let packet = Packet::parse_emitted(record)?;
-                Some((packet.data, packet.frame_len))
-            }
+            Self::Pcapng | Self::Parquet => Packet::parse_emitted(record),
             Self::Pcap => {
                 let (head, data) = record.split_first_chunk::<16>()?;
-                Some((data, u32::from_le_bytes([head[12], head[13], head[14], head[15]])))
+                let frame_len = u32::from_le_bytes([head[12], head[13], head[14], head[15]]);
+                Some(Packet { frame_len, data, ..Packet::default() })
             }
         }
     }

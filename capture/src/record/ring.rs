@@ -20,7 +20,7 @@ const AHEAD: usize = 1024;
 const HEAD_LEN: usize = size_of::<Record>();
 /// Where the size of a record stands, and that of a block.
 const SIZE_AT: usize = 4;
-/// The tag behind the frame of a record.
+/// The tag or the verdict behind the frame of a record.
 const TAG_LEN: usize = 4;
 /// Bytes of a tag in a frame.
 const VLAN_TAG_LEN: u32 = 4;
@@ -63,6 +63,8 @@ pub struct RingRecord<'a> {
     /// The tag that is missing after the two addresses in `data`; it is put back when the frame is
     /// written.
     pub vlan: Option<VlanTag>,
+    /// What an XDP program returned for it, if the frame was taken behind that program.
+    pub xdp_verdict: Option<u32>,
     /// Frames lost in this ring between the record before and this one.
     pub lost_before: u32,
     /// The first bytes of the frame.
@@ -110,12 +112,12 @@ impl<'a> RawRecord<'a> {
 
 fn of_record(bytes: &[u8]) -> RingRecord<'_> {
     let (head, rest) = bytes.split_first_chunk::<HEAD_LEN>().expect("a record has a head");
-    let (data, tag) = rest.split_last_chunk::<TAG_LEN>().expect("a record has a tag");
+    let (data, word) = rest.split_last_chunk::<TAG_LEN>().expect("a record has a word behind the frame");
     let head: Record = bytemuck::pod_read_unaligned(head);
     let is = |kind: RecordKind| u32::from(head.kind) & kind.0 != 0;
-    let tag = u32::from_ne_bytes(*tag);
+    let word = u32::from_ne_bytes(*word);
     let vlan = is(RecordKind::WR_RECORD_VLAN)
-        .then_some(VlanTag { tpid: (tag >> u16::BITS) as u16, tci: tag as u16 });
+        .then_some(VlanTag { tpid: (word >> u16::BITS) as u16, tci: word as u16 });
     RingRecord {
         time_ns: u64::from(head.time_high) << 32 | u64::from(head.time_low),
         time_source: match is(RecordKind::WR_RECORD_HARDWARE_TIME) {
@@ -128,6 +130,7 @@ fn of_record(bytes: &[u8]) -> RingRecord<'_> {
         queue_index: head.queue_index,
         flags: PacketFlags::INBOUND,
         vlan,
+        xdp_verdict: is(RecordKind::WR_RECORD_VERDICT).then_some(word),
         lost_before: head.lost_before,
         data: &data[..data.len().min(head.captured_len as usize)],
     }
@@ -143,6 +146,7 @@ fn of_block<'a>(block: &FinishedBlock<'a>) -> RingRecord<'a> {
         queue_index: packet.queue.unwrap_or(0) as u16,
         flags: PacketFlags::INBOUND,
         vlan: None,
+        xdp_verdict: None,
         lost_before: 0,
         data: packet.data,
     }

@@ -5,7 +5,7 @@
 
 use crate::record::ring::{Batch, RingShape};
 use bpf::abi::CaptureCpu;
-use bpf::capture::CaptureProgram;
+use bpf::capture::CaptureMemory;
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -25,8 +25,8 @@ fn place(cpu: u32, field: usize) -> usize {
 }
 
 /// Reads the counters of a CPU. They move while they are read, each by itself.
-pub(crate) fn counts(program: &CaptureProgram, cpu: u32) -> CpuCounts {
-    let word = |field| program.cpus.atomic_u64(place(cpu, field)).load(Relaxed);
+pub(crate) fn counts(memory: &CaptureMemory, cpu: u32) -> CpuCounts {
+    let word = |field| memory.cpus.atomic_u64(place(cpu, field)).load(Relaxed);
     CpuCounts {
         captured: word(offset_of!(CaptureCpu, captured)),
         lost_ring: word(offset_of!(CaptureCpu, lost_ring)),
@@ -37,19 +37,19 @@ pub(crate) fn counts(program: &CaptureProgram, cpu: u32) -> CpuCounts {
 
 /// Sets what the program does with frames from now on, on every CPU; `mode` is a
 /// `bpf::abi::CaptureMode`.
-pub(crate) fn set_mode(program: &CaptureProgram, mode: u32) {
-    for cpu in 0..program.geometry().cpus {
-        program.cpus.atomic_u32(place(cpu, offset_of!(CaptureCpu, mode))).store(mode, Relaxed);
+pub(crate) fn set_mode(memory: &CaptureMemory, mode: u32) {
+    for cpu in 0..memory.geometry().cpus {
+        memory.cpus.atomic_u32(place(cpu, offset_of!(CaptureCpu, mode))).store(mode, Relaxed);
     }
 }
 
 /// Sets the nanoseconds that the program adds to monotonic time in blocks, on every CPU.
-pub(crate) fn set_utc_offset(program: &CaptureProgram, offset_ns: i64) {
-    (0..program.geometry().cpus).for_each(|cpu| set_utc_offset_of(program, cpu, offset_ns));
+pub(crate) fn set_utc_offset(memory: &CaptureMemory, offset_ns: i64) {
+    (0..memory.geometry().cpus).for_each(|cpu| set_utc_offset_of(memory, cpu, offset_ns));
 }
 
-fn set_utc_offset_of(program: &CaptureProgram, cpu: u32, offset_ns: i64) {
-    let word = program.cpus.atomic_u64(place(cpu, offset_of!(CaptureCpu, utc_offset_ns)));
+fn set_utc_offset_of(memory: &CaptureMemory, cpu: u32, offset_ns: i64) {
+    let word = memory.cpus.atomic_u64(place(cpu, offset_of!(CaptureCpu, utc_offset_ns)));
     // The program reads this line for each frame; it stays in its cache while nothing is written.
     if word.load(Relaxed) != offset_ns.cast_unsigned() {
         word.store(offset_ns.cast_unsigned(), Relaxed);
@@ -59,7 +59,7 @@ fn set_utc_offset_of(program: &CaptureProgram, cpu: u32, offset_ns: i64) {
 /// The only reader of one CPU's ring.
 #[derive(Debug)]
 pub(crate) struct RingReader {
-    program: Arc<CaptureProgram>,
+    memory: Arc<CaptureMemory>,
     cpu: u32,
     shape: RingShape,
     /// As in the shared page, which only this reader writes.
@@ -69,14 +69,14 @@ pub(crate) struct RingReader {
 impl RingReader {
     /// Readers for all rings. May be called once for a program: two readers of a ring would release
     /// each other's records.
-    pub(crate) fn all(program: &Arc<CaptureProgram>) -> Vec<Self> {
-        let geometry = program.geometry();
+    pub(crate) fn all(memory: &Arc<CaptureMemory>) -> Vec<Self> {
+        let geometry = memory.geometry();
         let shape = RingShape {
             segment_bytes: geometry.segment_bytes.into(),
             segments: geometry.segments.into(),
             stride_bytes: geometry.segment_stride_bytes().into(),
         };
-        (0..geometry.rings).map(|cpu| Self { program: Arc::clone(program), cpu, shape, tail: 0 }).collect()
+        (0..geometry.rings).map(|cpu| Self { memory: Arc::clone(memory), cpu, shape, tail: 0 }).collect()
     }
 
     /// The CPU that fills this ring.
@@ -86,7 +86,7 @@ impl RingReader {
 
     /// Lets others see how far the producer is.
     pub(crate) fn watch(&self) -> RingWatch {
-        RingWatch { program: Arc::clone(&self.program), cpu: self.cpu }
+        RingWatch { memory: Arc::clone(&self.memory), cpu: self.cpu }
     }
 
     /// The shape of this ring.
@@ -96,7 +96,7 @@ impl RingReader {
 
     /// Sets the nanoseconds that the program adds to monotonic time in the blocks of this ring.
     pub(crate) fn set_utc_offset(&self, offset_ns: i64) {
-        set_utc_offset_of(&self.program, self.cpu, offset_ns);
+        set_utc_offset_of(&self.memory, self.cpu, offset_ns);
     }
 
     /// Bytes of records in the ring, as places count them.
@@ -108,7 +108,7 @@ impl RingReader {
     pub(crate) fn filled(&self) -> Batch<'_> {
         // Acquire: the bytes of the records were written before the head.
         let head = self.word(offset_of!(CaptureCpu, head)).load(Acquire);
-        let ring_start = self.cpu as usize * self.program.geometry().ring_memory_bytes();
+        let ring_start = self.cpu as usize * self.memory.geometry().ring_memory_bytes();
         let (range, until) = self.shape.filled(self.tail, head);
         // SAFETY: the range lies in one segment of this CPU's ring, whose shape is the one that the
         // map was made with, and `bytes` checks it against the mapping. The program writes from
@@ -116,7 +116,7 @@ impl RingReader {
         // nor behind the last record of a segment that `head` has left. That tail moves in
         // `give_back` only, which needs `self` exclusively and so waits for this borrow. No other
         // mapping of these rings is writable.
-        let bytes = unsafe { self.program.rings.bytes(ring_start + range.start, range.len()) };
+        let bytes = unsafe { self.memory.rings.bytes(ring_start + range.start, range.len()) };
         Batch::new(bytes, until)
     }
 
@@ -128,14 +128,14 @@ impl RingReader {
     }
 
     fn word(&self, field: usize) -> &std::sync::atomic::AtomicU64 {
-        self.program.cpus.atomic_u64(place(self.cpu, field))
+        self.memory.cpus.atomic_u64(place(self.cpu, field))
     }
 }
 
 /// Sees how far the producer of one ring is, from any thread.
 #[derive(Debug)]
 pub(crate) struct RingWatch {
-    program: Arc<CaptureProgram>,
+    memory: Arc<CaptureMemory>,
     cpu: u32,
 }
 
@@ -149,10 +149,10 @@ impl RingWatch {
     pub(crate) fn used(&self) -> f64 {
         let pending =
             self.word(offset_of!(CaptureCpu, head)).wrapping_sub(self.word(offset_of!(CaptureCpu, tail)));
-        (pending as f64 / self.program.geometry().ring_size_bytes() as f64).min(1.0)
+        (pending as f64 / self.memory.geometry().ring_size_bytes() as f64).min(1.0)
     }
 
     fn word(&self, field: usize) -> u64 {
-        self.program.cpus.atomic_u64(place(self.cpu, field)).load(Acquire)
+        self.memory.cpus.atomic_u64(place(self.cpu, field)).load(Acquire)
     }
 }

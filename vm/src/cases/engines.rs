@@ -3,7 +3,10 @@
 use super::{Case, CaseReport, MachineType};
 use crate::guest::{sh, try_sh};
 use anyhow::{Context, Result, ensure};
+use pcapng::{Block, Reader};
 use serde_json::Value;
+use std::fs::File;
+use std::io::BufReader;
 
 /// Frames of a run: more than any ring holds.
 const FRAMES: u64 = 20_000;
@@ -33,6 +36,14 @@ pub(super) const CASES: &[Case] = &[
         devices: "",
         machine: MachineType::Common,
         run: capture,
+    },
+    Case {
+        name: "capture_at",
+        what: "frames before and behind the XDP program of a device, with its verdict; the end when it is taken off",
+        modules: &[],
+        devices: "",
+        machine: MachineType::Common,
+        run: capture_at,
     },
     Case {
         name: "demo",
@@ -145,6 +156,59 @@ fn capture(finding: &mut CaseReport) -> Result<()> {
         finding.note(mode, report["xdp"].as_str().unwrap_or("yes"));
     }
     Ok(())
+}
+
+/// Programs of ours are traced like any other: that of a capture passes frames to the host, that of
+/// `sink` drops them.
+fn capture_at(finding: &mut CaseReport) -> Result<()> {
+    const FILE: &str = "/tmp/at.pcapng";
+    const COUNT: usize = 1_000;
+    const XDP_DROP: u64 = 1;
+    const XDP_PASS: u64 = 2;
+    let _pair = Pair::new("on")?;
+    for (program, place, filter, verdicts) in [
+        ("sink", "xdp-entry", "", vec![None; COUNT]),
+        ("capture", "xdp-exit", "udp port 9", vec![Some(XDP_PASS); COUNT]),
+        ("sink", "both", "greater 60 and not port 10", [None, Some(XDP_DROP)].repeat(COUNT)),
+        ("sink", "both", "tcp", Vec::new()),
+    ] {
+        let text = sh(&format!(
+            "wirerate {program} rx0 --netns rx >/dev/null 2>&1 &
+             traced=$!
+             for i in $(seq 100); do ip -n rx link show rx0 | grep -q xdp && break; sleep 0.1; done
+             wirerate capture rx0 --netns rx --at {place} -w {FILE} --json {filter} >/tmp/report 2>/tmp/said &
+             pid=$!
+             for i in $(seq 100); do grep -q 'capturing on' /tmp/said && break; sleep 0.1; done
+             kill -0 $pid || {{ cat /tmp/said; exit 1; }}
+             wirerate send tx0 --netns tx --dst-mac 02:00:00:00:00:02 --size 100 --pps 5000 --count {COUNT} >/dev/null || [ $? = 1 ]
+             sleep 0.5; kill $traced; wait $traced
+             code=0; wait $pid || code=$?
+             [ $code = 1 ] && grep -q 'is not on it any more' /tmp/said || {{ echo code $code; cat /tmp/said; exit 1; }}
+             cat /tmp/report"
+        ))?;
+        let report: Value = serde_json::from_str(text.trim()).with_context(|| text.clone())?;
+        let found = verdicts_in(FILE)?;
+        ensure!(found == verdicts, "{program}, {place} {filter}: {} frames, {report}", found.len());
+        let twice = if place == "both" { 2 } else { 1 };
+        let count = |name: &str| report[name].as_u64().unwrap_or(u64::MAX);
+        let (received, lost) = (count("received"), count("lost"));
+        ensure!((received, lost) == ((COUNT * twice) as u64, 0), "{program}, {place}: {report}");
+    }
+    finding.note("verdicts", "XDP_PASS, XDP_DROP");
+    Ok(())
+}
+
+/// The verdict of each packet of a file; frames before a program have none.
+fn verdicts_in(path: &str) -> Result<Vec<Option<u64>>> {
+    let mut reader = Reader::new(BufReader::new(File::open(path)?));
+    let mut verdicts = Vec::new();
+    while let Some(block) = reader.next_block()? {
+        if let Block::Packet(packet) = block {
+            ensure!((packet.frame_len, packet.data.len()) == (100, 100), "{packet:?}");
+            verdicts.push(packet.xdp_verdict);
+        }
+    }
+    Ok(verdicts)
 }
 
 fn demo(_: &mut CaseReport) -> Result<()> {

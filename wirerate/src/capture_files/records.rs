@@ -63,6 +63,8 @@ pub struct PacketExtras {
     pub flags: Option<PacketFlags>,
     /// A number that is the same wherever the packet was captured.
     pub packet_id: Option<u64>,
+    /// What an XDP program returned for it.
+    pub xdp_verdict: Option<u64>,
 }
 
 /// What a pcapng file has beside packets, for a file that is made from it.
@@ -171,7 +173,7 @@ impl RecordHead {
             link_type: described.map_or(0, |found| found.link_type),
             interface,
             direction,
-            extras: PacketExtras { queue, drop_count, fcs_len, flags: given, packet_id: None },
+            extras: PacketExtras { queue, drop_count, fcs_len, flags: given, ..PacketExtras::default() },
             ..Self::default()
         }
     }
@@ -628,7 +630,11 @@ fn next_packet(
                     time_ns: packet.no_time.is_none().then_some(time_ns),
                     no_time: packet.no_time,
                     has_broken_options: packet.has_broken_options,
-                    extras: PacketExtras { packet_id: packet.packet_id, ..plain.extras },
+                    extras: PacketExtras {
+                        packet_id: packet.packet_id,
+                        xdp_verdict: packet.xdp_verdict,
+                        ..plain.extras
+                    },
                     ..plain
                 }));
             }

@@ -28,6 +28,7 @@ pub(crate) const CASES: &[Case] = &[
     case("capture::full_disk_ends_it_and_names_the_file", &["bash", "mount", "tshark"], full_disk_ends_it),
     case("capture::says_who_has_the_device", &[], says_who_has_the_device),
     case("capture::says_that_there_is_no_such_device", &[], says_that_there_is_no_such_device),
+    case("capture::at_a_program_needs_one_and_refuses_the_rest", &[], at_a_program),
     case("capture::words_about_files_need_a_file", &[], words_about_files_need_a_file),
     case("capture::the_report_has_the_true_size_of_rings", &[], true_size_of_rings),
     case("capture::json_and_frames_do_not_share_a_pipe", &[], json_and_frames_do_not_share_a_pipe),
@@ -239,6 +240,26 @@ fn says_who_has_the_device() -> TestResult {
     );
     first.signal(Signal::SIGINT);
     first.wait(TIME_LIMIT).expect_code(0);
+    Ok(())
+}
+
+/// What is recorded is tested in virtual machines: this needs a kernel that traces programs.
+fn at_a_program() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let at = |more: &str| {
+        wirerate_run(&format!("capture {RX_DEV} --netns {} --at both -t 1s {more}", lab.rx_netns))
+    };
+    at("").expect_code(3).says(&["no XDP program is on rx0", "try: the capture without --at"]);
+    for (more, reason) in [
+        ("--mode drop", "drop mode, since that program decides"),
+        ("--source xdp", "another source cannot be combined with"),
+        ("--source tpacket", "another source cannot be combined with"),
+        ("-Q inout", "outgoing frames"),
+        ("--fanout hash", "a fanout by flow hash"),
+    ] {
+        at(more).expect_code(2).says(&[reason, "--at"]);
+    }
+    at("--at elsewhere").expect_code(2);
     Ok(())
 }
 

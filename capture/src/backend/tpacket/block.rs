@@ -101,6 +101,7 @@ fn record(bytes: &[u8]) -> Option<RingRecord<'_>> {
         queue_index: 0,
         flags: if is_outgoing { PacketFlags::OUTBOUND } else { PacketFlags::INBOUND },
         vlan,
+        xdp_verdict: None,
         lost_before: 0,
         data: &data[..captured_len],
     })

@@ -25,6 +25,9 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes of lines that are printed at once.
 const LINES_LEN_MAX: usize = 64 << 10;
 
+/// What XDP programs return, by number (`enum xdp_action`).
+const XDP_VERDICTS: [&str; 5] = ["XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"];
+
 /// Prints the frames of a capture on a thread of its own, so that a slow terminal holds up nothing.
 #[derive(Debug)]
 pub struct FramePrinter {
@@ -145,6 +148,14 @@ fn line(frame: &ShownFrame, offset_s: i32) -> String {
     let _ = write!(line, " length {}", frame.frame_len);
     if frame.captured_len < frame.frame_len {
         let _ = write!(line, " ({} captured)", human_count(frame.captured_len.into()));
+    }
+    if let Some(verdict) = frame.xdp_verdict {
+        match XDP_VERDICTS.get(verdict as usize) {
+            Some(name) => line.extend([" ", name]),
+            None => {
+                let _ = write!(line, " XDP verdict {verdict}");
+            }
+        }
     }
     line
 }
@@ -304,6 +315,7 @@ mod tests {
             is_outgoing: false,
             frame_len: data.len() as u32,
             captured_len: data.len() as u32,
+            xdp_verdict: None,
             data,
         }
     }

@@ -21,7 +21,7 @@ use crate::units::{human_count, human_duration, human_pps, human_size, per_secon
 use capture::control::{ControlCommand, ControlServer, ControlTarget};
 use capture::{
     CaptureError, Mode, OnError, Options, OutputCounts, OutputReport, RunAs, SNAPLEN_WHOLE, Session,
-    SourceKind, Stats,
+    SourceFacts, SourceKind, Stats,
 };
 use host::{Capability, Netns, Stack};
 use std::io;
@@ -90,7 +90,14 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         eprintln!("wirerate: the rotate command did not finish for {name}");
     }
     for device in ended.devices.iter().filter(|device| device.is_gone) {
-        eprintln!("wirerate: {} went away", device.link.name);
+        let name = &device.link.name;
+        match &device.source {
+            SourceFacts::At(facts) => eprintln!(
+                "wirerate: {name} went away, or the XDP program {} is not on it any more",
+                facts.program.name
+            ),
+            _ => eprintln!("wirerate: {name} went away"),
+        }
     }
     watched?;
     conclude(job, &report(job, mode, &ended, (&window, printed)), ended)
@@ -179,7 +186,7 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
     };
     let recorder = args.recorder.options().map_err(|why| Failure::usage("use --trigger", why))?;
     let mut options = args.source.apply(Options { recorder, ..options });
-    if targets.is_group && args.source.source.is_none() {
+    if targets.is_group && args.source.source.is_none() && args.source.at.is_none() {
         options.source = SourceKind::Tpacket;
     }
     Ok(args.files().apply(args.write.first().map(PathBuf::as_path), capture::local_utc_offset_s(), options))

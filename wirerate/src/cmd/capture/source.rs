@@ -1,6 +1,16 @@
 //! Arguments of `wirerate capture` that select frames and the way to capture them.
 
-use capture::{CaptureDirection, ClockMode, Fanout, Options, SourceKind};
+use capture::{AtPlace, CaptureDirection, ClockMode, Fanout, Options, SourceKind};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// The words of `--at`.
+fn at_place() -> impl TypedValueParser<Value = AtPlace> {
+    PossibleValuesParser::new(["xdp-entry", "xdp-exit", "both"]).map(|word| match word.as_str() {
+        "xdp-entry" => AtPlace::Entry,
+        "xdp-exit" => AtPlace::Exit,
+        _ => AtPlace::Both,
+    })
+}
 
 /// Arguments that select frames and the way to capture them.
 #[derive(Clone, Debug, clap::Args)]
@@ -8,6 +18,10 @@ pub struct SourceArgs {
     /// How frames are captured [default: xdp if possible, else tpacket]
     #[arg(long, value_enum)]
     pub source: Option<SourceKind>,
+    /// Record frames at the XDP program that the device has: as it gets them, as it leaves them
+    /// with its verdict, or both
+    #[arg(long, value_name = "PLACE", value_parser = at_place())]
+    pub at: Option<AtPlace>,
     /// Clock of the timestamps
     #[arg(long, value_enum, default_value = "utc")]
     pub clock: ClockMode,
@@ -27,6 +41,7 @@ impl SourceArgs {
     pub fn apply(&self, options: Options) -> Options {
         Options {
             source: self.source.unwrap_or_default(),
+            at: self.at,
             clock: self.clock,
             direction: self.direction,
             fanout: self.fanout,

@@ -205,6 +205,7 @@ impl Output {
                     queue: extras.queue,
                     packet_id: extras.packet_id,
                     drop_count: extras.drop_count,
+                    xdp_verdict: extras.xdp_verdict,
                     comment,
                     other,
                     has_broken_options: false,
