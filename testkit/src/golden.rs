@@ -4,12 +4,14 @@
 use std::fmt::Write;
 use std::path::Path;
 
-/// Compares `text` with `tests/golden/NAME` of the crate under test.
+/// Compares `text` with `tests/golden/NAME` of the crate under test, and the JSON lines of `text`
+/// with their schemas.
 ///
 /// # Panics
-/// When they differ.
+/// When they differ, or a line does not fit its schema.
 #[track_caller]
 pub fn golden(name: &str, text: &str) {
+    crate::check_json_lines(text);
     // Cargo runs tests in the folder of their crate.
     compare(&Path::new("tests/golden").join(name), text).unwrap_or_else(|difference| panic!("{difference}"));
 }

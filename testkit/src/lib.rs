@@ -1,5 +1,5 @@
 //! Test support for all crates: skips, temporary folders, golden files, fuzz rounds, damaged
-//! files, a strict reader of metrics.
+//! files, a strict reader of metrics, JSON lines and their schemas.
 //!
 //! A skip is printed to standard error past the test harness, which hides the output of tests that
 //! pass, and is written to the file that `WIRERATE_SKIPS` names. `make test` prints that list at
@@ -11,12 +11,14 @@ mod exposition;
 mod folder;
 mod fuzz;
 mod golden;
+mod json_lines;
 mod spoil;
 
 pub use exposition::{Exposition, Sample};
 pub use folder::Folder;
 pub use fuzz::Fuzzer;
 pub use golden::{compare, golden};
+pub use json_lines::{check_json, check_json_lines};
 pub use spoil::spoil;
 
 use libtest_mimic::{Completion, Failed};

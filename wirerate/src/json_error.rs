@@ -6,8 +6,6 @@ use crate::outcome::Failure;
 use serde::Serialize;
 use std::ffi::OsString;
 
-const SCHEMA: &str = "wirerate.error/1";
-
 /// What the line says.
 #[derive(Debug, Serialize)]
 struct ErrorLine<'a> {
@@ -28,7 +26,7 @@ pub fn print(failure: &Failure, exit_code: u8, args: &[OsString]) {
         return;
     }
     let line = ErrorLine { what: failure.what(), why: failure.why(), tries: failure.tries(), exit_code };
-    let line = out::json_line(SCHEMA, &line);
+    let line = out::json_line(&facts::ERROR, &line);
     if writes_packets(args) {
         eprint!("{line}");
     } else {

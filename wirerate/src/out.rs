@@ -1,9 +1,10 @@
 //! Data to stdout: text for people, and one JSON object a line for programs.
 //!
 //! Every JSON object begins with `schema`, its name and version (`"wirerate.send/2"`). A version
-//! grows when a field changes its meaning or goes away, not when one is added. The fields are
-//! described in `docs/json.md`.
+//! grows when a field changes its meaning or goes away, not when one is added. The crate `facts` has
+//! a table of the fields of each object, of which `docs/json.md` and the schemas are made.
 
+use facts::Document;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -74,17 +75,17 @@ pub fn report(report: &str) -> Result<(), OutError> {
     text(&crate::term::painted_report(report, &io::stdout()))
 }
 
-/// Prints `body` as one line of JSON under the name and version `schema`.
+/// Prints `body` as one line of JSON: an object of the kind `document`.
 ///
 /// # Errors
 /// When stdout is closed or full.
-pub fn json<T: Serialize>(schema: &str, body: &T) -> Result<(), OutError> {
-    text(&json_line(schema, body))
+pub fn json<T: Serialize>(document: &Document, body: &T) -> Result<(), OutError> {
+    text(&json_line(document, body))
 }
 
 /// The line that [`json`] prints, newline included.
-pub fn json_line<T: Serialize>(schema: &str, body: &T) -> String {
-    let line = serde_json::to_string(&JsonLine { schema, body });
+pub fn json_line<T: Serialize>(document: &Document, body: &T) -> String {
+    let line = serde_json::to_string(&JsonLine { schema: document.name, body });
     // Our own report structures have string keys and finite numbers, so this is a promise between
     // ourselves.
     line.expect("a report is always representable as JSON") + "\n"
@@ -101,7 +102,8 @@ mod tests {
             text: &'static str,
             sent: u64,
         }
-        let line = json_line("wirerate.test/1", &Body { text: "a\nb", sent: u64::MAX });
+        let document = Document { name: "wirerate.test/1", about: "this test", groups: &[] };
+        let line = json_line(&document, &Body { text: "a\nb", sent: u64::MAX });
         assert_eq!(
             line,
             "{\"schema\":\"wirerate.test/1\",\"text\":\"a\\nb\",\"sent\":18446744073709551615}\n"

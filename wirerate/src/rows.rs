@@ -7,6 +7,7 @@ use crate::events;
 use crate::out::{self, OutError};
 use crate::term::is_progress_elsewhere;
 use crate::units::{clock_time, human_bps, human_count, human_pps, utc_time};
+use facts::Document;
 use serde::Serialize;
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
@@ -131,8 +132,8 @@ impl Cell {
 
 /// A row of numbers.
 pub trait Row: Serialize {
-    /// Name and version of the row as JSON.
-    fn schema(&self) -> &'static str;
+    /// The kind of object that the row is as JSON.
+    fn document(&self) -> &'static Document;
     /// When it was made.
     fn time(&self) -> RowTime;
     /// Its values, in the order of the columns.
@@ -171,7 +172,7 @@ impl RowPrinter {
 
     /// The header line if it is due, and the line of `row`. Adds the row to the events.
     fn lines(&mut self, row: &impl Row) -> String {
-        events::add(|| out::json_line(row.schema(), row));
+        events::add(|| out::json_line(row.document(), row));
         let Some(format) = self.format else { return String::new() };
         let cells = row.cells();
         let header = match (format, std::mem::replace(&mut self.has_header, true)) {
@@ -182,7 +183,7 @@ impl RowPrinter {
         let RowTime { time_ns, elapsed_ns } = row.time();
         header
             + &match format {
-                RowFormat::Json => out::json_line(row.schema(), row),
+                RowFormat::Json => out::json_line(row.document(), row),
                 RowFormat::Text => columns(&clock_time(time_ns, self.offset_s), &cells, |cell| &cell.text),
                 RowFormat::Csv => {
                     let time = format!("{},{:.3}", utc_time(time_ns), elapsed_ns as f64 / 1e9);
@@ -240,8 +241,8 @@ mod tests {
     }
 
     impl Row for Sample {
-        fn schema(&self) -> &'static str {
-            "wirerate.sample/1"
+        fn document(&self) -> &'static Document {
+            &Document { name: "wirerate.sample/1", about: "this test", groups: &[] }
         }
 
         fn time(&self) -> RowTime {

@@ -10,8 +10,6 @@ use report::figures::{FigureSummary, figures_of, runs_table, summarize};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Name and version of the summary as JSON.
-const SCHEMA: &str = "wirerate.runs/1";
 /// The wait between two runs for page pools of the run before.
 const PAGE_POOLS_MAX: Duration = Duration::from_secs(15);
 
@@ -98,6 +96,6 @@ impl Repeated<'_> {
             wide,
             exit_code: u8::from(outcome != Outcome::Done),
         };
-        Ok(print_report(RowFormat::of(self.json, false), &out::json_line(SCHEMA, &record), &text)?)
+        Ok(print_report(RowFormat::of(self.json, false), &out::json_line(&facts::RUNS, &record), &text)?)
     }
 }

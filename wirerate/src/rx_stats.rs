@@ -123,10 +123,10 @@ pub struct CaptureCounts {
 }
 
 impl Row for ReceiveRow {
-    fn schema(&self) -> &'static str {
+    fn document(&self) -> &'static facts::Document {
         match self.capture {
-            None => "wirerate.count-second/1",
-            Some(_) => "wirerate.capture-second/1",
+            None => &facts::COUNT_SECOND,
+            Some(_) => &facts::CAPTURE_SECOND,
         }
     }
 
@@ -253,7 +253,7 @@ mod tests {
 
     fn json(row: &ReceiveRow) -> String {
         let time = RowTime { time_ns: 0, ..row.time };
-        out::json_line(row.schema(), &ReceiveRow { time, ..row.clone() })
+        out::json_line(row.document(), &ReceiveRow { time, ..row.clone() })
     }
 
     #[test]

@@ -121,6 +121,7 @@ fn report(output: &Output, code: i32) -> Value {
     assert_eq!(output.status.code(), Some(code), "{stdout}{stderr}");
     let report: Value = serde_json::from_str(&stdout).unwrap_or_else(|why| panic!("{why}: {stdout}{stderr}"));
     assert_eq!(report["schema"], "wirerate.measure/1");
+    testkit::check_json(&report);
     assert_eq!(report["broken"].as_array().map(Vec::len), Some(0), "{report}");
     report
 }

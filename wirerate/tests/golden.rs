@@ -20,10 +20,12 @@ fn wirerate(args: &[&str]) -> Said {
         .output()
         .expect("the binary under test starts");
     let stderr = String::from_utf8(output.stderr).expect("it prints UTF-8");
+    let stdout = String::from_utf8(output.stdout).expect("it prints UTF-8");
     tries::check(&stderr);
+    testkit::check_json_lines(&stdout);
     Said {
         status: output.status.code().expect("it was not killed"),
-        stdout: String::from_utf8(output.stdout).expect("it prints UTF-8"),
+        stdout,
         stderr: without_namespaces(stderr),
     }
 }

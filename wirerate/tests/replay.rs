@@ -74,8 +74,9 @@ fn replay(folder: &Path, args: &[&str]) -> (String, i32) {
         .stdin(Stdio::null())
         .output()
         .expect("the binary under test starts");
-    let text = [output.stdout, output.stderr].concat();
-    (String::from_utf8(text).unwrap(), output.status.code().expect("it was not killed"))
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    testkit::check_json_lines(&text);
+    (text, output.status.code().expect("it was not killed"))
 }
 
 /// The frames that a dry run of `args` writes, with interface and time after the first.

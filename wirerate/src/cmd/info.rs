@@ -19,8 +19,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Name and version of the report as JSON.
-const SCHEMA: &str = "wirerate.info/1";
 /// Interfaces in the report; the others are counted.
 const INTERFACES_MAX: usize = 100;
 /// Of these, interfaces in the text.
@@ -62,7 +60,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             outcome = Outcome::No;
         }
         match args.json {
-            true => out::text(&out::json_line(SCHEMA, &report))?,
+            true => out::text(&out::json_line(&facts::INFO, &report))?,
             false => out::report(&report.to_string())?,
         }
         if stop.is_set() {

@@ -8,9 +8,6 @@ use host::{HostError, Netns, Stack, StampConfig, StampDriver, StampMode, Timesta
 use serde::Serialize;
 use std::fmt;
 
-/// Name and version of the report as JSON.
-const SCHEMA: &str = "wirerate.timestamp/1";
-
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TimestampAction {
@@ -166,7 +163,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
             args.device
         );
     }
-    out::text(&if args.json { out::json_line(SCHEMA, &report) } else { report.to_string() })?;
+    out::text(&if args.json { out::json_line(&facts::TIMESTAMP, &report) } else { report.to_string() })?;
     Ok(Outcome::Done)
 }
 
@@ -284,7 +281,7 @@ mod tests {
     #[test]
     fn a_report_is_one_line_of_json() {
         assert_eq!(
-            out::json_line(SCHEMA, &igb()),
+            out::json_line(&facts::TIMESTAMP, &igb()),
             "{\"schema\":\"wirerate.timestamp/1\",\"device\":\"eth1\",\"netns\":null,\"driver\":\"igb\",\
              \"rx_filter\":\"all\",\"tx_type\":\"on\",\"clock_index\":0,\"hardware_receive\":true,\
              \"abilities\":[\"hardware-raw-clock\",\"hardware-receive\",\"hardware-transmit\"],\

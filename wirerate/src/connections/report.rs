@@ -7,8 +7,6 @@ use measure::HistogramLog;
 use serde::Serialize;
 use std::fmt;
 
-/// Name and version of the report as JSON.
-const SCHEMA: &str = "wirerate.connect/1";
 /// Percentiles of times.
 pub(super) const PERCENTILES: [(&str, f64); 4] =
     [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9)];
@@ -249,7 +247,7 @@ impl Report {
 
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(SCHEMA, self)
+        out::json_line(&facts::CONNECT, self)
     }
 
     /// True if all is complete, and at the requested rate.

@@ -49,8 +49,8 @@ fn rate(name: &'static str, rate: f64) -> Cell {
 }
 
 impl Row for ConnectRow {
-    fn schema(&self) -> &'static str {
-        "wirerate.connect-second/1"
+    fn document(&self) -> &'static facts::Document {
+        &facts::CONNECT_SECOND
     }
 
     fn time(&self) -> RowTime {

@@ -8,9 +8,6 @@ use crate::term::wrapped;
 use host::{DeviceState, Link, Machine};
 use serde::Serialize;
 
-/// Name and version of the report as JSON.
-pub const SCHEMA: &str = "wirerate.doctor/1";
-
 /// The whole report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -121,7 +118,7 @@ pub fn may_work(answers: impl IntoIterator<Item = Answer>) -> bool {
 impl Report {
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(SCHEMA, self)
+        out::json_line(&facts::DOCTOR, self)
     }
 
     /// Whether frames can be sent: on the device, or on any of them.

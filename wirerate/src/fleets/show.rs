@@ -4,16 +4,13 @@ use super::expect::FleetChecks;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::units::{human_bps, human_duration, utc_time};
-use fleet::{HostStatus, Message, PortStatus, RunAccount, RunPlan};
+use fleet::{HostStatus, PortStatus, RunAccount, RunPlan};
 use hub::KnownHosts;
-
-/// Name and version of an account as JSON.
-const ACCOUNT_SCHEMA: &str = "wirerate.fleet/2";
 
 /// Prints an account. The outcome is good if it is whole and its checks hold.
 pub(super) fn account(account: &RunAccount, checks: &FleetChecks, json: bool) -> Result<Outcome, Failure> {
     match json {
-        true => out::json(ACCOUNT_SCHEMA, account)?,
+        true => out::json(&facts::FLEET, account)?,
         false => out::report(&account.to_string())?,
     }
     Ok(if checks.hold(account) { Outcome::Done } else { Outcome::No })
@@ -27,7 +24,7 @@ pub(super) fn hosts(known: &KnownHosts, json: bool) -> Result<Outcome, Failure> 
     }
     if json {
         for host in hosts {
-            out::json(HostStatus::SCHEMA, host)?;
+            out::json(&facts::FLEET_HOST, host)?;
         }
         return Ok(Outcome::Done);
     }
@@ -81,7 +78,7 @@ fn port_line(port: &PortStatus) -> String {
 pub(super) fn runs(runs: &[RunPlan], json: bool) -> Result<Outcome, Failure> {
     for run in runs {
         match json {
-            true => out::json(RunPlan::SCHEMA, run)?,
+            true => out::json(&facts::FLEET_PLAN, run)?,
             false => out::text(&format!(
                 "{}  {}  {}, {} flows, {} hosts\n",
                 run.run,

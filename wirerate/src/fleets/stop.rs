@@ -85,7 +85,7 @@ impl StoppedHost {
 
 fn show(run: &FleetName, hosts: &[StoppedHost], json: bool) -> Result<(), Failure> {
     if json {
-        return Ok(out::json("wirerate.fleet-stop/1", &serde_json::json!({"run": run, "hosts": hosts}))?);
+        return Ok(out::json(&facts::FLEET_STOP, &serde_json::json!({"run": run, "hosts": hosts}))?);
     }
     let lines: Vec<String> = hosts.iter().map(|host| format!("  {}: {}\n", host.host, host.text())).collect();
     Ok(out::text(&format!("run {run}:\n{}", lines.concat()))?)

@@ -10,9 +10,6 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Name and version of one line of the state.
-const SCHEMA: &str = "wirerate.mgcap/1";
-
 /// One capture, as the hidden file tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MgcapCapture {
@@ -129,7 +126,7 @@ impl SlotTree for Captures {
 
     fn state(&self) -> String {
         let captures = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
-        captures.iter().map(|(name, capture)| out::json_line(SCHEMA, &state(name, capture))).collect()
+        captures.iter().map(|(name, capture)| out::json_line(&facts::MGCAP, &state(name, capture))).collect()
     }
 }
 

@@ -22,8 +22,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Name and version of the row of a flow as JSON.
-const FLOW_SCHEMA: &str = "wirerate.otg-flow/1";
 /// Rows of flows in the report for people.
 const FLOWS_SHOWN: usize = 32;
 /// The counters of receivers have no event, so they are read at this interval.
@@ -187,7 +185,7 @@ fn reports(args: &RunArgs, state: &ActiveState) -> Vec<Report> {
 
 fn print(args: &RunArgs, rows: &[Value], reports: &[Report]) -> Result<(), Failure> {
     let format = RowFormat::of(args.json, false);
-    let json_lines: String = rows.iter().map(|row| out::json_line(FLOW_SCHEMA, row)).collect();
+    let json_lines: String = rows.iter().map(|row| out::json_line(&facts::OTG_FLOW, row)).collect();
     print_report(format, &json_lines, &flow_lines(rows))?;
     Ok(reports
         .iter()

@@ -8,8 +8,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Name and version of a flow as JSON.
-const SCHEMA: &str = "wirerate.measure-flow/1";
 const CSV_HEADER: &str = "stream,flow,received,unique,duplicate,reordered,too_old,latency_min_ns,\
                           latency_mean_ns,latency_max_ns,jitter_ns";
 
@@ -25,7 +23,7 @@ pub(crate) fn write_flows(path: &Path, result: &ReceiveResult) -> Result<(), Fai
             writeln!(file, "{CSV_HEADER}")?;
         }
         for flow in flow_rows(&result.options, &result.lines, &result.totals) {
-            let line = if is_csv { csv_line(&flow) } else { out::json_line(SCHEMA, &flow) };
+            let line = if is_csv { csv_line(&flow) } else { out::json_line(&facts::MEASURE_FLOW, &flow) };
             file.write_all(line.as_bytes())?;
         }
         file.flush()

@@ -11,12 +11,8 @@ use measure::{Figures, FlowFigures, FlowLine, HistogramLog, Latency, Loss, Order
 use serde::Serialize;
 use std::fmt;
 
-/// Name and version of the report as JSON.
-const SCHEMA: &str = "wirerate.measure/1";
 /// n-reordering is shown for n up to this.
 const N_SHOWN: usize = 3;
-/// That of the sums of several directions.
-const TOTAL_SCHEMA: &str = "wirerate.measure-total/1";
 /// Streams in the text; the others are in JSON.
 const STREAMS_SHOWN: usize = 16;
 
@@ -198,7 +194,7 @@ impl StreamFigures {
 impl Report {
     /// The sums of several directions as one line of JSON.
     pub(crate) fn total_line(&self) -> String {
-        out::json_line(TOTAL_SCHEMA, self)
+        out::json_line(&facts::MEASURE_TOTAL, self)
     }
 
     /// Of a result. `sent` is how many numbers were sent, if that is known.
@@ -238,7 +234,7 @@ impl Report {
 
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(SCHEMA, self)
+        out::json_line(&facts::MEASURE, self)
     }
 
     /// False if a sum or a check failed.
@@ -432,8 +428,8 @@ pub(crate) struct Second {
 }
 
 impl Row for Second {
-    fn schema(&self) -> &'static str {
-        "wirerate.measure-second/1"
+    fn document(&self) -> &'static facts::Document {
+        &facts::MEASURE_SECOND
     }
 
     fn time(&self) -> RowTime {

@@ -12,9 +12,6 @@ use serde::Serialize;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Name and version of a frame as JSON.
-pub const FRAME_SCHEMA: &str = "wirerate.frame/1";
-
 /// The UDP checksum of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -206,7 +203,7 @@ impl Frame {
 
     /// The frame as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(FRAME_SCHEMA, self)
+        out::json_line(&facts::FRAME, self)
     }
 }
 

@@ -20,7 +20,7 @@ const LAYERS_MAX: usize = 32;
 /// One header, or the payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "protocol", rename_all = "lowercase")]
-#[expect(missing_docs, reason = "docs/json.md lists the fields")]
+#[expect(missing_docs, reason = "the table of `facts::RAW_FRAME` lists the fields")]
 pub enum FrameLayer {
     Ethernet {
         src_mac: String,
@@ -502,25 +502,7 @@ mod tests {
             let shown = text(&frame(&packet));
             assert!(shown.contains(lines), "{packet}\n{shown}");
             assert!(!shown.contains("WRONG"), "{packet}\n{shown}");
-            has_documented_fields(&RawFrame::new(1, 0, &frame(&packet)).json_line());
-        }
-    }
-
-    /// Each field of each layer is in the table of docs/json.md.
-    fn has_documented_fields(json: &str) {
-        let page = include_str!("../../../docs/json.md");
-        let frame: serde_json::Value = serde_json::from_str(json).expect("a line of JSON");
-        for layer in frame["layers"].as_array().expect("layers") {
-            let protocol = layer["protocol"].as_str().expect("a name");
-            let is_row = |line: &&str| {
-                let name = line.trim_start_matches("| ").split(" | ").next().unwrap_or_default();
-                name.split(", ").any(|name| name == format!("`{protocol}`"))
-            };
-            let row =
-                page.lines().skip_while(|line| *line != "<!-- layers -->").find(is_row).expect(protocol);
-            for field in layer.as_object().expect("an object").keys().filter(|field| *field != "protocol") {
-                assert!(row.contains(&format!("`{field}`")), "{field} of {protocol}");
-            }
+            testkit::check_json_lines(&RawFrame::new(1, 0, &frame(&packet)).json_line());
         }
     }
 

@@ -8,9 +8,6 @@ use packet::wire_len;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Name and version of a frame of bytes as JSON.
-const SCHEMA: &str = "wirerate.raw-frame/1";
-
 /// One frame.
 #[derive(Clone, Debug, Serialize)]
 pub struct RawFrame {
@@ -52,7 +49,7 @@ impl RawFrame {
 
     /// The frame as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(SCHEMA, self)
+        out::json_line(&facts::RAW_FRAME, self)
     }
 }
 

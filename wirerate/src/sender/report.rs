@@ -16,9 +16,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 
-/// Name and version of the report as JSON.
-pub const SCHEMA: &str = "wirerate.send/2";
-
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -288,7 +285,7 @@ impl Report {
 
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(SCHEMA, self)
+        out::json_line(&facts::SEND, self)
     }
 
     /// True if it was stopped before the end that it was given.

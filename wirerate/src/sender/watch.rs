@@ -60,8 +60,8 @@ pub struct SendSecond {
 }
 
 impl Row for SendSecond {
-    fn schema(&self) -> &'static str {
-        "wirerate.send-second/2"
+    fn document(&self) -> &'static facts::Document {
+        &facts::SEND_SECOND
     }
 
     fn time(&self) -> RowTime {

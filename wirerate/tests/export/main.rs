@@ -34,6 +34,7 @@ fn report_of(command: &mut Command, code: i32) -> (Value, String) {
     let output = command.output().expect("the program runs");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{stderr}");
+    testkit::check_json_lines(&String::from_utf8_lossy(&output.stdout));
     (serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {stderr}")), stderr)
 }
 

@@ -32,8 +32,9 @@ pub(crate) fn wirerate(folder: &Path, args: &[&str]) -> Ran {
         .output()
         .expect("the binary under test starts");
     let text = |bytes| String::from_utf8(bytes).expect("text");
-    let code = output.status.code().expect("it was not killed");
-    Ran { stdout: text(output.stdout), stderr: text(output.stderr), code }
+    let (code, stdout) = (output.status.code().expect("it was not killed"), text(output.stdout));
+    testkit::check_json_lines(&stdout);
+    Ran { stdout, stderr: text(output.stderr), code }
 }
 
 /// `replay --dry-run` without a device.

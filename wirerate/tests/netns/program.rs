@@ -147,6 +147,8 @@ impl Running {
         let elapsed = self.started.elapsed();
         let [stdout, stderr] = [&mut self.stdout, &mut self.stderr].map(Stream::finish);
         crate::tries::check(&stderr);
+        testkit::check_json_lines(&stdout);
+        testkit::check_json_lines(&stderr);
         Outcome { code: status.code(), stdout, stderr, elapsed }
     }
 }

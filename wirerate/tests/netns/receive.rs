@@ -245,6 +245,7 @@ fn writes_a_line_per_flow_and_a_histogram() -> TestResult {
         (running.wait(TIME_LIMIT).expect_code(0), errors)
     });
     let text = fs::read_to_string(&flows).expect("the file is there");
+    testkit::check_json_lines(&text);
     let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(
         rows.iter().map(|row| counts(row, ["flow", "unique"])).collect::<Vec<_>>(),

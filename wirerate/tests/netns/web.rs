@@ -36,11 +36,11 @@ fn sends(lab: &Lab, more: &str) -> String {
 
 /// The lines of a stream until its end, which is that of the command.
 fn events(address: SocketAddr) -> Vec<String> {
-    get(address, "/events", "*/*")
-        .lines()
-        .filter_map(|line| line.strip_prefix("data: "))
-        .map(str::to_owned)
-        .collect()
+    let answer = get(address, "/events", "*/*");
+    let lines: Vec<String> =
+        answer.lines().filter_map(|line| line.strip_prefix("data: ")).map(str::to_owned).collect();
+    testkit::check_json_lines(&(lines.join("\n") + "\n"));
+    lines
 }
 
 /// The status of an answer to an order.

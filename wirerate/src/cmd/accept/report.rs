@@ -7,9 +7,6 @@ use engine::AcceptCounts;
 use serde::Serialize;
 use std::fmt;
 
-/// Name and version of the report as JSON.
-const SCHEMA: &str = "wirerate.accept/1";
-
 /// Everything counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
@@ -64,7 +61,7 @@ impl Report {
 
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(SCHEMA, self)
+        out::json_line(&facts::ACCEPT, self)
     }
 }
 
@@ -109,8 +106,8 @@ pub(super) struct AcceptRow {
 }
 
 impl Row for AcceptRow {
-    fn schema(&self) -> &'static str {
-        "wirerate.accept-second/1"
+    fn document(&self) -> &'static facts::Document {
+        &facts::ACCEPT_SECOND
     }
 
     fn time(&self) -> RowTime {

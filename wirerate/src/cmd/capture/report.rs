@@ -8,9 +8,6 @@ use capture::{Counts, OutputCounts, OutputReport, PhcFacts};
 use serde::Serialize;
 use std::fmt;
 
-/// Name and version of the report as JSON.
-pub const SCHEMA: &str = "wirerate.capture/2";
-
 /// What became of the frames that one CPU received.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CpuResult {
@@ -196,7 +193,7 @@ pub struct Report {
 impl Report {
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(SCHEMA, self)
+        out::json_line(&facts::CAPTURE, self)
     }
 }
 

@@ -242,7 +242,7 @@ fn execute(
         }
         ControlCommand::Stats => {
             let row = ticker.next_of_capture(&stats(session, before));
-            Ok(out::json_line(row.schema(), &row))
+            Ok(out::json_line(row.document(), &row))
         }
         ControlCommand::Rotate => {
             let names = session.rotate()?;

@@ -5,9 +5,6 @@ use crate::rx_stats::{Cpu, RxHead};
 use serde::Serialize;
 use std::fmt;
 
-/// Name and version of the report as JSON.
-const SCHEMA: &str = "wirerate.count/1";
-
 /// Everything counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
@@ -31,7 +28,7 @@ pub struct Report {
 impl Report {
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(SCHEMA, self)
+        out::json_line(&facts::COUNT, self)
     }
 }
 

@@ -6,9 +6,6 @@ use crate::units::{Table, human_count, human_duration, human_pps, per_second};
 use serde::Serialize;
 use std::fmt;
 
-/// Name and version of the report as JSON.
-pub const SCHEMA: &str = "wirerate.demo/2";
-
 /// Every place that a frame can reach, and every place where it can be lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -77,7 +74,7 @@ impl Report {
             unexplained: u64,
         }
         let whole = Whole { report: self, lost: self.lost(), unexplained: self.unexplained() };
-        out::json_line(SCHEMA, &whole)
+        out::json_line(&facts::DEMO, &whole)
     }
 }
 

@@ -9,9 +9,6 @@ use crate::outcome::{Failure, Outcome};
 use crate::units::{Table, quantity_of};
 use serde::Serialize;
 
-/// Name and version of the report as JSON.
-const SCHEMA: &str = "wirerate.export/1";
-
 /// How an export ended.
 pub(super) struct Report {
     pub(super) to: ExportFormat,
@@ -59,7 +56,7 @@ impl Report {
         }
         let is_pipe = self.to == ExportFormat::Pcapng && is_stdin(&args.output);
         if args.json {
-            let json = out::json_line(SCHEMA, &self.as_json(failure, not_stored));
+            let json = out::json_line(&facts::EXPORT, &self.as_json(failure, not_stored));
             if is_pipe { eprint!("{json}") } else { out::text(&json)? }
         } else {
             let text = self.as_table(not_stored).to_string();

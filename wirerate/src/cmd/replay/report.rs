@@ -16,9 +16,6 @@ use replay::Fates;
 use serde::Serialize;
 use std::fmt;
 
-/// Name and version of the report as JSON.
-pub const REPLAY_SCHEMA: &str = "wirerate.replay/2";
-
 /// Protocols and addresses in the text; JSON has more.
 const PROTOCOLS_SHOWN: usize = 5;
 const TALKERS_SHOWN: usize = 3;
@@ -228,7 +225,7 @@ impl ReplayReport {
 
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(REPLAY_SCHEMA, self)
+        out::json_line(&facts::REPLAY, self)
     }
 
     fn headline(&self) -> String {

@@ -8,9 +8,6 @@ use replay::Fates;
 use serde::Serialize;
 use std::fmt;
 
-/// Name and version of the report as JSON.
-const SCHEMA: &str = "wirerate.rewrite/1";
-
 /// Why a rewrite ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -63,7 +60,7 @@ impl RewriteReport {
 
     /// The report as one line of JSON.
     pub(super) fn json_line(&self) -> String {
-        out::json_line(SCHEMA, self)
+        out::json_line(&facts::REWRITE, self)
     }
 }
 

@@ -13,8 +13,6 @@ use packet::wire_len;
 use serde::Serialize;
 use std::num::NonZeroU32;
 
-/// Name and version of a frame as JSON.
-const SCHEMA: &str = "wirerate.stream-frame/1";
 /// Bytes that a line of text shows.
 const SHOWN_LEN: usize = 32;
 
@@ -95,7 +93,7 @@ pub fn show(
             wire_len: wire_len(frame_len),
             bytes: hex(&bytes),
         };
-        out::text(&if args.json { out::json_line(SCHEMA, &frame) } else { line(&frame) })?;
+        out::text(&if args.json { out::json_line(&facts::STREAM_FRAME, &frame) } else { line(&frame) })?;
         if let Some(file) = &mut file {
             file.add(wall_ns, bytes)?;
         }

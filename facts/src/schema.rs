@@ -1,0 +1,116 @@
+//! Documents as JSON Schema, draft 2020-12.
+//!
+//! An object has no fields but those of its table (`additionalProperties`), since the schema belongs
+//! to the version of wirerate that it comes with. `unit` is a note for readers of the schema.
+
+use crate::document::{Document, Field, Kind, Row, Variant, fields, rows};
+use serde_json::{Map, Value, json};
+
+impl Document {
+    /// The file of its schema in the folder `schema`: `wirerate.send-2.json`.
+    pub fn schema_file(&self) -> String {
+        self.name.replace('/', "-") + ".json"
+    }
+
+    /// Its JSON Schema.
+    pub fn schema(&self) -> Value {
+        let mut schema = of_groups(self.groups, Some(("schema", self.name)));
+        let head = [
+            ("$schema", json!("https://json-schema.org/draft/2020-12/schema")),
+            ("title", json!(self.name)),
+            ("description", json!(self.about)),
+        ];
+        schema.extend(head.map(|(key, value)| (key.to_owned(), value)));
+        Value::Object(schema)
+    }
+}
+
+type Object = Map<String, Value>;
+
+/// The schema of an object with the fields of `groups`, and with a field that has a fixed value.
+fn of_groups(groups: &'static [&'static [Row]], fixed: Option<(&str, &str)>) -> Object {
+    let mut properties = Object::new();
+    for row in rows(groups) {
+        for field in row.0 {
+            let mut schema = of_field(field);
+            schema.insert("description".to_owned(), json!(row.1));
+            let is_new = properties.insert(field.name.to_owned(), Value::Object(schema)).is_none();
+            assert!(is_new, "{} stands twice in a table", field.name);
+        }
+    }
+    of_object(properties, required(fields(groups)), fixed)
+}
+
+fn required(fields: impl Iterator<Item = &'static Field>) -> Vec<&'static str> {
+    fields.filter(|field| !field.is_optional).map(|field| field.name).collect()
+}
+
+fn of_object<'a>(
+    mut properties: Object,
+    mut required: Vec<&'a str>,
+    fixed: Option<(&'a str, &str)>,
+) -> Object {
+    if let Some((name, value)) = fixed {
+        properties.insert(name.to_owned(), json!({ "const": value }));
+        required.insert(0, name);
+    }
+    let schema = json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    });
+    entries(schema)
+}
+
+fn of_field(field: &Field) -> Object {
+    let mut schema = of_kind(field.kind);
+    if field.is_nullable {
+        let kind = schema.get("type").cloned();
+        if let Some(kind) = kind {
+            schema.insert("type".to_owned(), json!([kind, "null"]));
+        }
+        if let Some(Value::Array(words)) = schema.get_mut("enum") {
+            words.push(Value::Null);
+        }
+    }
+    schema
+}
+
+fn of_kind(kind: Kind) -> Object {
+    let schema = match kind {
+        Kind::Text => json!({ "type": "string" }),
+        Kind::Flag => json!({ "type": "boolean" }),
+        Kind::Word(words) => json!({ "type": "string", "enum": words }),
+        Kind::Count(_) => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
+        Kind::Integer(_) => json!({ "type": "integer" }),
+        Kind::Number(_) => json!({ "type": "number" }),
+        Kind::List(kind) => json!({ "type": "array", "items": of_kind(*kind) }),
+        Kind::Object(groups) => return of_groups(groups, None),
+        Kind::Objects(groups) => json!({ "type": "array", "items": of_groups(groups, None) }),
+        Kind::Variants { tag, variants } => {
+            let variants: Vec<Object> = variants.iter().map(|variant| of_variant(tag, variant)).collect();
+            json!({ "type": "array", "items": { "anyOf": variants } })
+        }
+        Kind::Map(kind) => json!({ "type": "object", "additionalProperties": of_kind(*kind) }),
+    };
+    let mut schema = entries(schema);
+    if let Kind::Count(unit) | Kind::Integer(unit) | Kind::Number(unit) = kind
+        && !unit.is_empty()
+    {
+        schema.insert("unit".to_owned(), json!(unit));
+    }
+    schema
+}
+
+fn of_variant(tag: &str, variant: &Variant) -> Object {
+    let properties = variant.fields.iter().map(|field| (field.name.to_owned(), of_field(field).into()));
+    of_object(properties.collect(), required(variant.fields.iter()), Some((tag, variant.word)))
+}
+
+fn entries(value: Value) -> Object {
+    match value {
+        Value::Object(entries) => entries,
+        other => unreachable!("{other} is written as an object above"),
+    }
+}
