@@ -2,6 +2,7 @@
 //! ARCHITECTURE.md.
 
 mod modules;
+mod statics;
 
 use modules::Modules;
 use std::collections::{BTreeMap, BTreeSet};
