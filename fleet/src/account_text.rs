@@ -4,6 +4,7 @@ use crate::account::{HostAccount, RunAccount, RunVerdict, StartAccount};
 use crate::flow_account::FlowAccount;
 use crate::message::RunEnd;
 use crate::seconds::SecondAccount;
+use report::Meaning;
 use report::human::{human_count, human_duration, human_pps};
 use std::fmt;
 
@@ -19,13 +20,16 @@ impl fmt::Display for RunAccount {
             RunVerdict::NotStarted => "NOT STARTED",
         };
         writeln!(f, "run {}: {verdict}, {whole} of {} hosts ran to the end", self.run, self.hosts.len())?;
-        let mut row = |name: &str, value: &dyn fmt::Display| writeln!(f, "  {name:<10} {value}");
+        let line = |name: &str, value: &dyn fmt::Display| format!("  {name:<10} {value}");
+        let mut row = |name: &str, value: &dyn fmt::Display| writeln!(f, "{}", line(name, value));
         if self.verdict == RunVerdict::NotStarted {
             return self.hosts.iter().try_for_each(|host| row("host", &HostText(host, 0)));
         }
         row("sent", &self.sent)?;
         row("received", &self.received)?;
-        row("lost", &self.lost)?;
+        let lost = Meaning::of_loss(self.lost.max.unwrap_or(self.lost.min));
+        lost.write_line(f, &line("lost", &self.lost))?;
+        let mut row = |name: &str, value: &dyn fmt::Display| writeln!(f, "{}", line(name, value));
         let sum = |of: fn(&FlowAccount) -> Option<u64>| {
             self.flows.iter().filter_map(of).fold(0_u64, u64::saturating_add)
         };
@@ -72,7 +76,7 @@ impl fmt::Display for RunAccount {
         for host in self.hosts.iter().filter(|host| !host.is_whole || host.end == Some(RunEnd::Stopped)) {
             row("host", &HostText(host, self.start.start_at_ns))?;
         }
-        self.notes.iter().try_for_each(|note| row("note", note))
+        self.notes.iter().try_for_each(|note| Meaning::Advice.write_line(f, &line("note", note)))
     }
 }
 

@@ -12,6 +12,7 @@ mod axis;
 mod compare;
 pub mod figures;
 pub mod human;
+mod meaning;
 #[cfg(feature = "page")]
 mod page;
 #[cfg(feature = "page")]
@@ -24,6 +25,7 @@ mod results;
 mod run_page;
 mod units;
 
+pub use meaning::Meaning;
 #[cfg(feature = "page")]
 pub use page::render;
 #[cfg(feature = "page")]

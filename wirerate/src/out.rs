@@ -6,6 +6,7 @@
 
 use facts::Document;
 use serde::Serialize;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -67,12 +68,15 @@ pub fn text(text: &str) -> Result<(), OutError> {
     Ok(stdout.flush()?)
 }
 
-/// Prints the report of a command for people, coloured on a terminal.
+/// Prints the report of a command for people, on a terminal with its colours (`{:#}`).
 ///
 /// # Errors
 /// When stdout is closed or full.
-pub fn report(report: &str) -> Result<(), OutError> {
-    text(&crate::term::painted_report(report, &io::stdout()))
+pub fn report(report: &impl Display) -> Result<(), OutError> {
+    match crate::term::has_colours(&io::stdout()) {
+        true => text(&format!("{report:#}")),
+        false => text(&report.to_string()),
+    }
 }
 
 /// Prints `body` as one line of JSON: an object of the kind `document`.

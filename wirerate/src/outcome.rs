@@ -7,11 +7,12 @@
 //! 0 success, 1 completed with loss, a failed check or not ready in time, 2 usage error, 3 refused
 //! by host or device.
 
-use crate::term::{Paint, painted};
+use crate::term::has_colours;
 use crate::units::human_duration;
 use capture::CaptureError;
 use engine::EngineError;
 use host::CommandPlace;
+use report::Meaning;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -179,8 +180,8 @@ impl Failure {
         let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
         match self.cause {
             FailureCause::BrokenPipe => text,
-            _ if !first.starts_with("wirerate: ") => text,
-            _ => format!("{}\n{rest}", painted(first, Paint::Error, &std::io::stderr())),
+            _ if !first.starts_with("wirerate: ") || !has_colours(&std::io::stderr()) => text,
+            _ => format!("{}\n{rest}", Meaning::Problem.painted(first)),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::term::is_progress_elsewhere;
 use crate::units::{clock_time, human_bps, human_count, human_pps, utc_time};
 use facts::Document;
 use serde::Serialize;
-use std::fmt::Write;
+use std::fmt::{self, Display, Write};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
@@ -198,14 +198,25 @@ impl RowPrinter {
 ///
 /// # Errors
 /// When standard output is closed or full.
-pub fn print_report(format: RowFormat, json_lines: &str, text: &str) -> Result<(), OutError> {
-    events::add_report(json_lines, text);
+pub fn print_report(format: RowFormat, json_lines: &str, report: &impl Display) -> Result<(), OutError> {
+    events::add_report(json_lines, &report.to_string());
     match format {
         RowFormat::Json => return out::text(json_lines),
-        RowFormat::Csv => eprint!("{text}"),
-        RowFormat::Text => return out::report(text),
+        RowFormat::Csv => eprint!("{report}"),
+        RowFormat::Text => return out::report(report),
     }
     Ok(())
+}
+
+/// A report of two parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Joined<A, B>(pub A, pub B);
+
+impl<A: Display, B: Display> Display for Joined<A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        self.1.fmt(f)
+    }
 }
 
 fn columns<'a>(time: &str, cells: &'a [Cell], text: impl Fn(&'a Cell) -> &'a str) -> String {

@@ -1,7 +1,6 @@
 //! The terminal: its width, lines wrapped to it, and one live line while stderr is a terminal.
 
 use anstream::{AutoStream, ColorChoice, stream::RawStream};
-use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -57,61 +56,10 @@ pub fn wrapped(text: &str, columns: usize, indent: usize) -> String {
     lines
 }
 
-/// What a colour means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paint {
-    /// An error or a loss: red.
-    Error,
-    /// Something to know: yellow.
-    Note,
-    /// All is well: green.
-    Good,
-}
-
-impl Paint {
-    fn style(self) -> Style {
-        let colour = match self {
-            Self::Error => AnsiColor::Red,
-            Self::Note => AnsiColor::Yellow,
-            Self::Good => AnsiColor::Green,
-        };
-        colour.on_default()
-    }
-}
-
-/// `text` in the colour of `paint` if `stream` is a terminal with colours: NO_COLOR, CLICOLOR,
-/// CLICOLOR_FORCE and TERM=dumb decide as everywhere.
-pub fn painted(text: &str, paint: Paint, stream: &impl RawStream) -> String {
-    match AutoStream::choice(stream) {
-        ColorChoice::Never => text.to_owned(),
-        _ => {
-            let style = paint.style();
-            format!("{style}{text}{style:#}")
-        }
-    }
-}
-
-/// A report with the colours of its rows: findings, engines that work or do not, and counts of
-/// errors and losses that are not 0.
-pub fn painted_report(report: &str, stream: &impl RawStream) -> String {
-    let line = |line: &str| match paint_of_row(line) {
-        Some(paint) => painted(line.trim_end_matches('\n'), paint, stream) + "\n",
-        None => line.to_owned(),
-    };
-    report.split_inclusive('\n').map(line).collect()
-}
-
-fn paint_of_row(line: &str) -> Option<Paint> {
-    let mut words = line.split_whitespace();
-    match (words.next()?, words.next()) {
-        // A row is indented by two, and what continues one by more.
-        _ if !line.starts_with("  ") || line.starts_with("   ") => None,
-        ("note", _) => Some(Paint::Note),
-        ("problem", _) | (_, Some("no")) => Some(Paint::Error),
-        ("ok", _) | (_, Some("yes")) => Some(Paint::Good),
-        ("errors" | "lost" | "unexplained", Some(count)) if count != "0" => Some(Paint::Error),
-        _ => None,
-    }
+/// True if `stream` is a terminal with colours: NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM=dumb
+/// decide as everywhere.
+pub fn has_colours(stream: &impl RawStream) -> bool {
+    AutoStream::choice(stream) != ColorChoice::Never
 }
 
 /// As many parts of `text` as fit into `columns`, where commas separate parts. The first is always
@@ -250,30 +198,6 @@ mod tests {
         assert_eq!(fitting(text, 40), text);
         assert_eq!(fitting(text, 25), "5,000 sent, 3.000 kpps");
         assert_eq!(fitting(text, 3), "5,000 sent");
-    }
-
-    #[test]
-    fn losses_and_notes_of_a_report_have_colours() {
-        for (line, paint) in [
-            ("  note    slow", Some(Paint::Note)),
-            ("  lost        12  ring", Some(Paint::Error)),
-            ("  lost         0", None),
-            ("  sent        12", None),
-            ("lost+found: 12 frames", None),
-            ("  problem   lo is down", Some(Paint::Error)),
-            ("  ok        8 checks (--all lists them)", Some(Paint::Good)),
-            ("  xdp          no           lo has no carrier", Some(Paint::Error)),
-            ("  skb          yes          works", Some(Paint::Good)),
-            ("            note that this continues a row", None),
-        ] {
-            assert_eq!(paint_of_row(line), paint, "{line}");
-        }
-        let file = tempfile();
-        assert_eq!(painted_report("  note    slow\n", &file), "  note    slow\n");
-    }
-
-    fn tempfile() -> std::fs::File {
-        std::fs::File::open("/dev/null").expect("every machine has one")
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         }
         match args.json {
             true => out::text(&out::json_line(&facts::INFO, &report))?,
-            false => out::report(&report.to_string())?,
+            false => out::report(&report)?,
         }
         if stop.is_set() {
             break;
@@ -289,7 +289,7 @@ impl fmt::Display for FileReport {
             table.text("", &quantity_of(more, "more interface"));
         }
         if let Some(lost) = self.lost_by_capture {
-            table.count("lost", lost, "by the capture, as the file says");
+            table.loss("lost", lost, "by the capture, as the file says");
         }
         table.count("flows", self.flows, flows_remark(self.has_more_flows));
         for protocol in self.protocols.iter().take(PROTOCOLS_SHOWN) {
@@ -301,7 +301,7 @@ impl fmt::Display for FileReport {
             table.count("damaged", self.damages.total, &format!("places: {}", self.damages.kinds_text()));
         }
         self.damages.lines().iter().for_each(|place| table.text("file", place));
-        self.notes.iter().for_each(|note| table.text("note", note));
-        write!(f, "{table}")
+        self.notes.iter().for_each(|note| table.note(note));
+        fmt::Display::fmt(&table, f)
     }
 }

@@ -132,7 +132,7 @@ impl fmt::Display for Report {
         table.text("abilities", &list(&self.abilities));
         table.text("filters", &list(&self.rx_filters));
         table.text("in XDP", &self.xdp_words());
-        write!(f, "{table}")
+        fmt::Display::fmt(&table, f)
     }
 }
 

@@ -362,7 +362,7 @@ impl fmt::Display for Report {
             table.count("answered", self.completed, &bytes);
             table.count("missing", self.tried - self.completed, "without an answer within the timeout");
             if self.error_answers > 0 {
-                table.count("errors", self.error_answers, "answers with an error code");
+                table.loss("errors", self.error_answers, "answers with an error code");
             }
         }
         for (name, times) in
@@ -386,9 +386,9 @@ impl fmt::Display for Report {
             let reached = human_count(rate.round() as u64);
             table.text("missed", &format!("{requested}/s requested, {reached}/s reached"));
         }
-        table.count("unexplained", self.unexplained.unsigned_abs(), "");
+        table.loss("unexplained", self.unexplained.unsigned_abs(), "");
         table.text("source", &self.head.xdp);
-        write!(f, "{table}")
+        fmt::Display::fmt(&table, f)
     }
 }
 

@@ -50,7 +50,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         requested_cps: args.cps.map(|cps| cps.pps()).filter(|_| args.open.is_none()),
     };
     let report = Report::new(head, &result);
-    print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report.to_string())?;
+    print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
     let failures: Vec<String> = args.expect.iter().filter_map(|check| check.failure(&report)).collect();
     failures.iter().for_each(|failure| eprintln!("wirerate: {failure}"));
     let is_good = match args.expect.is_empty() {

@@ -1,5 +1,6 @@
 //! A finding: its severity, its effect on frames, and what to try.
 
+use report::Meaning;
 use serde::Serialize;
 use std::fmt;
 
@@ -74,6 +75,17 @@ impl Finding {
     pub(super) fn try_this(mut self, what: impl Into<String>) -> Self {
         self.tries.push(what.into());
         self
+    }
+}
+
+impl Severity {
+    /// What a line with it means.
+    pub(super) fn meaning(self) -> Meaning {
+        match self {
+            Self::Problem => Meaning::Problem,
+            Self::Note => Meaning::Advice,
+            Self::Ok => Meaning::Good,
+        }
     }
 }
 

@@ -68,10 +68,14 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         Some(name) => examine(DoctorTarget { ifname: name.clone(), netns: args.netns.clone() }, &machine)?,
         None => overview(args.netns.clone(), &machine)?,
     };
-    let layout = TextLayout { columns: crate::term::stdout_columns(), has_all: args.all };
+    let layout = TextLayout {
+        columns: crate::term::stdout_columns(),
+        has_all: args.all,
+        is_painted: crate::term::has_colours(&std::io::stdout()),
+    };
     match args.json {
         true => out::text(&report.json_line())?,
-        false => out::report(&report.text(layout))?,
+        false => out::text(&report.text(layout))?,
     }
     Ok(report.outcome())
 }

@@ -5,6 +5,7 @@ use super::finding::{About, Finding, Severity};
 use crate::out;
 use crate::outcome::Outcome;
 use crate::term::wrapped;
+use ::report::Meaning;
 use host::{DeviceState, Link, Machine};
 use serde::Serialize;
 
@@ -194,7 +195,8 @@ impl Report {
         let hidden = found.len() - found.iter().filter(is_listed).count();
         if hidden > 0 {
             let checks = if hidden == 1 { "check" } else { "checks" };
-            text += &layout.line(2, "", &format!("{:8}  {hidden} {checks} (--all lists them)", Severity::Ok));
+            let line = format!("{:8}  {hidden} {checks} (--all lists them)", Severity::Ok);
+            text += &layout.row(Severity::Ok.meaning(), 2, "", &line);
         }
         text
     }
@@ -207,6 +209,8 @@ pub struct TextLayout {
     pub columns: usize,
     /// Also what is as it should be, and every reason.
     pub has_all: bool,
+    /// Lines have the colours of their meaning.
+    pub is_painted: bool,
 }
 
 impl TextLayout {
@@ -214,6 +218,15 @@ impl TextLayout {
     fn line(self, indent: usize, first: &str, text: &str) -> String {
         let first = if first.is_empty() { " ".repeat(indent) } else { first.to_owned() };
         wrapped(&(first + text), self.columns, indent) + "\n"
+    }
+
+    /// The line of a row; its first line has the colour of `meaning`.
+    fn row(self, meaning: Meaning, indent: usize, first: &str, text: &str) -> String {
+        let line = self.line(indent, first, text);
+        match line.split_once('\n') {
+            Some((first, rest)) if self.is_painted => format!("{}\n{rest}", meaning.painted(first)),
+            _ => line,
+        }
     }
 
     fn title(self, text: &str) -> String {
@@ -229,7 +242,8 @@ impl TextLayout {
 /// One line, then one for the effect and one for each thing to try.
 fn finding_text(finding: &Finding, layout: TextLayout) -> String {
     const INDENT: usize = 12;
-    let mut text = layout.line(INDENT, &format!("  {:8}  ", finding.severity), &finding.what);
+    let mut text =
+        layout.row(finding.severity.meaning(), INDENT, &format!("  {:8}  ", finding.severity), &finding.what);
     if !finding.why.is_empty() {
         text += &layout.line(INDENT, "", &finding.why);
     }
@@ -241,13 +255,13 @@ fn rows_text(rows: &[EngineRow], layout: TextLayout) -> String {
     const INDENT: usize = 28;
     let mut text = String::new();
     for row in rows {
-        let answer = match row.answer {
-            Answer::Yes => "yes",
-            Answer::No => "no",
-            Answer::NotAllowed => "not allowed",
-            Answer::NotKnown => "not known",
+        let (answer, meaning) = match row.answer {
+            Answer::Yes => ("yes", Meaning::Good),
+            Answer::No => ("no", Meaning::Problem),
+            Answer::NotAllowed => ("not allowed", Meaning::Fact),
+            Answer::NotKnown => ("not known", Meaning::Fact),
         };
-        text += &layout.line(INDENT, &format!("  {:11}  {answer:11}  ", row.name), &row.why);
+        text += &layout.row(meaning, INDENT, &format!("  {:11}  {answer:11}  ", row.name), &row.why);
         let is_detailed = layout.has_all || row.answer != Answer::Yes;
         row.notes.iter().filter(|_| is_detailed).for_each(|note| text += &layout.line(INDENT, "", note));
         row.tries.iter().for_each(|what| text += &TextLayout::advice(INDENT, what));
@@ -295,7 +309,7 @@ mod tests {
     use host::{Right, Setting};
     use testkit::golden;
 
-    const LAYOUT: TextLayout = TextLayout { columns: 80, has_all: false };
+    const LAYOUT: TextLayout = TextLayout { columns: 80, has_all: false, is_painted: false };
 
     fn status(kind: EngineKind, answer: Answer, why: &str, advice: Option<&str>) -> EngineStatus {
         EngineStatus { kind, answer, why: why.to_owned(), advice: advice.map(str::to_owned) }
@@ -338,6 +352,9 @@ mod tests {
         assert_eq!(report.outcome(), Outcome::Done);
         golden("report_doctor.txt", &report.text(LAYOUT));
         golden("report_doctor_everything.txt", &report.text(TextLayout { has_all: true, ..LAYOUT }));
+        let painted = report.text(TextLayout { is_painted: true, ..LAYOUT });
+        assert!(painted.contains("\x1b[31m  xdp          no  "), "{painted}");
+        assert!(painted.contains("\x1b[32m  skb          yes  "), "{painted}");
         let narrow = report.text(TextLayout { columns: 60, ..LAYOUT });
         assert!(narrow.lines().all(|line| line.len() <= 60 || line.contains("try: ")), "{narrow}");
         golden("report_doctor.json", &report.json_line());

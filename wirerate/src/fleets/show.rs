@@ -11,7 +11,7 @@ use hub::KnownHosts;
 pub(super) fn account(account: &RunAccount, checks: &FleetChecks, json: bool) -> Result<Outcome, Failure> {
     match json {
         true => out::json(&facts::FLEET, account)?,
-        false => out::report(&account.to_string())?,
+        false => out::report(account)?,
     }
     Ok(if checks.hold(account) { Outcome::Done } else { Outcome::No })
 }

@@ -187,9 +187,7 @@ fn print(args: &RunArgs, rows: &[Value], reports: &[Report]) -> Result<(), Failu
     let format = RowFormat::of(args.json, false);
     let json_lines: String = rows.iter().map(|row| out::json_line(&facts::OTG_FLOW, row)).collect();
     print_report(format, &json_lines, &flow_lines(rows))?;
-    Ok(reports
-        .iter()
-        .try_for_each(|report| print_report(format, &report.json_line(), &report.to_string()))?)
+    Ok(reports.iter().try_for_each(|report| print_report(format, &report.json_line(), report))?)
 }
 
 /// A line for each flow.

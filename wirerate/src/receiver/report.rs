@@ -266,7 +266,7 @@ impl Report {
                 if loss.lost_min < loss.lost_max {
                     remark += &format!("; at least {}, as frames arrived too old", loss.lost_min);
                 }
-                table.count("lost", loss.lost_max, &remark);
+                table.loss("lost", loss.lost_max, &remark);
                 if let Some((capture, network)) = self.capture.as_ref().and_then(|c| c.split(loss.lost_max)) {
                     table.count("  network", network, "lost by the network, or more");
                     table.count("  capture", capture, "lost by the capture, as the files say");
@@ -364,7 +364,7 @@ impl fmt::Display for Report {
         }
         figures.broken.iter().for_each(|rule| table.text("wrong sum", rule));
         self.failed_checks.iter().for_each(|check| table.text("failed", check));
-        write!(f, "{table}")
+        fmt::Display::fmt(&table, f)
     }
 }
 

@@ -146,7 +146,7 @@ impl Receipt<'_> {
         let mut report = self.report(result);
         report.failed_checks = options.expect.iter().filter_map(|check| check.failure(&report)).collect();
         let format = RowFormat::of(options.json, is_report_on_stderr && !options.json);
-        print_report(format, &report.json_line(), &report.to_string())?;
+        print_report(format, &report.json_line(), &report)?;
         if let Some(path) = &options.flows_out {
             files::write_flows(path, result)?;
         }

@@ -331,7 +331,7 @@ impl fmt::Display for Report {
         let mut table = Table::default();
         table.count("offered", self.offered, "");
         table.count("sent", self.sent, &human_pps(self.rate_pps));
-        table.count("errors", self.errors, "");
+        table.loss("errors", self.errors, "");
         for cause in &self.error_causes {
             table.count(&format!("  {}", cause.cause), cause.count, &cause.meaning);
         }
@@ -400,8 +400,8 @@ impl fmt::Display for Report {
         }
         table.text("engine", self.engine.name);
         self.engine.why.iter().for_each(|why| table.text("", why));
-        self.notes.iter().for_each(|note| table.text("note", note));
-        write!(f, "{table}")
+        self.notes.iter().for_each(|note| table.note(note));
+        fmt::Display::fmt(&table, f)
     }
 }
 

@@ -16,7 +16,7 @@ use super::workers::{SentTotals, WorkerSet};
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{RowFormat, print_report};
+use crate::rows::{Joined, RowFormat, print_report};
 use crate::run_control;
 use crate::seed::fresh_seed;
 use crate::start_at::{announce, left, refuse_if_late};
@@ -224,8 +224,9 @@ pub fn conclude(
 /// # Errors
 /// When standard output is closed.
 pub fn print(args: &Args, report: &Report) -> Result<(), Failure> {
-    let text = if args.histogram { report.to_string() + &report.histogram() } else { report.to_string() };
-    Ok(print_report(RowFormat::of(args.json, args.csv && !args.json), &report.json_line(), &text)?)
+    let histogram = if args.histogram { report.histogram() } else { String::new() };
+    let format = RowFormat::of(args.json, args.csv && !args.json);
+    Ok(print_report(format, &report.json_line(), &Joined(report, histogram))?)
 }
 
 /// A full ring is normal for a fast sender with a slow driver, and costs retries. Errors are

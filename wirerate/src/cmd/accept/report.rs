@@ -83,7 +83,7 @@ impl fmt::Display for Report {
             table.count("not sent", self.not_written, "answers did not fit into the frame");
         }
         table.text("source", &self.xdp);
-        write!(f, "{table}")
+        fmt::Display::fmt(&table, f)
     }
 }
 

@@ -61,7 +61,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if report.is_device_gone {
         eprintln!("wirerate: {} went away: the run ends here", report.device);
     }
-    print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report.to_string())?;
+    print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
     Ok(if report.is_device_gone { Outcome::No } else { Outcome::Done })
 }
 

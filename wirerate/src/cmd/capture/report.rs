@@ -282,7 +282,7 @@ impl fmt::Display for Report {
         if let Some(refused @ 1..) = self.saves_refused {
             table.count("refused", refused, "triggers after --max-saves");
         }
-        table.count("lost", self.lost, "");
+        table.loss("lost", self.lost, "");
         match self.lost_nic {
             Some(0) => {}
             Some(lost_nic) => table.count("  nic", lost_nic, "lost by the device; not among the received"),
@@ -337,7 +337,7 @@ impl fmt::Display for Report {
             table.text("start", &start.to_string());
         }
         table.text("source", &self.head.source_text(self.promiscuous));
-        write!(f, "{table}")
+        fmt::Display::fmt(&table, f)
     }
 }
 

@@ -465,7 +465,7 @@ fn conclude(
         }
     }
     let format = RowFormat::of(args.json, args.is_stdout() || args.csv);
-    print_report(format, &report.json_line(), &report.to_string())?;
+    print_report(format, &report.json_line(), &report)?;
     match ended.output_error {
         // The reader of the pipe closed it: an end like Ctrl-C.
         Some(error) if error.is_closed_pipe() => Ok(Outcome::Done),

@@ -42,7 +42,7 @@ impl fmt::Display for Report {
             table.count("filtered", self.filtered, &format!("did not match '{filter}'"));
         }
         table.text("source", &self.head.source_text(self.promiscuous));
-        write!(f, "{table}")
+        fmt::Display::fmt(&table, f)
     }
 }
 

@@ -92,7 +92,7 @@ pub fn run(kind: CountKind, args: &Args, stop: &Stop) -> Result<Outcome, Failure
         received_bytes: ended.cpus.iter().map(|cpu| cpu.frame_bytes).sum(),
         cpus: cpu_rows(&ended.cpus),
     };
-    print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report.to_string())?;
+    print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
     Ok(if ended.is_device_gone { Outcome::No } else { Outcome::Done })
 }
 

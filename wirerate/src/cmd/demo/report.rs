@@ -92,13 +92,15 @@ impl fmt::Display for Report {
                 table.count(name, count, remark);
             }
         };
-        or_none(&mut table, "errors", self.errors, "the driver refused them");
+        if self.errors > 0 {
+            table.loss("errors", self.errors, "the driver refused them");
+        }
         or_none(&mut table, "retries", self.retries, "times the ring of the driver was full");
         table.count("received", self.received, &format!("at the other end ({})", self.source));
         table.count("captured", self.captured, "taken from the rings");
         let written = format!("the first ones: {}, {} bytes", self.file, human_count(self.file_bytes));
         table.count("written", self.written, &written);
-        table.count("lost", self.lost(), "");
+        table.loss("lost", self.lost(), "");
         or_none(&mut table, "  device", self.lost_at_device, "the other end dropped them");
         or_none(
             &mut table,
@@ -107,8 +109,8 @@ impl fmt::Display for Report {
             "the capture's ring was full: its writer got too little CPU",
         );
         or_none(&mut table, "  disk", self.lost_disk, "the file took no more");
-        table.count("unexplained", self.unexplained(), "");
-        write!(f, "{table}")
+        table.loss("unexplained", self.unexplained(), "");
+        fmt::Display::fmt(&table, f)
     }
 }
 

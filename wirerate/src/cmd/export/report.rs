@@ -59,8 +59,8 @@ impl Report {
             let json = out::json_line(&facts::EXPORT, &self.as_json(failure, not_stored));
             if is_pipe { eprint!("{json}") } else { out::text(&json)? }
         } else {
-            let text = self.as_table(not_stored).to_string();
-            if is_pipe { eprint!("{text}") } else { out::report(&text)? }
+            let table = self.as_table(not_stored);
+            if is_pipe { eprint!("{table}") } else { out::report(&table)? }
         }
         Ok(if not_stored > 0 || !self.damages.is_empty() || self.failure.is_some() {
             Outcome::No
@@ -95,7 +95,7 @@ impl Report {
             table.count("not stored", not_stored, "");
         }
         if self.lost > 0 {
-            table.count("lost", self.lost, "by the capture, as the files say; rows of loss-0.parquet");
+            table.loss("lost", self.lost, "by the capture, as the files say; rows of loss-0.parquet");
         }
         table
     }

@@ -10,7 +10,7 @@ use crate::events;
 use crate::monitor::Counted;
 use crate::outcome::{Failure, Outcome};
 use crate::receiver::{self, Drain, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
-use crate::rows::{RowFormat, RowPrinter, print_report};
+use crate::rows::{Joined, RowFormat, RowPrinter, print_report};
 use crate::sender::device::TxDevice;
 use crate::sender::report::Report;
 use crate::sender::turn_back::turn_back;
@@ -260,7 +260,7 @@ fn conclude(
     if parts.len() > 1 {
         let total = total::of(parts, &rates, late_is_lost);
         let format = RowFormat::of(json, is_report_on_stderr && !json);
-        print_report(format, &total.total_line(), &format!("\n{total}"))?;
+        print_report(format, &total.total_line(), &Joined("\n", total))?;
     }
     Ok(outcomes.into_iter().find(|outcome| *outcome != Outcome::Done).unwrap_or(Outcome::Done))
 }

@@ -47,7 +47,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 
 fn run_once(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let report = if args.dry_run { dry_run::run(args, stop)? } else { live::run(args, stop)? };
-    print_report(RowFormat::of(args.json, args.csv), &report.json_line(), &report.to_string())?;
+    print_report(RowFormat::of(args.json, args.csv), &report.json_line(), &report)?;
     Ok(if report.is_good() { Outcome::Done } else { Outcome::No })
 }
 

@@ -291,11 +291,13 @@ impl fmt::Display for ReplayReport {
             ("link type", self.fates.link_type, "without a form on this device"),
             ("damaged", self.fates.damaged, "their bytes are not what their link type requires"),
             ("after end", self.fates.after_end, "read but not sent when the run ended"),
-            ("errors", self.fates.errors, ""),
         ] {
             if count > 0 {
                 table.count(name, count, meaning);
             }
+        }
+        if self.fates.errors > 0 {
+            table.loss("errors", self.fates.errors, "");
         }
         for cause in &self.error_causes {
             table.count(&format!("  {}", cause.cause), cause.count, "");
@@ -346,8 +348,8 @@ impl fmt::Display for ReplayReport {
         }
         let places = self.damages.lines().into_iter().chain(self.stopped_by.clone());
         places.for_each(|place| table.text("file", &place));
-        self.notes.iter().for_each(|note| table.text("note", note));
-        write!(f, "{table}")
+        self.notes.iter().for_each(|note| table.note(note));
+        fmt::Display::fmt(&table, f)
     }
 }
 

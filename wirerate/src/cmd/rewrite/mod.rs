@@ -29,7 +29,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     } else if args.json {
         out::text(&json)?;
     } else if !args.quiet {
-        rows::print_report(rows::RowFormat::of(false, false), &json, &text)?;
+        rows::print_report(rows::RowFormat::of(false, false), &json, &report)?;
     }
     Ok(if report.is_good() { Outcome::Done } else { Outcome::No })
 }

@@ -93,6 +93,6 @@ impl fmt::Display for RewriteReport {
             table.count("damaged", self.damages.total, &places);
         }
         self.damages.lines().iter().for_each(|place| table.text("file", place));
-        write!(f, "{table}")
+        fmt::Display::fmt(&table, f)
     }
 }

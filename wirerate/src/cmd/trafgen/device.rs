@@ -50,7 +50,7 @@ pub(super) fn send(
     let view = View { progress: !args.json, are_events: events::are_followed(), ..View::default() };
     let (report, error) = job.run(stop, view)?;
     conclude(&device.link.name, args.netns.as_deref(), &report, error, |report| {
-        Ok(print_report(RowFormat::of(args.json, false), &report.json_line(), &report.to_string())?)
+        Ok(print_report(RowFormat::of(args.json, false), &report.json_line(), &report)?)
     })
 }
 
