@@ -3,7 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 // Points of a graph that is not full yet: seconds.
-const POINTS_MIN = 60;
+const POINTS_MIN = 2;
 // Points that are kept, as the command keeps them.
 const POINTS_MAX = 600;
 const [WIDTH, HEIGHT] = [600, 100];
@@ -62,15 +62,19 @@ function addPoints(message) {
 
 function figure(name) {
   const found = document.querySelector(`svg[data-graph="${name}"]`);
-  if (found) return found.parentElement;
+  if (found) return found.closest("figure");
   const [element, svg, scale] = [made("figure"), document.createElementNS(SVG, "svg"), made("p")];
+  const [plot, heights] = [made("div"), made("div")];
   svg.dataset.graph = name;
   svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
   scale.className = "scale";
-  scale.append(made("span"), made("span"));
-  element.append(made("figcaption"), svg, scale);
+  scale.append(made("span"), made("span"), made("span", "now"));
+  plot.className = "plot";
+  heights.className = "heights";
+  plot.append(svg, heights);
+  element.append(made("figcaption"), plot, scale);
   return element;
 }
 
@@ -78,6 +82,7 @@ function shape(svg, name, corners) {
   const element = document.createElementNS(SVG, name);
   element.setAttribute("points", corners.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" "));
   svg.append(element);
+  return element;
 }
 
 // Puts a part of the page at its place, unless it is there, where it keeps the focus.
@@ -88,20 +93,30 @@ function place(parent, element, index) {
 function drawGraph(graph, index) {
   const element = figure(graph.name);
   place(by("graphs"), element, index);
-  const [caption, svg, scale] = element.children;
+  const [caption, plot, scale] = element.children;
+  const [svg, heights] = plot.children;
   const values = points.get(graph.name);
   const present = values.filter((point) => point !== null);
   const highest = present.reduce((most, point) => (most && most[0] >= point[0] ? most : point), null);
-  const top = Math.max(graph.height_max ?? highest?.[0] ?? 0, 1);
+  const top = graph.scale.at(-1)[0];
   const count = Math.max(values.length, POINTS_MIN);
   const corner = (point, index) => [
     ((count - values.length + index) * WIDTH) / Math.max(count - 1, 1),
-    HEIGHT - 1 - ((HEIGHT - 3) * point[0]) / top,
+    HEIGHT - (HEIGHT * point[0]) / top,
   ];
   // Lines break between the parts only, not between a number and its unit.
   const parts = graph.title.split(/( {2})/);
   caption.replaceChildren(...parts.map((part, index) => (index % 2 ? part : made("span", part))));
   svg.replaceChildren();
+  for (const [height] of graph.scale) {
+    const y = HEIGHT - (HEIGHT * height) / top;
+    shape(svg, "polyline", [[0, y], [WIDTH, y]]).setAttribute("class", "grid");
+  }
+  heights.replaceChildren(...graph.scale.map(([height, text]) => {
+    const label = made("span", text);
+    label.style.bottom = `${(100 * height) / top}%`;
+    return label;
+  }));
   // A line for each part without a gap.
   let part = [];
   for (const [index, point] of [...values, null].entries()) {

@@ -122,16 +122,20 @@ fn titled(screen: &Screen, title: String, colour: Color) -> Block<'_> {
 fn draw_graph(screen: &Screen, graph: &Graph, area: Rect, frame: &mut Frame<'_>) {
     let (colour, history) = (colour(graph.kind), &screen.shown().history);
     let points = history.points().map(|point| graph.kind.height(point));
+    let scale = graph.kind.scale(history.points().take(usize::from(area.width)));
+    let (height_max, top) = scale.last().cloned().expect("a scale has a top");
+    let mut block = titled(screen, graph.title.clone(), colour);
+    // The title with the counts is worth more than the scale.
+    if graph.title.chars().count() + top.chars().count() + 10 <= usize::from(area.width) {
+        block = block.title(Line::from(format!(" top {top} ")).right_aligned());
+    }
     let sparkline = Sparkline::default()
-        .block(titled(screen, graph.title.clone(), colour))
+        .block(block)
         .direction(RenderDirection::RightToLeft)
         .style(screen.painted(colour))
         .absent_value_symbol(" ")
-        .data(points.take(usize::from(area.width)));
-    let sparkline = match graph.kind.height_max() {
-        Some(max) => sparkline.max(max),
-        None => sparkline,
-    };
+        .data(points.take(usize::from(area.width)))
+        .max(height_max);
     frame.render_widget(sparkline, area);
 }
 
@@ -154,7 +158,7 @@ fn draw_table(screen: &Screen, area: Rect, frame: &mut Frame<'_>) {
         return;
     };
     let block = titled(screen, screen.table.title(&table, table_count), Color::Reset);
-    let lines = screen.table.lines(&table, &rates, usize::from(area.height.saturating_sub(1)));
+    let lines = screen.table.lines(&table, &rates, area.height.saturating_sub(1).into(), area.width.into());
     let dim = Style::new().add_modifier(Modifier::DIM);
     let style = |index: usize| if index == 0 { dim } else { Style::new() };
     let lines = lines.into_iter().enumerate().map(|(index, line)| Line::styled(line, style(index)));

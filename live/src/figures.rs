@@ -2,9 +2,9 @@
 
 use crate::octaves::Octaves;
 use metrics::families::{
-    CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, FLOW_FRAMES, FLOW_LATENCY, RECEIVE_CPU_FRAMES,
-    RECEIVE_FRAMES, RECEIVE_MISSING, REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR,
-    SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
+    CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, FLOW_FRAMES, FLOW_LATENCY, FLOW_LATENCY_MAX,
+    FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING, REPLAY_FRAMES,
+    SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{MetricFamily, MetricSet};
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
@@ -46,6 +46,8 @@ pub(crate) struct CountTable {
     pub(crate) keys: &'static [&'static str],
     /// Names of the columns with counts. The first has a rate beside it.
     pub(crate) counts: &'static [&'static str],
+    /// Names of the columns with times.
+    pub(crate) times: &'static [&'static str],
     /// Rows in the natural order of their keys.
     pub(crate) rows: Vec<CountRow>,
 }
@@ -56,6 +58,8 @@ pub(crate) struct CountRow {
     pub(crate) keys: Vec<String>,
     /// `None` for a count that the kernel does not provide.
     pub(crate) counts: Vec<Option<u64>>,
+    /// In nanoseconds, since the start of the run. `None` without time stamps.
+    pub(crate) times: Vec<Option<u64>>,
 }
 
 impl LiveFigures {
@@ -139,12 +143,14 @@ fn tables(set: &MetricSet) -> [CountTable; 5] {
         "flows",
         &["device", "flow"],
         &["received", "in_order", "reordered", "duplicate", "too_old"],
-    );
+    )
+    .with_times(&["mean latency", "highest latency"]);
     for (labels, count) in set.counts(&FLOW_FRAMES) {
         let key = [&labels[0], &labels[2]];
         flows.add(key, 0, count);
         flows.add_to(key, &labels[3], count);
     }
+    add_latencies(set, &mut flows);
     let mut captures = CountTable::new(
         "captured",
         &["device"],
@@ -166,6 +172,18 @@ fn tables(set: &MetricSet) -> [CountTable; 5] {
     tables
 }
 
+/// Mean and highest latency of each flow that has time stamps.
+fn add_latencies(set: &MetricSet, flows: &mut CountTable) {
+    let sums: BTreeMap<&[String], f64> = set.gauges(&FLOW_LATENCY_SUM).collect();
+    for (labels, frames) in set.counts(&FLOW_STAMPED).filter(|(_, frames)| *frames > 0) {
+        let mean_s = sums.get(labels).copied().unwrap_or(0.0) / frames as f64;
+        flows.row_of([&labels[0], &labels[2]]).times[0] = Some((mean_s * 1e9).round() as u64);
+    }
+    for (labels, max_s) in set.gauges(&FLOW_LATENCY_MAX) {
+        flows.row_of([&labels[0], &labels[2]]).times[1] = Some((max_s * 1e9).round() as u64);
+    }
+}
+
 /// Numbers before words, and 2 before 10.
 fn natural_order(keys: &[String]) -> Vec<(u64, String)> {
     keys.iter().map(|key| (key.parse().unwrap_or(u64::MAX), key.clone())).collect()
@@ -173,7 +191,7 @@ fn natural_order(keys: &[String]) -> Vec<(u64, String)> {
 
 impl CountTable {
     fn new(title: &'static str, keys: &'static [&'static str], counts: &'static [&'static str]) -> Self {
-        Self { title, keys, counts, rows: Vec::new() }
+        Self { title, keys, counts, times: &[], rows: Vec::new() }
     }
 
     /// The row with these keys.
@@ -181,14 +199,25 @@ impl CountTable {
         self.rows.iter().find(|row| row.keys == keys)
     }
 
-    fn add<const N: usize>(&mut self, keys: [&String; N], column: usize, count: u64) {
+    /// The same table with further columns of times.
+    fn with_times(self, times: &'static [&'static str]) -> Self {
+        Self { times, ..self }
+    }
+
+    /// The row with these keys, which is new if there was none.
+    fn row_of<const N: usize>(&mut self, keys: [&String; N]) -> &mut CountRow {
         let place = self.rows.iter().position(|row| row.keys.iter().eq(keys));
         let place = place.unwrap_or_else(|| {
             let keys = keys.into_iter().cloned().collect();
-            self.rows.push(CountRow { keys, counts: vec![None; self.counts.len()] });
+            let (counts, times) = (vec![None; self.counts.len()], vec![None; self.times.len()]);
+            self.rows.push(CountRow { keys, counts, times });
             self.rows.len() - 1
         });
-        *self.rows[place].counts[column].get_or_insert(0) += count;
+        &mut self.rows[place]
+    }
+
+    fn add<const N: usize>(&mut self, keys: [&String; N], column: usize, count: u64) {
+        *self.row_of(keys).counts[column].get_or_insert(0) += count;
     }
 
     fn add_to<const N: usize>(&mut self, keys: [&String; N], column: &str, count: u64) {
@@ -246,8 +275,12 @@ mod tests {
             set.count(&FLOW_FRAMES, &["eth1", "", "other", fate], count);
         }
         set.gauge(&RECEIVE_MISSING, &["eth1", ""], 4.0);
+        set.count(&FLOW_STAMPED, &["eth1", "", "other"], 4);
+        set.count_seconds(&FLOW_LATENCY_SUM, &["eth1", "", "other"], 10e-6);
+        set.gauge(&FLOW_LATENCY_MAX, &["eth1", "", "other"], 7e-6);
         let figures = LiveFigures::of(&set);
         assert_eq!(figures.tables[0].rows[0].counts, [Some(9), Some(6), None, Some(3), None]);
+        assert_eq!(figures.tables[0].rows[0].times, [Some(2500), Some(7000)]);
         assert_eq!(figures.lost, BTreeMap::from([("missing".to_owned(), 4)]));
     }
 

@@ -48,18 +48,31 @@ impl GraphKind {
         }
     }
 
-    /// How high a point is drawn. Times differ by powers of two, so each octave is one step.
+    /// How high a point is drawn. Gap errors are bounds that are powers of two, so each octave is
+    /// one step.
     pub(crate) fn height(self, point: &GraphPoint) -> Option<u64> {
         let value = self.value(point);
         match self {
-            Self::Latency | Self::GapError => value.map(|ns| u64::from(u64::BITS - ns.leading_zeros())),
+            Self::GapError => value.map(octave),
+            Self::Latency => value.filter(|ns| *ns < u64::MAX),
             Self::Sent | Self::Received | Self::Lost | Self::Ring => value,
         }
     }
 
-    /// The height of a graph whose height has a meaning.
-    pub(crate) fn height_max(self) -> Option<u64> {
-        (self == Self::Ring).then_some(1000)
+    /// The scale of a graph of `points`: heights with their values, the lowest first. The last one
+    /// is the height of the graph.
+    pub(crate) fn scale<'a>(self, points: impl Iterator<Item = &'a GraphPoint>) -> Vec<(u64, String)> {
+        let highest = points.filter_map(|point| self.height(point)).max().unwrap_or(0);
+        if self == Self::GapError {
+            let top = highest.max(2);
+            return [top / 2, top].map(|octave| (octave, human_duration(1 << octave.min(63)))).to_vec();
+        }
+        let top = if self == Self::Ring { 1000 } else { round_above(highest.max(1)) };
+        [0, top / 2, top].map(|height| (height, self.plain_text(height))).to_vec()
+    }
+
+    fn plain_text(self, value: u64) -> String {
+        if self == Self::Latency { human_duration(value) } else { self.text(value) }
     }
 
     /// A value for people.
@@ -70,6 +83,20 @@ impl GraphKind {
             Self::Ring => format!("{:.1} %", value as f64 / 10.0),
         }
     }
+}
+
+/// The octave of a time: 1 for 1 ns, 11 for 1,024 ns.
+fn octave(ns: u64) -> u64 {
+    u64::from(u64::BITS - ns.leading_zeros())
+}
+
+/// The least number from `highest` on that is 1, 2, 4, 6 or 8 times a power of ten, but at least 2,
+/// so that it has a half.
+fn round_above(highest: u64) -> u64 {
+    let step = 10_u64.pow(highest.max(2).ilog10());
+    let steps = highest.max(2).div_ceil(step);
+    let steps = if steps > 1 { steps.next_multiple_of(2) } else { 1 };
+    steps.saturating_mul(step)
 }
 
 /// The graphs of what is counted.
@@ -152,4 +179,27 @@ pub(crate) fn bound(ns: u64) -> String {
 pub(crate) fn clock(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_are_round_and_have_units() {
+        assert_eq!([1, 2, 3, 10, 14, 250, 1000].map(round_above), [2, 2, 4, 10, 20, 400, 1000]);
+        let point = GraphPoint {
+            sent_pps: Some(1_480_000),
+            latency_p99_ns: Some(37_500),
+            gap_error_p99_ns: Some(1000),
+            ..GraphPoint::default()
+        };
+        let scale = |kind: GraphKind| kind.scale([point].iter());
+        let shown = |kind| scale(kind).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
+        assert_eq!(shown(GraphKind::Sent), ["0 pps", "1.000 Mpps", "2.000 Mpps"]);
+        assert_eq!(shown(GraphKind::Latency), ["0 ns", "20.00 µs", "40.00 µs"]);
+        assert_eq!(shown(GraphKind::Ring), ["0.0 %", "50.0 %", "100.0 %"]);
+        assert_eq!(scale(GraphKind::GapError), [(5, "32 ns".to_owned()), (10, "1.024 µs".to_owned())]);
+        assert_eq!(scale(GraphKind::Lost)[2], (2, "2.000 pps".to_owned()), "nothing was lost");
+    }
 }

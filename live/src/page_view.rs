@@ -45,7 +45,8 @@ struct PageGraph {
     title: String,
     /// The oldest first: height and text. `null` where nothing was counted.
     points: Vec<Option<(u64, String)>>,
-    height_max: Option<u64>,
+    /// Heights and their values; the last one is the height of the graph.
+    scale: Vec<(u64, String)>,
 }
 
 #[derive(Serialize)]
@@ -110,7 +111,7 @@ impl PageView {
         let point = |point| Some((kind.height(point)?, kind.text(kind.value(point)?)));
         let points = self.history.points().take(wanted).collect::<Vec<_>>();
         let points = points.into_iter().rev().map(point).collect();
-        PageGraph { name: kind.name(), title, points, height_max: kind.height_max() }
+        PageGraph { name: kind.name(), title, points, scale: kind.scale(self.history.points()) }
     }
 
     fn histogram(&self) -> Option<PageHistogram> {
@@ -208,6 +209,7 @@ mod tests {
         let graph = &message["graphs"][0];
         assert_eq!(graph["title"], "sent 3,000  1.000 kpps");
         assert_eq!(graph["points"][2], json!([1000, "1.000 kpps"]));
+        assert_eq!(graph["scale"], json!([[0, "0 pps"], [500, "500.0 pps"], [1000, "1.000 kpps"]]));
         let table = &message["tables"][0];
         assert_eq!(
             table["header"],

@@ -106,7 +106,10 @@ fn the_page_controls_a_sender() -> TestResult {
     let mut browser = Browser::start();
     let tab = browser.open(&url);
     browser.until_shows(&tab, "#target", "2.000 kpps requested");
-    browser.until(&tab, "document.querySelector('svg[data-graph=sent] polyline')?.points.length >= 2");
+    browser.until(
+        &tab,
+        "document.querySelector('svg[data-graph=sent] polyline:not(.grid)')?.points.length >= 2",
+    );
     assert_eq!(browser.text(&tab, "#place"), format!("{TX_DEV} in {}", lab.tx_netns));
     assert_eq!(browser.value(&tab, "location.hash"), "", "the token is not in the address bar");
     // By keyboard: the first control is the pause.
