@@ -37,8 +37,8 @@ impl TableView {
         (self.sort % (table.counts.len() + 1)).checked_sub(1)
     }
 
-    /// The header and the rows, at most `lines_max` lines, with the first columns, as many as fit into
-    /// `width`.
+    /// The header and the rows, at most `lines_max` lines, with the first columns, as many as fit
+    /// into `width`.
     pub(crate) fn lines(
         &self,
         table: &CountTable,

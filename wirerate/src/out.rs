@@ -1,8 +1,8 @@
 //! Data to stdout: text for people, and one JSON object a line for programs.
 //!
 //! Every JSON object begins with `schema`, its name and version (`"wirerate.send/2"`). A version
-//! grows when a field changes its meaning or goes away, not when one is added. The crate `facts` has
-//! a table of the fields of each object, of which `docs/json.md` and the schemas are made.
+//! grows when a field changes its meaning or goes away, not when one is added. The crate `facts`
+//! has a table of the fields of each object, of which `docs/json.md` and the schemas are made.
 
 use facts::Document;
 use serde::Serialize;

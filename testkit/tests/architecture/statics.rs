@@ -1,8 +1,8 @@
 //! Mutable state that a whole process shares: no new one.
 //!
-//! A command gets what it needs as a value, so that two commands can run in one process. Statics that
-//! never change after their first use, such as a table that is read once, are harmless; a signal
-//! handler has no other place for its flag.
+//! A command gets what it needs as a value, so that two commands can run in one process. Statics
+//! that never change after their first use, such as a table that is read once, are harmless; a
+//! signal handler has no other place for its flag.
 
 use std::fs;
 use std::path::Path;
