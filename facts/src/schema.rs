@@ -1,7 +1,8 @@
 //! Documents as JSON Schema, draft 2020-12.
 //!
 //! An object has no fields but those of its table (`additionalProperties`), since the schema
-//! belongs to the version of wirerate that it comes with. `unit` is a note for readers of the schema.
+//! belongs to the version of wirerate that it comes with. `unit` is a note for readers of the
+//! schema.
 
 use crate::document::{Document, Field, Kind, Row, Variant, fields, rows};
 use serde_json::{Map, Value, json};
