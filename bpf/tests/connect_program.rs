@@ -266,7 +266,7 @@ fn check_frame(
         }
         assert_eq!(options, expected, "selective acknowledgements");
     } else {
-        assert_eq!(options, [], "no options");
+        assert!(options.is_empty(), "no options");
     }
     let from = wanted.offset as usize;
     assert_eq!(&tcp[header_len..], &request[from..from + wanted.len as usize], "payload");
