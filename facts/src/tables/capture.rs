@@ -10,7 +10,7 @@ use crate::document::{
 pub const CAPTURE: Document = Document {
     name: "wirerate.capture/2",
     about: "wirerate capture --json",
-    groups: &[RX_HEAD, PROMISCUOUS, START, FRAMES, LOSSES, RINGS, FILES, TIMES, CPUS],
+    groups: &[RX_HEAD, PROMISCUOUS, START, FRAMES, LOSSES, RINGS, FILES, PRINTED, TIMES, CPUS],
 };
 
 /// A second of a capture.
@@ -181,7 +181,14 @@ const FILES: &[Row] = &[
         &[text("file").or_null(), bytes("file_bytes")],
         "name, with rotation that of the last complete file; size of all files together. `null` and 0 without `--write`",
     ),
-    Row(&[texts("file_names")], "the same names; with `--per-cpu` one for each CPU"),
+    Row(
+        &[texts("file_names")],
+        "the same names; with `--per-cpu` one for each CPU, with several `--write` one for each",
+    ),
+    Row(
+        &[objects("outputs", &[OUTPUT])],
+        "one entry for each `--write`. A frame of several outputs counts once in the counts of the capture: as lost if one of them lost it",
+    ),
     Row(
         &[count("files").or_null()],
         "number of complete files, or of saves of `--keep`; `null` without either",
@@ -200,6 +207,26 @@ const FILES: &[Row] = &[
     ),
     Row(&[count("commands_failed")], "number of rotate commands that failed"),
 ];
+
+const OUTPUT: &[Row] = &[
+    Row(&[text("write")], "the name as typed"),
+    Row(&[text("filter").or_null()], "its filter, or `null`"),
+    Row(&[bytes("snaplen"), bytes("header_cut").or_null()], "as those of the capture"),
+    Row(
+        &[text("file").or_null(), bytes("file_bytes"), count("files").or_null(), count("files_removed")],
+        "as those of the capture",
+    ),
+    Row(
+        &[frames("written"), frames("lost_disk"), frames("after_limit")],
+        "counts of its frames, as those of the capture",
+    ),
+    Row(&[frames("not_matched")], "frames that match the filter of another output, and not this one's"),
+];
+
+const PRINTED: &[Row] = &[Row(
+    &[frames("printed").or_null(), frames("not_printed").or_null()],
+    "with `--print`: frames with a line, and all others (more than `--print-rate` in a second, or lines that the terminal or pipe did not take); else `null`",
+)];
 
 const TIMES: &[Row] = &[
     Row(

@@ -96,8 +96,42 @@ pub const OTG_FLOW: Document = Document {
             &[object("timestamps", &[OTG_STAMPS]).or_absent()],
             "times of the first and the last frame, if the flow asks for them",
         ),
+        Row(
+            &[objects("tagged_metrics", &[OTG_TAGGED]).or_absent()],
+            "if the flow has metric tags: its frames by the values of these tags",
+        ),
     ]],
 };
+
+const OTG_TAGGED: &[Row] = &[
+    Row(&[objects("tags", &[OTG_TAG])], "the values that these frames have"),
+    Row(
+        &[frames("frames_tx").or_absent(), bytes("bytes_tx").or_absent()],
+        "frames sent with them, and their bytes; absent if the configuration does not say how many, or of which size",
+    ),
+    Row(&[frames("frames_rx"), bytes("bytes_rx")], "frames received with them, and their bytes"),
+    Row(
+        &[number("loss", "percent").or_absent()],
+        "as in the row of the flow; absent if nothing says how many of them are to arrive",
+    ),
+    Row(
+        &[object("timestamps", &[OTG_STAMPS]).or_absent(), object("latency", &[OTG_LATENCY]).or_absent()],
+        "as in the row of the flow",
+    ),
+];
+
+const OTG_TAG: &[Row] = &[
+    Row(&[text("name")], "name of the tag; `rx_name` for the receiving port"),
+    Row(&[object("value", &[OTG_TAG_VALUE])], "its value"),
+];
+
+const OTG_TAG_VALUE: &[Row] = &[
+    Row(&[word("choice", &["hex", "str"])], "kind of the value"),
+    Row(
+        &[text("hex").or_absent(), text("str").or_absent()],
+        "a number in hexadecimal, such as `0x2e`; name of a port",
+    ),
+];
 
 const OTG_LATENCY: &[Row] = &[Row(
     &[number("minimum_ns", "ns"), number("maximum_ns", "ns"), number("average_ns", "ns")],

@@ -61,6 +61,10 @@ const SHAPE: &[Row] = &[
         &[count("threads").or_absent(), flag("is_bidirectional").or_absent()],
         "sending threads, if `--threads` says so; `true` if loads and counts are sums of both directions",
     ),
+    Row(
+        &[word("connections", &["rate", "held"]).or_absent()],
+        "the loads of `--connections`, whose \"frames\" are connections. Absent otherwise",
+    ),
 ];
 
 const MEDIUM: &[Row] = &[

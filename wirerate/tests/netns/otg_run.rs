@@ -113,6 +113,15 @@ fn run_config() -> TestResult {
     }
     let outcome = run_with(&flow, " --expect received<500", 1);
     assert!(outcome.stdout.contains("check received<500 failed: it is 500"), "{}", outcome.stdout);
+    flow["metrics"]["predefined_metric_tags"] = json!({"rx_name": true});
+    flow["packet"][1]["ipv4"]["time_to_live"] = json!({"value": 46, "metric_tags": [{"name": "ttl"}]});
+    let outcome = run_with(&flow, " --json", 0);
+    let row: Value = serde_json::from_str(outcome.stdout.lines().next().expect("the flow has a line"))?;
+    let [tagged] = &row["tagged_metrics"].as_array().expect("it has tags")[..] else { panic!("{row}") };
+    let tags = json!([{"name": "rx_name", "value": {"choice": "str", "str": "rx"}},
+        {"name": "ttl", "value": {"choice": "hex", "hex": "0x2e"}}]);
+    assert_eq!((&tagged["tags"], &tagged["frames_rx"]), (&tags, &json!(500)), "{row}");
+    flow["metrics"] = json!({"enable": true});
     flow["duration"] = json!({"continuous": {}});
     let outcome = run_with(&flow, " --duration 200ms --expect lost=0", 0);
     assert!(outcome.stdout.contains("flow f: tx to rx, "), "{}", outcome.stdout);
