@@ -58,8 +58,8 @@ pub const INFO: Document = Document {
         &[
             Row(&[text("file")], "name of the file"),
             Row(
-                &[word("format", &["pcap", "pcapng"]), text("compression").or_null()],
-                "format, and the program that decompresses it or `null`",
+                &[word("format", &["pcap", "pcapng", "unknown"]), text("compression").or_null()],
+                "format (`unknown` if nothing could be decompressed), and the program that decompresses it or `null`",
             ),
             Row(&[bytes("file_len").or_null()], "length; `null` of a stream"),
             Row(

@@ -13,7 +13,7 @@ use otg::{Copies, EgressRow, EgressTaggedRow, FlowConfig, MetricTag, TagValue, T
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// What was counted of each combination of values, by the port where ports have counts of their own.
+/// What was counted of each combination of values, by the port where ports have their own counts.
 type CountsByValues = BTreeMap<(Option<usize>, Vec<u128>), TagCounts>;
 
 /// What each port of this host has counted by values, read once for an answer.

@@ -118,8 +118,8 @@ fn run_config() -> TestResult {
     let outcome = run_with(&flow, " --json", 0);
     let row: Value = serde_json::from_str(outcome.stdout.lines().next().expect("the flow has a line"))?;
     let [tagged] = &row["tagged_metrics"].as_array().expect("it has tags")[..] else { panic!("{row}") };
-    let tags = json!([{"name": "rx_name", "value": {"choice": "str", "str": "rx"}},
-        {"name": "ttl", "value": {"choice": "hex", "hex": "0x2e"}}]);
+    let tags = json!([{"name": "ttl", "value": {"choice": "hex", "hex": "0x2e"}},
+        {"name": "rx_name", "value": {"choice": "str", "str": "rx"}}]);
     assert_eq!((&tagged["tags"], &tagged["frames_rx"]), (&tags, &json!(500)), "{row}");
     flow["metrics"] = json!({"enable": true});
     flow["duration"] = json!({"continuous": {}});
