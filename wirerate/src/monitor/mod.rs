@@ -109,9 +109,11 @@ impl<A: clap::Args> Monitored<A> {
         let is_monitored = metrics.is_some() || metrics_file.is_some() || web.is_some();
         let tui = tui.then(|| Tui::of_run(&subject)).transpose()?;
         let monitor = is_monitored.then(|| Monitor::start(&self.metrics, subject)).transpose()?;
-        let outcome = command(&self.args);
-        // Prints the report.
-        drop(tui);
+        let outcome = {
+            // It prints the report at the end of this block.
+            let _tui = tui;
+            command(&self.args)
+        };
         if let Some(monitor) = monitor {
             // A command that has failed is not waited for.
             let linger = metrics_linger.filter(|_| outcome.is_ok());
