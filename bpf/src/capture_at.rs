@@ -51,8 +51,8 @@ impl CaptureAt {
     /// records.
     ///
     /// # Errors
-    /// [`BpfError::NoXdp`], [`BpfError::NotTraceable`] and [`BpfError::NoTracing`]; [`BpfError::Load`],
-    /// [`BpfError::MapMemory`], [`BpfError::XdpQuery`].
+    /// [`BpfError::NoXdp`], [`BpfError::NotTraceable`] and [`BpfError::NoTracing`];
+    /// [`BpfError::Load`], [`BpfError::MapMemory`], [`BpfError::XdpQuery`].
     ///
     /// # Panics
     /// If the geometry breaks the rules of [`Geometry`].
