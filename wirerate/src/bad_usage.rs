@@ -1,7 +1,7 @@
 //! Errors of the argument parser in wirerate's form: one line, and what to try.
 
 use crate::completions::{device_of, named_netns};
-use crate::habits;
+use crate::other_tools;
 use crate::outcome::Failure;
 use crate::path_words;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -106,9 +106,9 @@ fn unknown(error: &clap::Error, command: &str, help: &str, args: &[OsString]) ->
     let word = context(error, ContextKind::InvalidArg);
     let with = if command.is_empty() { String::new() } else { format!(" with {command}") };
     let act = format!("use {word}{with}");
-    if let Some(habit) = habits::answer(command, &word) {
-        let tries = habit.tries.iter().map(|advice| with_device(advice, args));
-        return tries.fold(Failure::usage(act, habit.why), Failure::try_this);
+    if let Some(foreign_word) = other_tools::answer(command, &word) {
+        let tries = foreign_word.tries.iter().map(|advice| with_device(advice, args));
+        return tries.fold(Failure::usage(act, foreign_word.why), Failure::try_this);
     }
     if let Some(failure) = of_a_path(command, &word, args) {
         return failure;
@@ -160,7 +160,7 @@ fn edits(from: &str, to: &str) -> usize {
 fn no_command(error: &clap::Error, help: &str) -> Failure {
     let word = context(error, ContextKind::InvalidSubcommand);
     let failure = Failure::usage(format!("run {word:?}"), "there is no such command");
-    if let Some(tries) = habits::command_answer(&word) {
+    if let Some(tries) = other_tools::command_answer(&word) {
         return tries.iter().fold(failure, Failure::try_this);
     }
     match error.get(ContextKind::SuggestedSubcommand) {

@@ -1,11 +1,11 @@
 //! The program: arguments, terminal, reports, signals, exit codes.
 //!
 //! Each subcommand has a module under `cmd`. They share the modules here: [`units`] parses and
-//! prints quantities, [`habits`] and [`bad_usage`] answer words that no command has, [`outcome`]
+//! prints quantities, [`other_tools`] and [`bad_usage`] answer words that no command has, [`outcome`]
 //! turns errors into text and exit codes, [`capture_files`] reads pcap and pcapng files,
 //! [`edit_args`] are the options that edit their packets, [`stop`] handles Ctrl-C,
 //! [`signal_counts`] SIGUSR1 and SIGUSR2, [`term`] shows progress, [`out`] writes the data,
-//! [`rows`] prints a line of numbers per second, [`monitor`] serves the counters, [`tui`] shows
+//! [`row_printer`] prints a line of numbers per second, [`monitor`] serves the counters, [`tui`] shows
 //! them on a full screen, [`web`] on a page, [`events`] holds the rows for programs that follow a
 //! command, [`expectations`] splits the checks of `--expect`, [`run_control`] and [`run_orders`]
 //! change a run that sends, [`start_at`] is the time that a run may have to start at,
@@ -33,13 +33,13 @@ pub mod expectations;
 #[cfg(feature = "fleet")]
 pub mod fleets;
 pub mod groups;
-pub mod habits;
 #[cfg_attr(not(feature = "otg"), path = "no_hub.rs")]
 mod hub_access;
 pub mod json_error;
 pub mod log;
 pub mod mgcap;
 pub mod monitor;
+pub mod other_tools;
 pub mod out;
 pub mod outcome;
 pub mod path_words;
@@ -48,7 +48,7 @@ pub mod ports;
 pub mod rate_options;
 pub mod raw_terminal;
 pub mod receiver;
-pub mod rows;
+pub mod row_printer;
 pub mod run_control;
 pub mod run_orders;
 pub mod runs;
@@ -121,7 +121,7 @@ fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 
 /// Runs the program with `args` (the first is its own name) and says how it ended.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = habits::translated(spelled_out(args));
+    let args = other_tools::translated(spelled_out(args));
     let ended = match Cli::try_parse_from(&args) {
         Ok(cli) if cli.command.owns_signals() => cli.command.run(&stop::Stop::default()),
         Ok(cli) => stop::Stop::on_signals_of(cli.command.becomes_other_user())

@@ -3,7 +3,7 @@
 use crate::events;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{RowFormat, print_report};
+use crate::row_printer::{RowFormat, print_report};
 use crate::stop::Stop;
 use engine::PagePools;
 use report::figures::{FigureSummary, figures_of, runs_table, summarize};

@@ -1,7 +1,7 @@
 //! What the receiving commands report: a row per second, and the first lines of a report.
 
 use crate::active_window::ActiveRate;
-use crate::rows::{Cell, PERIOD, Row, RowTime};
+use crate::row_printer::{Cell, PERIOD, Row, RowTime};
 use crate::units::{Table, human_bps, human_duration, human_pps, per_second, quantity_of};
 use capture::Stats;
 use serde::Serialize;

@@ -643,7 +643,7 @@ mod tests {
         for example in PAGES.iter().flat_map(|page| page.examples) {
             let words = example.split(" | ").next().unwrap_or(example).replace('\'', "");
             let words = words.replace("{ udp(dport=53) }", "{udp()}").replace('"', "");
-            let words = crate::habits::translated(words.split(' ').map(OsString::from).collect());
+            let words = crate::other_tools::translated(words.split(' ').map(OsString::from).collect());
             assert!(crate::Cli::try_parse_from(&words).is_ok(), "{example}");
         }
     }

@@ -96,7 +96,7 @@ mod tests {
                         _ => words.push(part.to_owned()),
                     }
                 }
-                let words = crate::habits::translated(words.into_iter().map(OsString::from).collect());
+                let words = crate::other_tools::translated(words.into_iter().map(OsString::from).collect());
                 assert!(crate::Cli::try_parse_from(&words).is_ok(), "{topic}: {example}");
             }
             let (_, named) = page.rsplit_once("More: ").expect("a page of the docs");

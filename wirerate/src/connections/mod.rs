@@ -5,15 +5,15 @@ mod report;
 mod request;
 mod row;
 mod run;
-mod setup;
+mod run_setup;
 
 pub use expect::Expectation;
 pub use report::Report;
 pub use run::run;
-pub(crate) use setup::Setup;
+pub(crate) use run_setup::Setup;
 
 use crate::connection_args::{GroupArg, Target, XdpArg};
-use crate::rows::RowArgs;
+use crate::row_printer::RowArgs;
 use crate::units::{Addresses, Count, FrameRate, Interval, Nanos, VlanId, arrivals};
 use connect::Query;
 use packet::{Arrivals, MacAddr};

@@ -1,6 +1,6 @@
 //! The row of a second.
 
-use crate::rows::{Cell, Row, RowTime};
+use crate::row_printer::{Cell, Row, RowTime};
 use connect::Counts;
 use serde::Serialize;
 

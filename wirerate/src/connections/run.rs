@@ -8,7 +8,7 @@ use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::OutError;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{PERIOD, RowFormat, RowTime, print_report};
+use crate::row_printer::{PERIOD, RowFormat, RowTime, print_report};
 use crate::stop::Stop;
 use crate::units::{human_count, time_of_day_ns};
 use engine::Connecting;

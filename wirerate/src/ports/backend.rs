@@ -5,7 +5,7 @@
 
 use super::flow::FlowRun;
 use super::neighbours::Pinger;
-use super::rules::PortRules;
+use super::port_rules::PortRules;
 use super::state::{self, ActiveState, CheckedConfig, RankedFlows};
 use super::tagged::TaggedReading;
 use crate::monitor::sources::RunList;

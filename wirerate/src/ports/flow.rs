@@ -1,7 +1,7 @@
 //! A flow of the configuration in force: its run, its counts, and its state.
 
+use super::flow_setup::FlowSetup;
 use super::progress::{DrainRule, FlowProgress};
-use super::setup::FlowSetup;
 use crate::sender::limits::limits;
 use crate::sender::rate::Asked;
 use crate::sender::workers::WorkerResult;

@@ -1,7 +1,7 @@
 //! Locations of ports: a device, a device in a namespace, or a text that `--port` maps to one.
 
+use super::port_rules::{PortRules, SendRules};
 use super::progress::DrainRule;
-use super::rules::{PortRules, SendRules};
 use crate::sender::device::TxDevice;
 use host::DevicePlace;
 use otg::FlowConfig;

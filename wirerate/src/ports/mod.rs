@@ -5,21 +5,21 @@
 //! of `engine`, and with the receivers and captures of `capture`. Ports of other hosts are those of
 //! agents of a fleet: `controller` splits the configuration and adds up what its hosts count.
 
+mod arrivals;
 mod backend;
 mod capture;
 mod controller;
 mod flow;
+mod flow_setup;
 mod hosts;
 mod joint;
 mod location;
 mod neighbours;
 pub(crate) mod part;
 mod port;
+pub(crate) mod port_rules;
 mod progress;
-mod reading;
-pub(crate) mod rules;
 mod run_config;
-mod setup;
 mod state;
 mod tag_parts;
 mod tagged;

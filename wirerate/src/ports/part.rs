@@ -2,7 +2,7 @@
 //! carried out with what serves a configuration of one host.
 
 use super::backend::{OtgBackend, lock};
-use super::rules::PortRules;
+use super::port_rules::PortRules;
 use crate::monitor::sources::RunList;
 use engine::StartGate;
 use fleet::{FilePiece, FlowStart, OtgOrder, OtgPart, OtgResult, PortReading, RatedCounts};

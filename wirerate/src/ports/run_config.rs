@@ -9,7 +9,7 @@ use crate::monitor::sources::RunList;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::receiver::{Expectation, Report};
-use crate::rows::{RowFormat, print_report};
+use crate::row_printer::{RowFormat, print_report};
 use crate::rx_stats::RxHead;
 use crate::stop::Stop;
 use crate::units::{Nanos, human_count, human_duration};

@@ -1,12 +1,12 @@
 //! The configuration in force, and its ports and flows.
 
+use super::arrivals::arrivals;
 use super::capture::PortCapture;
 use super::flow::{FlowRun, with_fcs};
+use super::flow_setup::{FAST_FLOWS_MAX, FlowSetup, LINE_PERCENT_MAX, RING_FLOWS_MAX, asked_of};
 use super::neighbours::PortNeighbours;
 use super::port::{FLOW_NUMBERS, Port, PortRefusal, known_speed, line_speed};
-use super::reading::arrivals;
-use super::rules::{PortRules, SendRules};
-use super::setup::{FAST_FLOWS_MAX, FlowSetup, LINE_PERCENT_MAX, RING_FLOWS_MAX, asked_of};
+use super::port_rules::{PortRules, SendRules};
 use super::tag_parts::counts_values;
 use crate::monitor::sources::{RunList, SendSource};
 use crate::sender::device::TxDevice;

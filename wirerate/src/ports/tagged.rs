@@ -1,8 +1,8 @@
 //! Frames counted by the values of metric tags, on the ports of this host.
 
+use super::arrivals::arrivals;
 use super::flow::with_fcs;
 use super::port::Port;
-use super::reading::arrivals;
 use super::state::ActiveState;
 use capture::TaggedFrames;
 use fleet::SentFrames;

@@ -13,7 +13,7 @@ pub(crate) use report::{SenderCounts, StreamSent};
 pub use run::run;
 pub(crate) use run::{Receipt, RunBegin, Seconds, count_frames, observe, source_text, start};
 
-use crate::rows::RowArgs;
+use crate::row_printer::RowArgs;
 use crate::units::{Count, Nanos};
 use capture::{Mode, SourceKind};
 use host::StartTime;

@@ -2,7 +2,7 @@
 
 use crate::capture_files::damage::Damages;
 use crate::out;
-use crate::rows::{Cell, Row, RowTime};
+use crate::row_printer::{Cell, Row, RowTime};
 use crate::rx_stats::{Cpu, RxHead};
 use crate::start_at::StartReport;
 use crate::units::{Table, human_count, human_duration, quantity_of};

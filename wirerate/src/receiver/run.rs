@@ -6,7 +6,7 @@ use crate::active_window::{ActiveRate, ActiveWindow};
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::monitor::{Counted, count_in};
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{PERIOD, RowFormat, RowTime, print_report};
+use crate::row_printer::{PERIOD, RowFormat, RowTime, print_report};
 use crate::rx_stats::RxHead;
 use crate::start_at::{StartReport, left, refuse_if_late};
 use crate::stop::Stop;

@@ -16,7 +16,7 @@ use super::workers::{SentTotals, WorkerSet};
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{Joined, RowFormat, print_report};
+use crate::row_printer::{Joined, RowFormat, print_report};
 use crate::run_control;
 use crate::seed::fresh_seed;
 use crate::start_at::{announce, left, refuse_if_late};

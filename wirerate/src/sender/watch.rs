@@ -7,7 +7,7 @@ use super::report::wire_bytes;
 use super::workers::{SentTotals, StartedRuns};
 use crate::events;
 use crate::out::OutError;
-use crate::rows::{Cell, PERIOD, Row, RowFormat, RowPrinter, RowTime};
+use crate::row_printer::{Cell, PERIOD, Row, RowFormat, RowPrinter, RowTime};
 use crate::term::{LiveLine, REDRAW};
 use crate::units::{human_bps, human_count, human_pps, per_second, quantity_of, time_of_day_ns};
 use serde::Serialize;

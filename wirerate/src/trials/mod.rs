@@ -22,7 +22,7 @@ pub(crate) use traffic::Traffic;
 
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{RowFormat, print_report};
+use crate::row_printer::{RowFormat, print_report};
 use crate::stop::Stop;
 use crate::units::time_of_day_ns;
 use connections::ConnectionTester;

@@ -106,7 +106,7 @@ fn every_command_line_of_the_pages_parses() {
                 continue;
             }
             let words = words.into_iter().map(Into::into).collect();
-            let words = wirerate::habits::translated(words);
+            let words = wirerate::other_tools::translated(words);
             let result = <wirerate::Cli as clap::Parser>::try_parse_from(&words);
             assert!(result.is_ok(), "{}: {line}\n{}", page.display(), result.unwrap_err());
             parsed += 1;

@@ -42,7 +42,7 @@ fn parses(line: &str) -> Result<(), String> {
             None => word.into(),
         });
     let args = ["wirerate".into()].into_iter().chain(args).collect();
-    match wirerate::parser().try_get_matches_from(wirerate::habits::translated(args)) {
+    match wirerate::parser().try_get_matches_from(wirerate::other_tools::translated(args)) {
         Err(why) if !matches!(why.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Err(why.to_string())
         }

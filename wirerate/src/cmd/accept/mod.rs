@@ -7,7 +7,7 @@ pub use report::Report;
 pub use run::run;
 
 use crate::connection_args::XdpArg;
-use crate::rows::RowArgs;
+use crate::row_printer::RowArgs;
 use crate::units::{Addresses, Count, Interval, Nanos, VlanId};
 
 /// Who ends a connection.

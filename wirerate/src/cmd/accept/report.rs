@@ -1,7 +1,7 @@
 //! Rows and report of `wirerate accept`: text, or JSON as `wirerate.accept/1`.
 
 use crate::out;
-use crate::rows::{Cell, Row, RowTime};
+use crate::row_printer::{Cell, Row, RowTime};
 use crate::units::{Table, human_count, per_second};
 use engine::AcceptCounts;
 use serde::Serialize;

@@ -7,7 +7,7 @@ use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::OutError;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{PERIOD, RowFormat, RowTime, print_report};
+use crate::row_printer::{PERIOD, RowFormat, RowTime, print_report};
 use crate::sender::device::TxDevice;
 use crate::stop::Stop;
 use crate::units::{Addresses, Interval, time_of_day_ns};

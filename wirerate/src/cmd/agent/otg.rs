@@ -6,7 +6,7 @@ use super::limits;
 use super::status::Answerer;
 use crate::monitor::sources::RunList;
 use crate::ports::part::HostPart;
-use crate::ports::rules::{PortRules, SendRules};
+use crate::ports::port_rules::{PortRules, SendRules};
 use crate::sender::device::TxDevice;
 use fleet::{AnswerState, FleetName, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult, PortPlace};
 use hub::HubRequest;

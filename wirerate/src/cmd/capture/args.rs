@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_habits_of_tcpdump_and_dumpcap_are_understood() {
+    fn words_of_tcpdump_and_dumpcap_are_understood() {
         let args = parsed("-i eth0 -c 20 -s 128 -w f.pcap -nn -q -U -p -Z daemon -Q inout udp port 9");
         assert_eq!((args.frames_max(), args.snaplen()), (Some(20), 128));
         assert!(args.rx.quiet && args.rx.no_promisc);

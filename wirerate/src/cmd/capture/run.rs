@@ -10,7 +10,7 @@ use crate::events;
 use crate::monitor::{count_in, sources};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{Row, RowFormat, RowPrinter, print_report};
+use crate::row_printer::{Row, RowFormat, RowPrinter, print_report};
 use crate::rx_args::Targets;
 use crate::rx_stats::{RxHead, Ticker};
 use crate::signal_counts::take_write_out;

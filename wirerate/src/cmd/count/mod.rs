@@ -7,7 +7,7 @@ mod run;
 pub use report::Report;
 pub use run::{CountKind, run};
 
-use crate::rows::RowArgs;
+use crate::row_printer::RowArgs;
 use crate::rx_args::RxArgs;
 use crate::units::{Count, Nanos};
 

@@ -6,7 +6,7 @@ use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::OutError;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{RowFormat, print_report};
+use crate::row_printer::{RowFormat, print_report};
 use crate::rx_args::Targets;
 use crate::rx_stats::{Cpu, RxHead, Ticker};
 use crate::stop::Stop;

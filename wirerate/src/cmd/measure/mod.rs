@@ -2,7 +2,7 @@
 
 mod all_lost;
 mod direction;
-mod rows;
+mod receiver_rows;
 mod run;
 mod sender;
 mod total;

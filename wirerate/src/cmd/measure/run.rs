@@ -2,7 +2,7 @@
 
 use super::all_lost;
 use super::direction::MeasuredPath;
-use super::rows::ReceiverRows;
+use super::receiver_rows::ReceiverRows;
 use super::sender::{MeasureSender, UnsentNumbers};
 use super::{Args, total};
 use crate::active_window::{ActiveRate, ActiveWindow};
@@ -10,7 +10,7 @@ use crate::events;
 use crate::monitor::Counted;
 use crate::outcome::{Failure, Outcome};
 use crate::receiver::{self, Drain, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
-use crate::rows::{Joined, RowFormat, RowPrinter, print_report};
+use crate::row_printer::{Joined, RowFormat, RowPrinter, print_report};
 use crate::sender::device::TxDevice;
 use crate::sender::report::Report;
 use crate::sender::turn_back::turn_back;

@@ -20,7 +20,7 @@ const WRITE_LEN: usize = 256 << 10;
 
 /// What a reader reports.
 #[derive(Debug)]
-pub(super) struct MergeCounts {
+pub(super) struct ReaderReport {
     reader: usize,
     what: What,
 }
@@ -39,13 +39,13 @@ enum What {
 #[derive(Debug)]
 pub(super) struct MergeInput {
     reader: usize,
-    to: Sender<MergeCounts>,
+    to: Sender<ReaderReport>,
     blocks: Vec<u8>,
     frames: Vec<(u64, usize)>,
 }
 
 impl MergeInput {
-    pub(super) fn new(reader: usize, to: Sender<MergeCounts>) -> Self {
+    pub(super) fn new(reader: usize, to: Sender<ReaderReport>) -> Self {
         Self { reader, to, blocks: Vec::new(), frames: Vec::new() }
     }
 
@@ -70,7 +70,7 @@ impl MergeInput {
     }
 
     fn report(&self, what: What) -> bool {
-        self.to.send(MergeCounts { reader: self.reader, what }).is_ok()
+        self.to.send(ReaderReport { reader: self.reader, what }).is_ok()
     }
 }
 
@@ -102,7 +102,7 @@ impl WaitingFrames {
 
 /// Writes what the readers report until all have ended. `counts` are theirs, in their order.
 pub(super) fn write_in_order(
-    reports: &Receiver<MergeCounts>,
+    reports: &Receiver<ReaderReport>,
     counts: &[Arc<DumpCounts>],
     file: &mut PcapngFile,
     now_ns: impl Fn() -> u64,
@@ -111,7 +111,7 @@ pub(super) fn write_in_order(
     let mut all: Vec<WaitingFrames> = counts.iter().map(|_| WaitingFrames::default()).collect();
     let (mut waiting_len, mut out, mut written) = (0, Vec::new(), vec![0; counts.len()]);
     while let Ok(first) = reports.recv() {
-        for MergeCounts { reader, what } in std::iter::once(first).chain(reports.try_iter()) {
+        for ReaderReport { reader, what } in std::iter::once(first).chain(reports.try_iter()) {
             let waiting = &mut all[reader];
             match what {
                 What::Frames { blocks, frames } => {

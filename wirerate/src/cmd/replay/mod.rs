@@ -20,7 +20,7 @@ pub mod watch;
 pub use args::Args;
 
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{RowFormat, print_report};
+use crate::row_printer::{RowFormat, print_report};
 use crate::runs::Repeated;
 use crate::stop::Stop;
 use crate::units::quantity_of;

@@ -5,7 +5,7 @@ use super::orders::ReplayOrders;
 use crate::events;
 use crate::out::OutError;
 use crate::outcome::{Failure, Refused};
-use crate::rows::RowFormat;
+use crate::row_printer::RowFormat;
 use crate::sender::watch::{View, Watch};
 use crate::sender::workers::SentTotals;
 use crate::stop::{BlockedSignals, Stop};

@@ -11,7 +11,7 @@ pub use args::Args;
 use crate::capture_files::input::is_stdin;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use crate::{out, rows};
+use crate::{out, row_printer};
 
 /// Edits the files and prints the report.
 ///
@@ -29,7 +29,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     } else if args.json {
         out::text(&json)?;
     } else if !args.quiet {
-        rows::print_report(rows::RowFormat::of(false, false), &json, &report)?;
+        row_printer::print_report(row_printer::RowFormat::of(false, false), &json, &report)?;
     }
     Ok(if report.is_good() { Outcome::Done } else { Outcome::No })
 }

@@ -9,7 +9,7 @@ pub use args::Args;
 use crate::events;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{RowFormat, print_report};
+use crate::row_printer::{RowFormat, print_report};
 use crate::stop::Stop;
 use crate::trials::{
     FrameSize, RFC2544_SIZES, RunsTrials, Tester, Traffic, TrialRunner, deviations, json_line,

@@ -4,7 +4,7 @@ use super::Args;
 use super::output::FileRate;
 use crate::events;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{RowFormat, print_report};
+use crate::row_printer::{RowFormat, print_report};
 use crate::sender::device::TxDevice;
 use crate::sender::packets::Packets;
 use crate::sender::rate::RequestedRate;

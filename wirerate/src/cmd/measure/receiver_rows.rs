@@ -3,7 +3,7 @@
 use super::sender::UnsentNumbers;
 use crate::out::OutError;
 use crate::receiver::Seconds;
-use crate::rows::{PERIOD, RowPrinter};
+use crate::row_printer::{PERIOD, RowPrinter};
 use capture::Receiving;
 use std::time::Instant;
 

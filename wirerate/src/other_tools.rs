@@ -1,6 +1,6 @@
 //! Words of other tools: those with a clear meaning are translated, the others answered.
 //!
-//! Each row of [`HABITS`] says what wirerate has for an option of iperf3, trafgen, mausezahn or
+//! Each row of [`FOREIGN_WORDS`] says what wirerate has for an option of iperf3, trafgen, mausezahn or
 //! pktgen's scripts. What wirerate cannot do yet is said there as well, so that no error suggests
 //! an option that only looks similar.
 
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 /// The answer to an option that a command does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Habit {
+pub struct ForeignWord {
     /// The command.
     pub command: &'static str,
     /// The options of other tools.
@@ -31,38 +31,42 @@ const TSHARK: &str = "wirerate capture DEV -w - | tshark -i - -Y 'udp.port == 9'
 const TCPDUMP: &str = "wirerate capture DEV -w - | tcpdump -n -r -";
 
 /// What wirerate has for the options of other tools.
-pub const HABITS: &[Habit] = &[
-    habit(&["--ping"], OTHER_NAME, &["--icmp echo"]),
-    habit(
+pub const FOREIGN_WORDS: &[ForeignWord] = &[
+    of_send(&["--ping"], OTHER_NAME, &["--icmp echo"]),
+    of_send(
         &["--sctp"],
         MORE,
         &[
             "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), sctp(dp=80) }' (docs/frames.md)",
         ],
     ),
-    habit(&["--igmp", "--proto", "--protocol", "--flags"], MORE, &["--tcp --syn", "--icmp echo", OWN_FRAME]),
-    habit(
+    of_send(
+        &["--igmp", "--proto", "--protocol", "--flags"],
+        MORE,
+        &["--tcp --syn", "--icmp echo", OWN_FRAME],
+    ),
+    of_send(
         &["--ack", "--fin", "--rst", "--psh"],
         "one option makes a SYN, the others are in the language",
         &[OWN_FRAME],
     ),
-    habit(
+    of_send(
         &["--hex", "--data", "--conf", "--pattern"],
         OTHER_NAME,
         &["--payload 0x68656c6c6f (or text, or @FILE)"],
     ),
-    habit(&["--gtp"], OTHER_NAME, &["--gtpu 5"]),
-    habit(
+    of_send(&["--gtp"], OTHER_NAME, &["--gtpu 5"]),
+    of_send(
         &["--latency", "--jitter", "--loss", "--rtt"],
         NO_MEASUREMENT,
         &["wirerate measure --help (loss, latency and jitter)"],
     ),
-    habit(
+    of_send(
         &["--replay", "--pcap", "--pcap-file", "--read", "-r", "--loop"],
         "send makes its own frames",
         &["wirerate replay --help (the packets of a file)"],
     ),
-    habit(
+    of_send(
         &["--file", "-F"],
         "send makes its own frames",
         &[
@@ -70,69 +74,65 @@ pub const HABITS: &[Habit] = &[
             "wirerate replay DEV FILE (the packets of a capture)",
         ],
     ),
-    habit(&["--mac", "-m", "--dmac"], "there are two MAC addresses", &["--dst-mac 02:00:00:00:00:01"]),
-    habit(&["--smac", "-a"], OTHER_NAME, &["--src-mac 02:00:00:00:00:01"]),
-    habit(
+    of_send(&["--mac", "-m", "--dmac"], "there are two MAC addresses", &["--dst-mac 02:00:00:00:00:01"]),
+    of_send(&["--smac", "-a"], OTHER_NAME, &["--src-mac 02:00:00:00:00:01"]),
+    of_send(
         &["--dest", "--host", "--ip", "-d", "--destination", "--client"],
         OTHER_NAME,
         &["--dst 198.18.0.2"],
     ),
-    habit(
+    of_send(
         &["-B"],
         "it is the source in iperf3 and the destination in mausezahn",
         &["--src 198.18.0.1", "--dst 198.18.0.2"],
     ),
-    habit(
+    of_send(
         &["-S"],
         "it is the type of service in iperf3 and the source in nping",
         &["--tos 184 (DSCP 46)", "--src 198.18.0.1"],
     ),
-    habit(&["-A", "--source", "--bind"], OTHER_NAME, &["--src 198.18.0.1"]),
-    habit(&["-Q"], OTHER_NAME, &["--vlan 5"]),
-    habit(
+    of_send(&["-A", "--source", "--bind"], OTHER_NAME, &["--src 198.18.0.1"]),
+    of_send(&["-Q"], OTHER_NAME, &["--vlan 5"]),
+    of_send(
         &["-n", "--num", "--number", "--bytes"],
         "it counts bytes in iperf3 and frames in trafgen",
         &["--count 1000 (frames)"],
     ),
-    habit(
+    of_send(
         &["-s"],
         "it is a size in pktgen's scripts and a server in iperf3",
         &["--size 60 (bytes without FCS)", "wirerate receive DEV (the receiver)"],
     ),
-    capture_habit(
-        &["-F"],
-        "a filter is given as words",
-        &["--filter \"$(cat FILE)\" (the filter of a file)"],
-    ),
-    capture_habit(&["-B", "--buffer-size"], OTHER_NAME, &["--ring 64MiB (bytes for each CPU)"]),
-    capture_habit(
+    of_capture(&["-F"], "a filter is given as words", &["--filter \"$(cat FILE)\" (the filter of a file)"]),
+    of_capture(&["-B", "--buffer-size"], OTHER_NAME, &["--ring 64MiB (bytes for each CPU)"]),
+    of_capture(
         &["-I", "--monitor-mode"],
         "iw(8) sets monitor mode",
         &["ip link set DEV down; iw dev DEV set type monitor; ip link set DEV up"],
     ),
-    capture_habit(&["-P"], "the format is an option with a value", &["--format pcap"]),
-    capture_habit(&["-Y", "-R", "-T", "-V", "-O"], NO_DECODING, &[TSHARK]),
-    capture_habit(
+    of_capture(&["-P"], "the format is an option with a value", &["--format pcap"]),
+    of_capture(&["-Y", "-R", "-T", "-V", "-O"], NO_DECODING, &[TSHARK]),
+    of_capture(
         &["-E", "-H", "-K", "-M", "-N", "-S", "-u", "-#", "--number", "--lengths"],
         NO_DECODING,
         &[TCPDUMP],
     ),
-    capture_habit(
+    of_capture(
         &["-d"],
         "capture prints no filter programs",
         &["tcpdump -d 'udp port 9' (the program of a filter)"],
     ),
-    capture_habit(
+    of_capture(
         &["-y", "-L", "--linktype", "--list-data-link-types"],
         "a device has one link type, and the file has it, too",
         &["tcpdump -L -i DEV (link types of a device)"],
     ),
-    capture_habit(
+    of_capture(
         &["-z", "--postrotate-command"],
         OTHER_NAME,
         &["--rotate-size 100MB --rotate-command gzip -w FILE (a command for each complete file)"],
     ),
-    capture_habit(
+    of_capture(
         &["-j", "--time-stamp-type"],
         "the clock is an option with another name",
         &[
@@ -141,24 +141,20 @@ pub const HABITS: &[Habit] = &[
             "--clock system (host: kernel time)",
         ],
     ),
-    capture_habit(
-        &["--micro"],
-        "times are in nanoseconds always",
-        &["wirerate capture DEV -w frames.pcapng"],
-    ),
-    habit(&["--server"], "send only sends", &["wirerate receive DEV (the receiver)"]),
-    habit(
+    of_capture(&["--micro"], "times are in nanoseconds always", &["wirerate capture DEV -w frames.pcapng"]),
+    of_send(&["--server"], "send only sends", &["wirerate receive DEV (the receiver)"]),
+    of_send(
         &["-R", "--reverse", "--bidir"],
         "send only sends",
         &["wirerate send DEV --dst 198.18.0.1 (on the other host)"],
     ),
-    habit(&["-o", "--out"], "the device has no option", &["wirerate send DEV --dst 198.18.0.2"]),
-    habit(
+    of_send(&["-o", "--out"], "the device has no option", &["wirerate send DEV --dst 198.18.0.2"]),
+    of_send(
         &["-w"],
         "it is a file in tcpdump and the size of a socket's window in iperf3; send writes files in dry runs only",
         &["--dry-run=1000 --write frames.pcapng"],
     ),
-    habit(
+    of_send(
         &[
             "--window",
             "-C",
@@ -176,61 +172,66 @@ pub const HABITS: &[Habit] = &[
         NO_SOCKET,
         &["iperf3 -c 198.18.0.2 (throughput of TCP)"],
     ),
-    habit(&["-4", "-6"], "the address of --dst decides", &["--dst 198.18.0.2", "--dst fd00::2"]),
-    habit(
+    of_send(&["-4", "-6"], "the address of --dst decides", &["--dst 198.18.0.2", "--dst fd00::2"]),
+    of_send(
         &["-v", "-V", "--verbose"],
         "send has no longer report",
         &["--dry-run (shows the frames)", "--histogram (gaps of a paced run)"],
     ),
-    habit(
+    of_send(
         &["-f"],
         "it is the unit of the report in iperf3 and the first CPU in pktgen's scripts",
         &["--json (plain numbers)", "--cpus 1"],
     ),
-    habit(&["--format"], "units are chosen by size", &["--json (plain numbers)"]),
-    habit(&["--hop-limit", "--hlim"], OTHER_NAME, &["--ttl 64"]),
-    habit(
+    of_send(&["--format"], "units are chosen by size", &["--json (plain numbers)"]),
+    of_send(&["--hop-limit", "--hlim"], OTHER_NAME, &["--ttl 64"]),
+    of_send(
         &["-D", "--daemon"],
         "send stays in the foreground",
         &["nohup wirerate send DEV --dst 198.18.0.2 &"],
     ),
-    habit(
+    of_send(
         &["--pkt-size", "--pkt_size", "--packet-size", "--mtu", "-z"],
         OTHER_NAME,
         &["--size 60 (bytes without FCS)"],
     ),
-    habit(&["--packets", "--pkts", "--repeat", "-k", "--blockcount"], OTHER_NAME, &["--count 1000 (frames)"]),
-    habit(&["--dscp"], "the whole byte is an option", &["--tos 184 (DSCP 46)"]),
-    habit(&["--burst"], "frames go to the driver in batches", &["--batch 32", "--clone-skb 32"]),
-    habit(&["--flood"], "send is as fast as possible where no rate is given", &["--count 0 (until Ctrl-C)"]),
-    habit(&["--json-stream"], "each second is a row", &["--json --every-second"]),
-    habit(&["--ipv4", "--ipv6"], "the address of --dst decides", &["--dst 198.18.0.2", "--dst fd00::2"]),
-    habit(&["--version"], "it is an option of wirerate", &["wirerate --version"]),
-    replay_habit(&["-t", "--topspeed"], &["--speed top"]),
-    replay_habit(&["-x", "--multiplier"], &["--speed 2"]),
-    replay_habit(&["-p"], &["--pps 1000"]),
-    replay_habit(&["-M", "--mbps"], &["--rate 10Mbit (on the wire)"]),
-    replay_habit(&["-l"], &["--loop 5"]),
-    replay_habit(&["-L"], &["--count 1000"]),
-    connect_habit(
+    of_send(
+        &["--packets", "--pkts", "--repeat", "-k", "--blockcount"],
+        OTHER_NAME,
+        &["--count 1000 (frames)"],
+    ),
+    of_send(&["--dscp"], "the whole byte is an option", &["--tos 184 (DSCP 46)"]),
+    of_send(&["--burst"], "frames go to the driver in batches", &["--batch 32", "--clone-skb 32"]),
+    of_send(
+        &["--flood"],
+        "send is as fast as possible where no rate is given",
+        &["--count 0 (until Ctrl-C)"],
+    ),
+    of_send(&["--json-stream"], "each second is a row", &["--json --every-second"]),
+    of_send(&["--ipv4", "--ipv6"], "the address of --dst decides", &["--dst 198.18.0.2", "--dst fd00::2"]),
+    of_send(&["--version"], "it is an option of wirerate", &["wirerate --version"]),
+    of_replay(&["-t", "--topspeed"], &["--speed top"]),
+    of_replay(&["-x", "--multiplier"], &["--speed 2"]),
+    of_replay(&["-p"], &["--pps 1000"]),
+    of_replay(&["-M", "--mbps"], &["--rate 10Mbit (on the wire)"]),
+    of_replay(&["-l"], &["--loop 5"]),
+    of_replay(&["-L"], &["--count 1000"]),
+    of_connect(
         &["--rate", "--pps", "-r", "-R"],
         "a connection is several frames, which the server paces",
         &["--cps 50k (new connections per second)"],
     ),
-    connect_habit(
+    of_connect(
         &["--connections", "--concurrency", "--concurrent"],
         OTHER_NAME,
         &["--open 64 (at all times)", "--hold 10k (opened and kept)"],
     ),
-    replay_habit(&["-I", "--intf2"], &["--other eth2 --split sources=10.0.0.0/8"]),
-    replay_habit(&["--dualfile"], &["FILE1 FILE2 --other eth2 --split file"]),
-    replay_habit(&["--unique-ip"], &["--each-loop src+=1 --each-loop dst+=1"]),
-    replay_habit(&["--maxsleep"], &["--max-gap 100ms"]),
-    replay_habit(&["--loopdelay-ms", "--loopdelay-ns"], &["--loop-gap 10ms"]),
-    replay_habit(
-        &["-P", "--pid", "-K", "--preload-pcap"],
-        &["wirerate replay DEV FILE (needs no such option)"],
-    ),
+    of_replay(&["-I", "--intf2"], &["--other eth2 --split sources=10.0.0.0/8"]),
+    of_replay(&["--dualfile"], &["FILE1 FILE2 --other eth2 --split file"]),
+    of_replay(&["--unique-ip"], &["--each-loop src+=1 --each-loop dst+=1"]),
+    of_replay(&["--maxsleep"], &["--max-gap 100ms"]),
+    of_replay(&["--loopdelay-ms", "--loopdelay-ns"], &["--loop-gap 10ms"]),
+    of_replay(&["-P", "--pid", "-K", "--preload-pcap"], &["wirerate replay DEV FILE (needs no such option)"]),
 ];
 
 /// What wirerate has for the names of other programs, and for commands of theirs.
@@ -255,34 +256,40 @@ pub fn command_answer(word: &str) -> Option<&'static [&'static str]> {
     COMMANDS.iter().find(|(words, _)| words.contains(&word)).map(|(_, tries)| *tries)
 }
 
-const fn habit(words: &'static [&'static str], why: &'static str, tries: &'static [&'static str]) -> Habit {
-    Habit { command: "send", words, why, tries }
-}
-
-const fn capture_habit(
+const fn of_send(
     words: &'static [&'static str],
     why: &'static str,
     tries: &'static [&'static str],
-) -> Habit {
-    Habit { command: "capture", words, why, tries }
+) -> ForeignWord {
+    ForeignWord { command: "send", words, why, tries }
 }
 
-const fn connect_habit(
+const fn of_capture(
     words: &'static [&'static str],
     why: &'static str,
     tries: &'static [&'static str],
-) -> Habit {
-    Habit { command: "connect", words, why, tries }
+) -> ForeignWord {
+    ForeignWord { command: "capture", words, why, tries }
 }
 
-const fn replay_habit(words: &'static [&'static str], tries: &'static [&'static str]) -> Habit {
-    Habit { command: "replay", words, why: "it is an option of tcpreplay", tries }
+const fn of_connect(
+    words: &'static [&'static str],
+    why: &'static str,
+    tries: &'static [&'static str],
+) -> ForeignWord {
+    ForeignWord { command: "connect", words, why, tries }
+}
+
+const fn of_replay(words: &'static [&'static str], tries: &'static [&'static str]) -> ForeignWord {
+    ForeignWord { command: "replay", words, why: "it is an option of tcpreplay", tries }
 }
 
 /// The answer to `word`, an option that `command` does not have.
-pub fn answer(command: &str, word: &str) -> Option<&'static Habit> {
+pub fn answer(command: &str, word: &str) -> Option<&'static ForeignWord> {
     let name = word.split('=').next().unwrap_or(word);
-    HABITS.iter().find(|habit| habit.command == command && habit.words.contains(&name))
+    FOREIGN_WORDS
+        .iter()
+        .find(|foreign_word| foreign_word.command == command && foreign_word.words.contains(&name))
 }
 
 /// `args` in wirerate's words: `send -i DEV` is `send DEV`, `send -i 1` (iperf3) a row per second,
@@ -367,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn habits_with_a_clear_meaning_are_translated() {
+    fn foreign_words_with_a_clear_meaning_are_translated() {
         for (typed, meant) in [
             ("wirerate send -i eth0 --dst 10.0.0.1", "wirerate send eth0 --dst 10.0.0.1"),
             ("wirerate send --dev=eth0 -c 5", "wirerate send eth0 -c 5"),
@@ -396,11 +403,11 @@ mod tests {
     fn each_word_has_one_answer_and_no_row_answers_an_option_that_exists() {
         let parser = crate::parser();
         let mut seen = Vec::new();
-        for habit in HABITS {
-            let command = parser.find_subcommand(habit.command).expect("the command exists");
-            for word in habit.words {
-                assert!(!seen.contains(&(habit.command, word)), "{word} has two answers");
-                seen.push((habit.command, word));
+        for foreign_word in FOREIGN_WORDS {
+            let command = parser.find_subcommand(foreign_word.command).expect("the command exists");
+            for word in foreign_word.words {
+                assert!(!seen.contains(&(foreign_word.command, word)), "{word} has two answers");
+                seen.push((foreign_word.command, word));
                 let taken = command.get_arguments().any(|arg| {
                     let longs = arg.get_long_and_visible_aliases().unwrap_or_default();
                     longs.iter().any(|long| format!("--{long}") == **word)
@@ -411,7 +418,7 @@ mod tests {
                             .any(|long| format!("--{long}") == **word)
                         || arg.get_short().is_some_and(|short| format!("-{short}") == **word)
                 });
-                assert!(!taken, "{} has {word}", habit.command);
+                assert!(!taken, "{} has {word}", foreign_word.command);
             }
         }
     }

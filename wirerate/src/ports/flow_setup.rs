@@ -1,6 +1,6 @@
 //! A flow of the configuration as a run of an engine.
 
-use super::rules::SendRules;
+use super::port_rules::SendRules;
 use crate::sender::rate::Asked;
 use engine::{CatchUp, EngineKind, Limits, Pace, Request, TxOptions};
 use otg::{FlowConfig, FlowDuration};
