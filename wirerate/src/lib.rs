@@ -1,20 +1,19 @@
 //! The program: arguments, terminal, reports, signals, exit codes.
 //!
 //! Each subcommand has a module under `cmd`. They share the modules here: [`units`] parses and
-//! prints quantities, [`other_tools`] and [`bad_usage`] answer words that no command has, [`outcome`]
-//! turns errors into text and exit codes, [`capture_files`] reads pcap and pcapng files,
-//! [`edit_args`] are the options that edit their packets, [`stop`] handles Ctrl-C,
+//! prints quantities, [`other_tools`] and [`bad_usage`] answer words that no command has,
+//! [`outcome`] turns errors into text and exit codes, [`capture_files`] reads pcap and pcapng
+//! files, [`edit_args`] are the options that edit their packets, [`stop`] handles Ctrl-C,
 //! [`signal_counts`] SIGUSR1 and SIGUSR2, [`term`] shows progress, [`out`] writes the data,
-//! [`row_printer`] prints a line of numbers per second, [`monitor`] serves the counters, [`tui`] shows
-//! them on a full screen, [`web`] on a page, [`events`] holds the rows for programs that follow a
-//! command, [`expectations`] splits the checks of `--expect`, [`run_control`] and [`run_orders`]
-//! change a run that sends, [`start_at`] is the time that a run may have to start at,
-//! [`groups`] are the commands that a build may leave out, `hub_access` connects to the hub of a
-//! fleet, [`path_words`] sorts the options of commands that take those of `send` as well,
-//! [`waiting_read`] reads inputs that may have to be waited for.
-//!
-//! Features of cargo leave groups of commands out: the modules below and `cmd` have them. A build
-//! with less has code that only the commands left out use.
+//! [`row_printer`] prints a line of numbers per second, [`monitor`] serves the counters, [`tui`]
+//! shows them on a full screen, [`web`] on a page, [`events`] holds the rows for programs that
+//! follow a command, [`expectations`] splits the checks of `--expect`, [`run_control`] and
+//! [`run_orders`] change a run that sends, [`start_at`] is the time that a run may have to start
+//! at, [`groups`] are the commands that a build may leave out, `hub_access` connects to the hub of
+//! a fleet, [`path_words`] sorts the options of commands that take those of `send` as well,
+//! [`waiting_read`] reads inputs that may have to be waited for.  Features of cargo leave groups of
+//! commands out: the modules below and `cmd` have them. A build with less has code that only the
+//! commands left out use.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "the groups that use it are left out"))]
 
