@@ -1,8 +1,8 @@
 //! Words of other tools: those with a clear meaning are translated, the others answered.
 //!
 //! Each row of [`FOREIGN_WORDS`] says what wirerate has for an option of iperf3, trafgen, mausezahn
-//! or pktgen's scripts. What wirerate cannot do yet is said there as well, so that no error suggests
-//! an option that only looks similar.
+//! or pktgen's scripts. What wirerate cannot do yet is said there as well, so that no error
+//! suggests an option that only looks similar.
 
 use crate::path_words;
 use std::ffi::OsString;
