@@ -46,17 +46,22 @@ fn frames_are_slots_once_each_and_losses_are_counted() {
 
     capture.set_mode(Mode::Drop).unwrap();
     assert_eq!(capture.mode(), Mode::Drop);
-    (0..70_000).for_each(|number| sender.send(&frame(number, 60)));
+    let mut sent = 100;
+    // The scheduler decides how many rings get frames.
+    while capture.counts().lost == 0 {
+        assert!(sent < 10_000_000, "nothing was read, and rings are finite");
+        (0..70_000).for_each(|number| sender.send(&frame(number, 60)));
+        sent += 70_000;
+    }
     let counts = capture.counts();
-    assert_eq!(counts.received, 70_100);
-    assert!(counts.lost > 0, "nothing was read, and rings are finite");
+    assert_eq!(counts.received, sent);
     let mut bytes = Vec::new();
     let mut len = usize::MAX;
     while bytes.len() != len {
         len = bytes.len();
         capture.take(None, 1 << 20, &mut bytes);
     }
-    assert_eq!((bytes.len() / SLOT_LEN) as u64 + 100 + counts.lost, 70_100);
+    assert_eq!((bytes.len() / SLOT_LEN) as u64 + 100 + counts.lost, sent);
     assert_eq!(listener.received(), 0, "the host saw none of them");
 }
 

@@ -1,11 +1,10 @@
-//! Checks the JSON lines that the program prints against the schemas of the folder `schema`.
+//! Checks the JSON lines that the program prints against the schemas of their documents.
 //!
 //! A small validator of JSON Schema: it knows the keywords that these schemas have, and panics at
 //! any other, so that none is ignored.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::OnceLock;
 
 /// Documents without a schema: `docs/bench.md` describes their rows.
@@ -48,16 +47,8 @@ pub fn check_json(value: &Value) {
 fn schemas() -> &'static BTreeMap<String, Value> {
     static SCHEMAS: OnceLock<BTreeMap<String, Value>> = OnceLock::new();
     SCHEMAS.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema");
-        let files = std::fs::read_dir(&folder).expect("the folder with the schemas is there");
-        files.map(|file| schema(&file.expect("the folder can be read").path())).collect()
+        facts::DOCUMENTS.iter().map(|document| (document.name.to_owned(), document.schema())).collect()
     })
-}
-
-fn schema(path: &Path) -> (String, Value) {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let schema: Value = serde_json::from_str(&text).expect("a schema is JSON");
-    (schema["title"].as_str().expect("a schema has a title").to_owned(), schema)
 }
 
 /// Validates `value`, which stands at `place`.
