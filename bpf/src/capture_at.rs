@@ -60,12 +60,7 @@ impl CaptureAt {
         geometry.check();
         let traced = xdp::programs(ifindex, ifname)?.into_iter().next();
         let traced = traced.ok_or_else(|| BpfError::NoXdp { ifname: ifname.to_owned() })?;
-        let refuse = |why: String| BpfError::NotTraceable {
-            ifname: ifname.to_owned(),
-            name: traced.name.clone(),
-            id: traced.id,
-            why,
-        };
+        let refuse = |why: String| not_traceable(&traced, ifname, why);
         let program = sys::program_by_id(traced.id).map_err(|error| refuse(error.to_string()))?;
         let function = function_name(traced.id, &program).map_err(|why| refuse(why.to_string()))?;
         let function = function.ok_or_else(|| refuse("it has no BTF".to_owned()))?;
@@ -94,7 +89,6 @@ impl CaptureAt {
                 skel.maps.wr_capture_cpus.as_fd(),
                 skel.maps.wr_capture_rings.as_fd(),
             );
-            // Frames may be counted behind the program only if they were counted before it.
             let mut programs = Vec::new();
             if at.is_before() {
                 programs.push(skel.progs.wr_at_entry.as_fd().try_clone_to_owned()?);
@@ -105,7 +99,9 @@ impl CaptureAt {
             Ok((programs, memory))
         });
         let (programs, memory) = loaded.map_err(|error| match error {
-            BpfError::Load { reason, .. } if error_is_denial(&reason) => BpfError::NoTracing { reason },
+            BpfError::Load { ref reason, .. } if error.is_denied() => {
+                BpfError::NoTracing { reason: reason.clone() }
+            }
             other => other,
         })?;
         Ok(Self { programs, links: Vec::new(), memory: Arc::new(memory?), traced })
@@ -117,12 +113,8 @@ impl CaptureAt {
     /// [`BpfError::NotTraceable`] with the error of the kernel.
     pub fn attach(&mut self, ifname: &str) -> Result<(), BpfError> {
         for program in &self.programs {
-            let link = sys::attach_tracing(program.as_fd()).map_err(|error| BpfError::NotTraceable {
-                ifname: ifname.to_owned(),
-                name: self.traced.name.clone(),
-                id: self.traced.id,
-                why: error.to_string(),
-            })?;
+            let link = sys::attach_tracing(program.as_fd())
+                .map_err(|error| not_traceable(&self.traced, ifname, error.to_string()))?;
             self.links.push(link);
         }
         Ok(())
@@ -144,9 +136,8 @@ impl CaptureAt {
     }
 }
 
-/// The error of libbpf is kept as text; this is the text of EPERM.
-fn error_is_denial(reason: &str) -> bool {
-    reason.contains("Operation not permitted")
+fn not_traceable(traced: &AttachedProgram, ifname: &str, why: String) -> BpfError {
+    BpfError::NotTraceable { ifname: ifname.to_owned(), name: traced.name.clone(), id: traced.id, why }
 }
 
 /// The whole name of the function of a program, which has more bytes than the name of the program

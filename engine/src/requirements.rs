@@ -15,12 +15,12 @@ pub struct TxOptions {
     /// Use the transmit queue of the CPU (QUEUE_MAP_CPU). On CPU 0 the plan looks the same without
     /// it.
     pub queue_of_cpu: bool,
-    /// A frame check sequence of its own; `None` if the card adds the right one.
+    /// What frames have in place of the right frame check sequence; `None` if the card adds that.
     pub fcs: Option<SendFcs>,
 }
 
-/// What engines other than af_packet say of [`TxOptions::fcs`].
-pub(crate) const OWN_FCS: &str = "a frame check sequence of its own: only packet sockets can ask for it";
+/// What engines other than af_packet do not support of [`TxOptions::fcs`].
+pub(crate) const OWN_FCS: &str = "frames with a given FCS: only packet sockets can send them";
 
 /// What a frame has in place of the right frame check sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,10 @@ use crate::pattern::Pattern;
 use crate::payload::Payload;
 use crate::schedule::{FlowRate, FlowSchedule};
 use crate::size::Sizes;
-use crate::stack::{FCS_LEN, HeaderStack};
+use crate::stack::HeaderStack;
 use crate::tag::{FramesByValues, MetricTag, check_tags};
 use crate::topology::{SPEED_DEFAULT, Topology};
+use packet::FCS_LEN;
 use packet::plan::{FrameMark, FrameSpec, MARK_LEN, MarkCount, PacketOrder};
 use std::net::IpAddr;
 

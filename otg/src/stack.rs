@@ -8,12 +8,10 @@ use crate::header::{ChecksumChoice, FlowHeader, HeaderKind, PlacedPattern};
 use crate::pattern::Pattern;
 use crate::payload::Payload;
 use crate::vlan::VlanTag;
+use packet::FCS_LEN;
 use packet::plan::{ChecksumField, Field, FrameMark, FrameSpec, PseudoHeader, SumKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
-
-/// Bytes of a frame check sequence.
-pub(crate) const FCS_LEN: usize = 4;
 
 /// The headers of a flow, in order of the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]

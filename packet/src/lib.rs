@@ -36,6 +36,6 @@ pub use plan::{Plan, Range, Walk};
 pub use rate::{Arrivals, PoissonProcess, Rate};
 pub use rng::Rng;
 pub use wire::{
-    FRAME_LEN_MAX, FRAME_LEN_MIN, FrameClock, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, PktgenHeader, WIRE_OVERHEAD,
-    WallTime, wire_len,
+    FCS_LEN, FRAME_LEN_MAX, FRAME_LEN_MIN, FrameClock, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, PktgenHeader,
+    WIRE_OVERHEAD, WallTime, wire_len,
 };

@@ -17,6 +17,8 @@ pub(crate) const TAG_LEN: usize = 4;
 
 /// Bytes that a frame takes beside its own: preamble and start (8), FCS (4), gap (12).
 pub const WIRE_OVERHEAD: u32 = 24;
+/// Bytes of a frame check sequence.
+pub const FCS_LEN: usize = 4;
 /// Shortest frame without FCS; the driver or the device pads what is shorter.
 pub const FRAME_LEN_MIN: u32 = 60;
 

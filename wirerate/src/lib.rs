@@ -11,9 +11,10 @@
 //! [`run_orders`] change a run that sends, [`start_at`] is the time that a run may have to start
 //! at, [`groups`] are the commands that a build may leave out, `hub_access` connects to the hub of
 //! a fleet, [`path_words`] sorts the options of commands that take those of `send` as well,
-//! [`waiting_read`] reads inputs that may have to be waited for.  Features of cargo leave groups of
-//! commands out: the modules below and `cmd` have them. A build with less has code that only the
-//! commands left out use.
+//! [`waiting_read`] reads inputs that may have to be waited for.
+//!
+//! Features of cargo leave groups of commands out: the modules below and `cmd` have them. A build
+//! with less has code that only the commands left out use.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "the groups that use it are left out"))]
 

@@ -40,8 +40,8 @@ fn without_namespaces(stderr: String) -> String {
 /// The answers to other programs' words, those that no other test makes the program print included.
 #[test]
 fn advice_for_the_words_of_other_programs_can_be_pasted() {
-    for word_of_other in wirerate::other_tools::FOREIGN_WORDS {
-        let tries = word_of_other.tries.iter().map(|advice| format!("  try: {advice}\n"));
+    for foreign_word in wirerate::other_tools::FOREIGN_WORDS {
+        let tries = foreign_word.tries.iter().map(|advice| format!("  try: {advice}\n"));
         tries::check(&tries.collect::<String>());
     }
     for command in
@@ -135,7 +135,7 @@ fn advice_for_a_wrong_option_can_be_pasted_wherever_it_stands() {
 /// An answer named a word `DEV` where the device was typed, `--icmp` was answered with TCP, and
 /// files without `-w` with `--write <FILE> must be given`.
 #[test]
-fn words_of_others_of_capture_replay_and_measure_are_answered_with_what_was_typed() {
+fn foreign_words_of_capture_replay_and_measure_are_answered_with_what_was_typed() {
     let mut text = String::new();
     for line in [
         "capture lab0 --netns a -Y udp",
@@ -179,7 +179,7 @@ fn words_of_others_of_capture_replay_and_measure_are_answered_with_what_was_type
         assert_eq!((said.status, said.stdout.as_str()), (2, ""), "{line}");
         text += &format!("$ wirerate {line}\n{}", said.stderr);
     }
-    testkit::golden("other_tools_others.txt", &text);
+    testkit::golden("other_tools_but_send.txt", &text);
 }
 
 /// `measure -t 1`, `-q`, `-J`, `--netns` and options of send before `--` were answered with a line

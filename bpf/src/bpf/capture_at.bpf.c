@@ -68,6 +68,7 @@ static __always_inline void record_frame(struct xdp_buff *xdp, __u16 kind, __u32
 	__u64 len, linear;
 	__u8 *tail;
 
+	/* A veth that is being taken apart has no device; reads by a null pointer give 0 here. */
 	if (dev->ifindex != (int)wr_ifindex || dev->nd_net.net->ns.inum != wr_netns)
 		return;
 	own = bpf_map_lookup_elem(&wr_capture_cpus, &cpu);

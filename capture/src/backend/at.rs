@@ -4,14 +4,14 @@
 //! frames.
 
 use super::xdp::much;
-use crate::backend::{AtFacts, Backend, RingCounts, SourceFacts, filter, quiesce};
+use crate::backend::{AtFacts, Backend, RingCounts, SourceFacts, counts_of_rings, filter, quiesce};
 use crate::memory::{MemoryBound, RingSize};
 use crate::options::SNAPLEN_WHOLE;
 use crate::reader::AttachedRing;
 use crate::record::consumer::{Probe, RingConsumer};
 use crate::record::pool::BUFFER_LEN;
-use crate::record::ring::RingRecord;
-use crate::sys::shared_ring::{self, RingReader, RingWatch};
+use crate::record::ring::{Batch, RingRecord};
+use crate::sys::shared_ring::{RingReader, RingWatch};
 use crate::{CaptureError, Mode, Options, cpus};
 use ::filter::{BesideFrame, Classic};
 use bpf::capture::RecordFormat;
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) struct AtBackend {
     programs: CaptureAt,
     ifname: String,
-    filter: Option<(Arc<Classic>, BesideFrame)>,
+    filter: ProcessFilter,
     /// Frames of each ring that the filter rejected.
     rejected: Vec<Arc<AtomicU64>>,
     snaplen: usize,
@@ -57,7 +57,10 @@ impl AtBackend {
         Ok(Self {
             programs,
             ifname: link.name.clone(),
-            filter: filter.map(|filter| (Arc::new(filter), beside)),
+            filter: ProcessFilter {
+                program: filter.map(|filter| (Arc::new(filter), beside)),
+                ..ProcessFilter::default()
+            },
             rejected: (0..geometry.rings).map(|_| Arc::default()).collect(),
             snaplen: options.snaplen as usize,
             facts,
@@ -108,20 +111,8 @@ impl Backend for AtBackend {
     }
 
     fn counts(&self) -> Vec<RingCounts> {
-        let memory = self.programs.memory();
-        let counts = (0..memory.geometry().cpus).map(|cpu| {
-            let rejected = self.rejected.get(cpu as usize).map_or(0, |rejected| rejected.load(Relaxed));
-            let program = shared_ring::counts(memory, cpu);
-            RingCounts {
-                cpu,
-                received: program.captured + program.lost_ring,
-                received_bytes: program.frame_bytes,
-                filtered: Some(rejected),
-                captured: program.captured.saturating_sub(rejected),
-                lost_ring: program.lost_ring,
-            }
-        });
-        counts.filter(|counts| counts.cpu < memory.geometry().rings || counts.received > 0).collect()
+        let rejected = |cpu: u32| self.rejected.get(cpu as usize);
+        counts_of_rings(self.programs.memory(), |cpu| rejected(cpu).map_or(0, |count| count.load(Relaxed)))
     }
 
     fn detach(&mut self) {
@@ -133,19 +124,11 @@ impl Backend for AtBackend {
 /// The ring of one CPU.
 struct AtConsumer {
     reader: RingReader,
-    filter: Option<(Arc<Classic>, BesideFrame)>,
+    filter: ProcessFilter,
     rejected: Arc<AtomicU64>,
     snaplen: usize,
-    /// Of the records in view: their bytes, their number, and which the filter accepts; with no
-    /// filter there is nothing in the list.
+    /// Bytes of the records in view.
     in_view: usize,
-    in_view_count: u64,
-    accepted: Vec<bool>,
-    /// Frames that were lost before the first record in view, and told by records that the filter
-    /// rejected.
-    lost_before: u32,
-    /// The same for the next records.
-    lost_behind: u32,
     /// Bytes that the ring held when it was looked at.
     pending: u64,
     /// More than this is much.
@@ -153,59 +136,21 @@ struct AtConsumer {
 }
 
 impl AtConsumer {
-    fn new(
-        reader: RingReader,
-        filter: Option<(Arc<Classic>, BesideFrame)>,
-        rejected: Arc<AtomicU64>,
-        snaplen: usize,
-    ) -> Self {
+    fn new(reader: RingReader, filter: ProcessFilter, rejected: Arc<AtomicU64>, snaplen: usize) -> Self {
         let much = much(reader.shape().size_bytes(), BUFFER_LEN as u64);
-        Self {
-            reader,
-            filter,
-            rejected,
-            snaplen,
-            in_view: 0,
-            in_view_count: 0,
-            accepted: Vec::new(),
-            lost_before: 0,
-            lost_behind: 0,
-            pending: 0,
-            much,
-        }
-    }
-
-    /// Takes records into view, and says how many the filter accepts.
-    fn look(&mut self, len_max: usize) -> u64 {
-        self.pending = self.reader.pending();
-        self.accepted.clear();
-        self.lost_behind = self.lost_before;
-        let batch = self.reader.filled();
-        (self.in_view_count, self.in_view) = batch.measure_each(len_max, |raw| {
-            let Some((filter, beside)) = &self.filter else { return };
-            let record = raw.record();
-            let is_accepted = filter.run_beside(record.data, record.frame_len, *beside) > 0;
-            self.accepted.push(is_accepted);
-            self.lost_behind = match is_accepted {
-                true => 0,
-                false => self.lost_behind.saturating_add(record.lost_before),
-            };
-        });
-        if self.filter.is_none() {
-            return self.in_view_count;
-        }
-        let count = self.accepted.iter().filter(|is_accepted| **is_accepted).count() as u64;
-        self.rejected.fetch_add(self.in_view_count - count, Relaxed);
-        count
+        Self { reader, filter, rejected, snaplen, in_view: 0, pending: 0, much }
     }
 }
 
 impl RingConsumer for AtConsumer {
     fn peek(&mut self, len_max: usize) -> u64 {
         loop {
-            let count = self.look(len_max);
-            if count > 0 || self.in_view_count == 0 {
-                return count;
+            self.pending = self.reader.pending();
+            let (accepted, len) = self.filter.look(self.reader.filled(), len_max);
+            self.in_view = len;
+            self.rejected.fetch_add(self.filter.count - accepted, Relaxed);
+            if accepted > 0 || len == 0 {
+                return accepted;
             }
             self.release();
         }
@@ -220,26 +165,13 @@ impl RingConsumer for AtConsumer {
     }
 
     fn for_each(&self, count: u64, mut take: impl FnMut(RingRecord<'_>)) {
-        let (mut left, mut lost, mut number) = (count, self.lost_before, 0);
-        self.reader.filled().for_each(self.in_view_count, |_, raw| {
-            let is_accepted = self.accepted.get(number).copied().unwrap_or(true);
-            number += 1;
-            if left == 0 {
-                return;
-            }
-            let record = raw.record();
-            lost = lost.saturating_add(record.lost_before);
-            if is_accepted {
-                left -= 1;
-                let data = &record.data[..record.data.len().min(self.snaplen)];
-                take(RingRecord { data, lost_before: std::mem::take(&mut lost), ..record });
-            }
+        self.filter.for_each(self.reader.filled(), count, |record| {
+            take(RingRecord { data: &record.data[..record.data.len().min(self.snaplen)], ..record });
         });
     }
 
     fn release(&mut self) {
-        self.in_view_count = 0;
-        self.lost_before = self.lost_behind;
+        self.filter.release();
         self.reader.give_back(std::mem::take(&mut self.in_view) as u64);
     }
 
@@ -250,6 +182,65 @@ impl RingConsumer for AtConsumer {
 
     fn probe(&self) -> Option<Box<dyn Probe>> {
         Some(Box::new(AtProbe { watch: self.reader.watch(), rejected: Arc::clone(&self.rejected) }))
+    }
+}
+
+/// A filter over the records in view.
+#[derive(Clone, Debug, Default)]
+struct ProcessFilter {
+    /// `None` accepts all records.
+    program: Option<(Arc<Classic>, BesideFrame)>,
+    /// Records in view.
+    count: u64,
+    /// For each of them, whether it is accepted; empty without a program.
+    accepted: Vec<bool>,
+    /// Frames that were lost before records that were rejected, since the last one that was
+    /// accepted: the next one tells of them.
+    lost_before: u32,
+    /// The same behind the records in view.
+    lost_behind: u32,
+}
+
+impl ProcessFilter {
+    /// Takes the first records of `batch`, of about `len_max` bytes, into view. Returns how many
+    /// are accepted, and the bytes of all.
+    fn look(&mut self, batch: Batch<'_>, len_max: usize) -> (u64, usize) {
+        let Self { program, count, accepted, lost_before, lost_behind } = self;
+        accepted.clear();
+        *lost_behind = *lost_before;
+        let (measured, len) = batch.measure_each(len_max, |raw| {
+            let Some((filter, beside)) = program else { return };
+            let record = raw.record();
+            let is_accepted = filter.run_beside(record.data, record.frame_len, *beside) > 0;
+            accepted.push(is_accepted);
+            *lost_behind = if is_accepted { 0 } else { lost_behind.saturating_add(record.lost_before) };
+        });
+        *count = measured;
+        let rejected = accepted.iter().filter(|is_accepted| !**is_accepted).count() as u64;
+        (measured - rejected, len)
+    }
+
+    /// Shows the first `count` accepted records in view.
+    fn for_each(&self, batch: Batch<'_>, count: u64, mut take: impl FnMut(RingRecord<'_>)) {
+        let (mut left, mut lost, mut accepted) = (count, self.lost_before, self.accepted.iter());
+        batch.for_each(self.count, |_, raw| {
+            let is_accepted = accepted.next().copied().unwrap_or(true);
+            if left == 0 {
+                return;
+            }
+            let record = raw.record();
+            lost = lost.saturating_add(record.lost_before);
+            if is_accepted {
+                left -= 1;
+                take(RingRecord { lost_before: std::mem::take(&mut lost), ..record });
+            }
+        });
+    }
+
+    /// No record is in view any more.
+    fn release(&mut self) {
+        self.count = 0;
+        self.lost_before = self.lost_behind;
     }
 }
 
@@ -265,5 +256,72 @@ impl Probe for AtProbe {
 
     fn used(&self) -> f64 {
         RingWatch::used(&self.watch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ring::samples;
+    use ::filter::Instruction;
+    use bpf::abi::{Record, RecordKind};
+
+    /// Records of frames: their length, and the frames lost before each.
+    fn ring(frames: &[(u32, u32)]) -> Vec<u8> {
+        let kind = (RecordKind::WR_RECORD.0 | RecordKind::WR_RECORD_VERDICT.0) as u16;
+        let record = |(frame_len, lost_before): &(u32, u32)| {
+            let head = Record {
+                kind,
+                frame_len: *frame_len,
+                captured_len: 8,
+                lost_before: *lost_before,
+                ..bpf::abi::zeroed()
+            };
+            samples::record(&head, &[7; 8], frame_len % 5)
+        };
+        frames.iter().flat_map(record).collect()
+    }
+
+    /// Accepts frames of 100 bytes or more.
+    fn long_frames() -> ProcessFilter {
+        let step = |code, jf, k| Instruction { code, jt: 0, jf, k };
+        // Load the length; jump behind the next one unless it is at least 100; all; nothing.
+        let program = [step(0x80, 0, 0), step(0x35, 1, 100), step(0x06, 0, u32::MAX), step(0x06, 0, 0)];
+        let program = Classic::new(program.to_vec()).expect("a filter");
+        let beside = BesideFrame { is_outgoing: false, ifindex: 1 };
+        ProcessFilter { program: Some((Arc::new(program), beside)), ..ProcessFilter::default() }
+    }
+
+    /// Length, losses and verdict of the records that are shown.
+    fn shown(filter: &ProcessFilter, bytes: &[u8], count: u64) -> Vec<(u32, u32, Option<u32>)> {
+        let mut shown = Vec::new();
+        filter.for_each(Batch::new(bytes, bytes.len()), count, |record| {
+            shown.push((record.frame_len, record.lost_before, record.xdp_verdict));
+        });
+        shown
+    }
+
+    #[test]
+    fn the_next_accepted_frame_tells_of_losses_before_rejected_ones() {
+        let mut filter = long_frames();
+        let bytes = ring(&[(60, 3), (100, 4), (60, 5), (60, 6)]);
+        assert_eq!(filter.look(Batch::new(&bytes, bytes.len()), usize::MAX), (1, bytes.len()));
+        assert_eq!(shown(&filter, &bytes, 1), [(100, 7, Some(0))]);
+        assert_eq!(shown(&filter, &bytes, 0), []);
+        filter.release();
+        let bytes = ring(&[(60, 1)]);
+        assert_eq!(filter.look(Batch::new(&bytes, bytes.len()), usize::MAX), (0, bytes.len()));
+        filter.release();
+        let bytes = ring(&[(101, 0), (103, 2), (104, 0)]);
+        assert_eq!(filter.look(Batch::new(&bytes, bytes.len()), usize::MAX), (3, bytes.len()));
+        assert_eq!(shown(&filter, &bytes, 2), [(101, 12, Some(1)), (103, 2, Some(3))]);
+    }
+
+    #[test]
+    fn without_a_filter_all_frames_are_shown() {
+        let mut filter = ProcessFilter::default();
+        let bytes = ring(&[(60, 3), (100, 0)]);
+        assert_eq!(filter.look(Batch::new(&bytes, bytes.len()), usize::MAX), (2, bytes.len()));
+        assert_eq!(shown(&filter, &bytes, 2), [(60, 3, Some(0)), (100, 0, Some(0))]);
     }
 }

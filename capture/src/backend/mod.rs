@@ -16,7 +16,9 @@ mod xdp;
 
 use crate::memory::RingSize;
 use crate::reader::AttachedRing;
+use crate::sys::shared_ring;
 use crate::{CaptureDirection, CaptureError, Fanout, Mode};
+use bpf::capture::CaptureMemory;
 use bpf::capture_at::AtPlace;
 use bpf::xdp::{AttachedProgram, XdpLink, XdpMode};
 use std::fmt;
@@ -133,6 +135,24 @@ pub(crate) struct RingCounts {
     pub(crate) captured: u64,
     /// Frames lost because the ring was full.
     pub(crate) lost_ring: u64,
+}
+
+/// The counts of the rings of a program, and of CPUs without a ring that had frames. Of the records
+/// of CPU n the process has rejected `rejected(n)`.
+fn counts_of_rings(memory: &CaptureMemory, rejected: impl Fn(u32) -> u64) -> Vec<RingCounts> {
+    let geometry = memory.geometry();
+    let counts = (0..geometry.cpus).map(|cpu| {
+        let (program, rejected) = (shared_ring::counts(memory, cpu), rejected(cpu));
+        RingCounts {
+            cpu,
+            received: program.captured + program.lost_ring + program.filtered,
+            received_bytes: program.frame_bytes,
+            filtered: Some(program.filtered + rejected),
+            captured: program.captured.saturating_sub(rejected),
+            lost_ring: program.lost_ring,
+        }
+    });
+    counts.filter(|counts| counts.cpu < geometry.rings || counts.received > 0).collect()
 }
 
 /// A way of taking frames off one device.

@@ -2,7 +2,7 @@
 
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::tpacket::queues_untold;
-use crate::backend::{Backend, RingCounts, SourceFacts};
+use crate::backend::{Backend, RingCounts, SourceFacts, counts_of_rings};
 use crate::backend::{filter, quiesce};
 use crate::error::first_line;
 use crate::memory::{MemoryBound, RingSize};
@@ -118,19 +118,7 @@ impl Backend for XdpBackend {
     }
 
     fn counts(&self) -> Vec<RingCounts> {
-        let geometry = self.program.memory().geometry();
-        let counts = (0..geometry.cpus).map(|cpu| {
-            let program = shared_ring::counts(self.program.memory(), cpu);
-            RingCounts {
-                cpu,
-                received: program.captured + program.lost_ring + program.filtered,
-                received_bytes: program.frame_bytes,
-                filtered: Some(program.filtered),
-                captured: program.captured,
-                lost_ring: program.lost_ring,
-            }
-        });
-        counts.filter(|counts| counts.cpu < geometry.rings || counts.received > 0).collect()
+        counts_of_rings(self.program.memory(), |_| 0)
     }
 
     fn detach(&mut self) {

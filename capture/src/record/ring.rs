@@ -262,8 +262,25 @@ fn size_at(bytes: &[u8], at: usize) -> usize {
     size
 }
 
+/// Records as the program writes them, for tests.
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::{HEAD_LEN, Record, TAG_LEN};
+
+    /// A record with this word behind the frame.
+    pub(crate) fn record(head: &Record, data: &[u8], word: u32) -> Vec<u8> {
+        let size = HEAD_LEN + data.len().next_multiple_of(4) + TAG_LEN;
+        let mut bytes = bytemuck::bytes_of(&Record { size: size as u32, ..*head }).to_vec();
+        bytes.extend_from_slice(data);
+        bytes.resize(size - TAG_LEN, 0);
+        bytes.extend_from_slice(&word.to_ne_bytes());
+        bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::samples::record;
     use super::*;
     use proptest::prelude::*;
 
@@ -319,15 +336,6 @@ mod tests {
             let (range, until) = self.shape.filled(tail, self.head);
             Batch::new(&self.memory[range], until)
         }
-    }
-
-    fn record(head: &Record, data: &[u8], tag: u32) -> Vec<u8> {
-        let size = HEAD_LEN + data.len().next_multiple_of(4) + TAG_LEN;
-        let mut bytes = bytemuck::bytes_of(&Record { size: size as u32, ..*head }).to_vec();
-        bytes.extend_from_slice(data);
-        bytes.resize(size - TAG_LEN, 0);
-        bytes.extend_from_slice(&tag.to_ne_bytes());
-        bytes
     }
 
     proptest! {

@@ -16,7 +16,7 @@ use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap, SendFcs};
 use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
 use ip_packets::{IpPacketRing, has_only_ip};
-use packet::{Cursor, Plan, XmitMode};
+use packet::{Cursor, FCS_LEN, Plan, XmitMode};
 use std::io;
 use std::rc::{Rc, Weak};
 use sys::{RingOptions, SendSocket};
@@ -32,10 +32,9 @@ const SLOTS_EACH: usize = 4;
 /// Kernel memory for frames in flight: some 5,000 short ones, more than a queueing discipline
 /// holds.
 const SEND_BUFFER_BYTES: i32 = 4 << 20;
-const FCS_LEN: usize = 4;
-/// Drivers that let frames have their own set `IFF_SUPP_NOFCS`: e100, e1000 and few others.
+/// Drivers that leave the FCS to the sender set `IFF_SUPP_NOFCS`: e100, e1000 and few others.
 const NO_OWN_FCS: &str =
-    "a frame check sequence of its own: the driver of the device lets the card add it to every frame";
+    "frames with a given FCS: the driver of the device cannot leave the FCS to the sender";
 
 impl TxRing for PacketRing {
     const KIND: EngineKind = EngineKind::AfPacket;

@@ -305,7 +305,7 @@ pub struct Args {
     pub frags: Option<i32>,
     /// Send frames with a wrong frame check sequence: `bad` inverts the right one, 0x01020304 are
     /// its bytes on the wire. Packet sockets only, and few drivers can: e1000, e100
-    #[arg(long, value_name = "bad|VALUE", help_heading = "Frames", value_parser = send_fcs)]
+    #[arg(long, value_name = "bad|VALUE", conflicts_with = "batch", help_heading = "Frames", value_parser = send_fcs)]
     pub send_fcs: Option<SendFcs>,
     /// Send each frame N times, unchanged
     #[arg(long, alias = "clone", value_name = "N", conflicts_with_all = ["imix", "frame_imix"], help_heading = "Frames",

@@ -302,7 +302,7 @@ pub struct Job<'a> {
     pub engine: Option<EngineKind>,
     /// The requested batch size.
     pub batch: Option<u32>,
-    /// A frame check sequence of its own.
+    /// What frames have in place of the right frame check sequence.
     pub fcs: Option<SendFcs>,
     /// The run waits for a link that is down.
     pub keep_going: bool,

@@ -60,6 +60,7 @@ fn what_a_pcapng_file_has_beside_packets_stays() {
         flags: Some(PacketFlags::OUTBOUND),
         comment: Some("the first"),
         queue: Some(3),
+        xdp_verdict: Some(2),
         ..Packet::default()
     };
     writer.packet(&packet).unwrap();
@@ -84,6 +85,7 @@ fn what_a_pcapng_file_has_beside_packets_stays() {
                 assert_eq!((after.data.len(), after.frame_len as usize), (data.len(), data.len()));
                 assert_eq!((after.time_ns, &after.comment), (before.time_ns, &before.comment));
                 assert_eq!((after.flags, after.queue), (before.flags, before.queue));
+                assert_eq!(after.xdp_verdict, Some(2));
             }
             (Block::Interface(before), Block::Interface(after)) => {
                 assert_eq!(after, &Interface { other: Vec::new(), ..before.clone() });

@@ -51,10 +51,10 @@ fn own_fcs() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     for (engine, reason) in [
         ("", "not af_packet: the af_packet engine does not support"),
-        (" --engine af_packet", "the driver of the device lets the card add it to every frame"),
-        (" --engine skb", "only packet sockets can ask for it"),
-        (" --engine xdp", "only packet sockets can ask for it"),
-        (" --engine af_xdp", "only packet sockets can ask for it"),
+        (" --engine af_packet", "the driver of the device cannot leave the FCS to the sender"),
+        (" --engine skb", "only packet sockets can send them"),
+        (" --engine xdp", "only packet sockets can send them"),
+        (" --engine af_xdp", "only packet sockets can send them"),
     ] {
         send(&lab, &format!("--dst 198.18.0.2 --send-fcs bad{engine}")).expect_code(3).says(&[reason]);
     }
@@ -62,6 +62,8 @@ fn own_fcs() -> TestResult {
         let words = format!("--dst 198.18.0.2 --send-fcs {wrong}");
         send(&lab, &words).expect_code(2).says(&["use bad, or four bytes such as 0xdeadbeef"]);
     }
+    // A system call sends one such frame.
+    send(&lab, "--dst 198.18.0.2 --send-fcs bad --batch 8").expect_code(2).says(&["--batch"]);
     Ok(())
 }
 

@@ -321,6 +321,16 @@ mod tests {
     }
 
     #[test]
+    fn the_verdict_of_an_xdp_program_has_its_name() {
+        let whole = frame("{ fill(0, 60) }");
+        for (verdict, end) in [(1, "length 60 XDP_DROP"), (4, "length 60 XDP_REDIRECT"), (9, "XDP verdict 9")]
+        {
+            let text = line(&ShownFrame { xdp_verdict: Some(verdict), ..whole.clone() }, 0);
+            assert!(text.ends_with(end), "{text}");
+        }
+    }
+
+    #[test]
     fn a_frame_has_a_line_with_its_addresses_ports_flags_and_length() {
         let eth = "eth(da=02:00:00:00:00:02, sa=02:00:00:00:00:01";
         let ip = "ipv4(sa=10.0.0.1, da=10.0.0.2)";
