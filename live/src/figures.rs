@@ -2,9 +2,10 @@
 
 use crate::octaves::Octaves;
 use metrics::families::{
-    CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, FLOW_FRAMES, FLOW_LATENCY, FLOW_LATENCY_MAX,
-    FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING, REPLAY_FRAMES,
-    SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
+    CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY,
+    FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING,
+    REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES,
+    SEND_TARGET,
 };
 use metrics::{MetricFamily, MetricSet};
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
@@ -144,7 +145,7 @@ fn tables(set: &MetricSet) -> [CountTable; 5] {
         &["device", "flow"],
         &["received", "in_order", "reordered", "duplicate", "too_old"],
     )
-    .with_times(&["mean latency", "highest latency"]);
+    .with_times(&["mean latency", "highest latency", "jitter"]);
     for (labels, count) in set.counts(&FLOW_FRAMES) {
         let key = [&labels[0], &labels[2]];
         flows.add(key, 0, count);
@@ -172,15 +173,17 @@ fn tables(set: &MetricSet) -> [CountTable; 5] {
     tables
 }
 
-/// Mean and highest latency of each flow that has time stamps.
+/// Mean and highest latency, and the jitter, of each flow that has time stamps.
 fn add_latencies(set: &MetricSet, flows: &mut CountTable) {
     let sums: BTreeMap<&[String], f64> = set.gauges(&FLOW_LATENCY_SUM).collect();
     for (labels, frames) in set.counts(&FLOW_STAMPED).filter(|(_, frames)| *frames > 0) {
         let mean_s = sums.get(labels).copied().unwrap_or(0.0) / frames as f64;
         flows.row_of([&labels[0], &labels[2]]).times[0] = Some((mean_s * 1e9).round() as u64);
     }
-    for (labels, max_s) in set.gauges(&FLOW_LATENCY_MAX) {
-        flows.row_of([&labels[0], &labels[2]]).times[1] = Some((max_s * 1e9).round() as u64);
+    for (column, family) in [(1, &FLOW_LATENCY_MAX), (2, &FLOW_JITTER)] {
+        for (labels, seconds) in set.gauges(family) {
+            flows.row_of([&labels[0], &labels[2]]).times[column] = Some((seconds * 1e9).round() as u64);
+        }
     }
 }
 
@@ -278,9 +281,10 @@ mod tests {
         set.count(&FLOW_STAMPED, &["eth1", "", "other"], 4);
         set.count_seconds(&FLOW_LATENCY_SUM, &["eth1", "", "other"], 10e-6);
         set.gauge(&FLOW_LATENCY_MAX, &["eth1", "", "other"], 7e-6);
+        set.gauge(&FLOW_JITTER, &["eth1", "", "other"], 3e-7);
         let figures = LiveFigures::of(&set);
         assert_eq!(figures.tables[0].rows[0].counts, [Some(9), Some(6), None, Some(3), None]);
-        assert_eq!(figures.tables[0].rows[0].times, [Some(2500), Some(7000)]);
+        assert_eq!(figures.tables[0].rows[0].times, [Some(2500), Some(7000), Some(300)]);
         assert_eq!(figures.lost, BTreeMap::from([("missing".to_owned(), 4)]));
     }
 

@@ -165,6 +165,9 @@ families! {
     /// Highest latencies.
     FLOW_LATENCY_MAX = "wirerate_flow_latency_max_seconds", Gauge, FLOW,
         "Highest latency of these frames";
+    /// Jitter.
+    FLOW_JITTER = "wirerate_flow_jitter_seconds", Gauge, FLOW,
+        "Jitter of these frames (RFC 3550); flow other has the highest of its flows";
 
     /// Connections that were tried.
     CONNECT_TRIED = "wirerate_connect_tried_total", Counter, DEVICE,

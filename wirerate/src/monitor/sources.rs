@@ -7,10 +7,10 @@ use measure::FlowLine;
 use metrics::MetricSet;
 use metrics::families::{
     ACCEPT_CONNECTIONS, CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME,
-    CONNECT_BYTES, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES, CONNECT_TRIED, FLOW_FRAMES, FLOW_LATENCY,
-    FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING,
-    REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION, REPLAY_RETRIES, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS,
-    SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
+    CONNECT_BYTES, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES, CONNECT_TRIED, FLOW_FRAMES, FLOW_JITTER,
+    FLOW_LATENCY, FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES,
+    RECEIVE_MISSING, REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION, REPLAY_RETRIES, REPLAY_STARVED,
+    SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{FamilyKind, MetricFamily};
 use replay::{Fate, Fates};
@@ -377,7 +377,7 @@ pub fn receive(
     move |set| {
         set.count(&RECEIVE_FRAMES, &labels.pair(), receiving.received());
         count_cpus(set, &labels, receiving.received_per_cpu().into_iter());
-        let (mut latency_sum_ns, mut other_max_s) = (0.0, 0.0_f64);
+        let (mut latency_sum_ns, mut others) = (0.0, Highest::default());
         let lines: Vec<FlowLine> = receiving.lines().collect();
         if lines.iter().any(|line| !line.is_empty()) {
             let missing = receiving.missing(&lines).saturating_sub(unsent());
@@ -390,15 +390,15 @@ pub fn receive(
                 set.count(&FLOW_FRAMES, &[&labels.device, &labels.netns, &flow, fate], count);
             }
             let Some((_, max_ns)) = line.latency_bounds_ns() else { continue };
-            let mut max_s = max_ns as f64 / 1e9;
-            if number >= FLOWS_NAMED {
-                other_max_s = other_max_s.max(max_s);
-                max_s = other_max_s;
-            }
+            let own = Highest { latency_ns: max_ns, jitter_ns: line.jitter_ns() };
+            let highest = if number < FLOWS_NAMED { own } else { others.raise(own) };
             let of_flow = [labels.device.as_str(), &labels.netns, &flow];
             set.count(&FLOW_STAMPED, &of_flow, receiving.stamped(line));
             set.count_seconds(&FLOW_LATENCY_SUM, &of_flow, line.latency_sum_ns as f64 / 1e9);
-            set.gauge(&FLOW_LATENCY_MAX, &of_flow, max_s);
+            set.gauge(&FLOW_LATENCY_MAX, &of_flow, highest.latency_ns as f64 / 1e9);
+            if let Some(jitter_ns) = highest.jitter_ns {
+                set.gauge(&FLOW_JITTER, &of_flow, jitter_ns / 1e9);
+            }
         }
         let histogram = receiving.histogram();
         let octaves = octaves(&FLOW_LATENCY, &histogram);
@@ -407,6 +407,23 @@ pub fn receive(
             set.histogram(&FLOW_LATENCY, &all, &octaves, latency_sum_ns / 1e9);
             set.fine_counts(&FLOW_LATENCY, measure::used_buckets(&histogram));
         }
+    }
+}
+
+/// The highest latency and jitter of one flow, or of several.
+#[derive(Clone, Copy, Debug, Default)]
+struct Highest {
+    latency_ns: u64,
+    /// `None` before the second latency.
+    jitter_ns: Option<f64>,
+}
+
+impl Highest {
+    /// Takes in another flow; returns the highest so far.
+    fn raise(&mut self, other: Self) -> Self {
+        self.latency_ns = self.latency_ns.max(other.latency_ns);
+        self.jitter_ns = [self.jitter_ns, other.jitter_ns].into_iter().flatten().reduce(f64::max);
+        *self
     }
 }
 
