@@ -7,6 +7,7 @@ use crate::meter::MeterOptions;
 use crate::totals::{STREAMS_MAX, Totals};
 use crate::unwrap::NUMBER_START;
 use serde::Serialize;
+use std::ops::Range;
 
 /// Everything measured in a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -112,20 +113,38 @@ pub fn missing(options: &MeterOptions, lines: &[FlowLine], totals: &Totals) -> u
 /// Numbers from the first to the highest one, over all flows.
 fn spanned(options: &MeterOptions, lines: &[FlowLine], totals: &Totals) -> u64 {
     if totals.with_flow > 0 {
-        return lines.iter().map(|line| line.high.saturating_sub(NUMBER_START)).sum();
+        return lines.iter().map(carried_span).sum();
     }
+    stream_spans(options, lines, totals).map(|span| span.end - span.start).sum()
+}
+
+/// Numbers of a flow that frames carry, from its first one to the highest one.
+fn carried_span(line: &FlowLine) -> u64 {
+    line.high.saturating_sub(NUMBER_START)
+}
+
+/// The numbers of each stream, from the lowest one to the highest one; empty without frames.
+fn stream_spans<'a>(
+    options: &MeterOptions,
+    lines: &'a [FlowLine],
+    totals: &'a Totals,
+) -> impl Iterator<Item = Range<u64>> + 'a {
     let flow_count = options.flow_count as usize;
-    let streams = lines.chunks(flow_count).take(STREAMS_MAX).enumerate();
-    streams
-        .filter_map(|(stream, lines)| {
-            let lowest = totals.lowest(stream)?;
-            let after = |(flow, line): (usize, &FlowLine)| match line.high {
-                0 => 0,
-                high => (high - 1) * flow_count as u64 + flow as u64 + 1,
-            };
-            Some(lines.iter().enumerate().map(after).max()?.saturating_sub(lowest))
-        })
-        .sum()
+    lines.chunks(flow_count).take(STREAMS_MAX).enumerate().map(move |(stream, lines)| {
+        let after = |(flow, line): (usize, &FlowLine)| match line.high {
+            0 => 0,
+            high => (high - 1) * flow_count as u64 + flow as u64 + 1,
+        };
+        let end = lines.iter().enumerate().map(after).max().unwrap_or(0);
+        totals.lowest(stream).filter(|lowest| *lowest < end).map_or(0..0, |lowest| lowest..end)
+    })
+}
+
+/// How many of these numbers are of a flow of a stream, whose flows take turns.
+fn turns(span: &Range<u64>, flow: u32, flow_count: u32) -> u64 {
+    let (flow, flow_count) = (u64::from(flow), u64::from(flow_count));
+    let below = |number: u64| (number + flow_count - 1 - flow) / flow_count;
+    below(span.end) - below(span.start)
 }
 
 fn latency(
@@ -210,22 +229,38 @@ pub struct FlowRow {
     pub flow: u32,
     /// Frames.
     pub received: u64,
+    /// Numbers below the highest one that did not arrive. A flow without its number in its frames
+    /// has the highest one of its stream.
+    pub missing: u64,
+    /// Of the missing frames, the most that the capture can have lost: those that it lost up to
+    /// the last frame of the flow. `None` for live frames, and if the files do not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_by_capture: Option<u64>,
     /// Its results.
     #[serde(flatten)]
     pub figures: FlowFigures,
 }
 
-/// The flows with frames. Where frames carry their flow, it is the place of the line.
+/// The flows with frames, and the place of the line of each. Where frames carry their flow, it is
+/// the place of the line.
 pub fn flow_rows<'a>(
     options: &MeterOptions,
     lines: &'a [FlowLine],
-    totals: &Totals,
-) -> impl Iterator<Item = FlowRow> + 'a {
+    totals: &'a Totals,
+) -> impl Iterator<Item = (usize, FlowRow)> + 'a {
     let (is_sampled, is_carried) = (options.stamp_shift > 0, totals.with_flow > 0);
     let flow_count = options.flow_count;
-    let place = move |line: u32| if is_carried { (0, line) } else { (line / flow_count, line % flow_count) };
-    (0u32..).zip(lines).filter(|(_, line)| !line.is_empty()).map(move |(index, line)| {
-        let (stream, flow) = place(index);
-        FlowRow { stream, flow, received: line.received(), figures: FlowFigures::new(line, is_sampled) }
+    let spans: Vec<Range<u64>> = stream_spans(options, lines, totals).collect();
+    lines.iter().enumerate().filter(|(_, line)| !line.is_empty()).map(move |(index, line)| {
+        let place = index as u32;
+        let (stream, flow) = if is_carried { (0, place) } else { (place / flow_count, place % flow_count) };
+        let span = match spans.get(stream as usize) {
+            _ if is_carried => carried_span(line),
+            Some(span) => turns(span, flow, flow_count),
+            None => 0,
+        };
+        let missing = span.saturating_sub(line.unique());
+        let (received, figures) = (line.received(), FlowFigures::new(line, is_sampled));
+        (index, FlowRow { stream, flow, received, missing, lost_by_capture: None, figures })
     })
 }

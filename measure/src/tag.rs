@@ -1,5 +1,7 @@
 //! Values in received frames that are counted apart, such as the DSCP or the VLAN of each frame.
 
+use serde::{Deserialize, Serialize};
+
 /// Parts of a frame that are tracked together.
 pub const TAG_PARTS: usize = 4;
 /// Bits of a part.
@@ -15,7 +17,7 @@ pub struct TagPart {
 }
 
 /// What a receiver counted of frames with the same values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TagCounts {
     /// Frames, duplicates included.
     pub frames: u64,

@@ -72,9 +72,12 @@ fn loss_of_every_hundredth_frame_is_found_in_its_flow() {
     assert_eq!(Loss::new(10_000, figures.unique, figures.too_old).lost_max, 100);
     assert_eq!(figures.missing, 99, "the last frame shows no gap");
     let lost: Vec<u64> = flow_rows(meter.options(), meter.lines(), meter.totals())
-        .map(|flow| 1250 - flow.figures.unique)
+        .map(|(_, flow)| 1250 - flow.figures.unique)
         .collect();
     assert_eq!(lost, [0, 0, 0, 50, 0, 0, 0, 50]);
+    let missing: Vec<u64> =
+        flow_rows(meter.options(), meter.lines(), meter.totals()).map(|(_, flow)| flow.missing).collect();
+    assert_eq!(missing, [0, 0, 0, 50, 0, 0, 0, 49], "as for all flows");
 }
 
 /// The number of a flow that frames carry was in the column of the stream.
@@ -90,7 +93,7 @@ fn a_flow_in_frames_is_no_stream() {
         }
         let places = |meter: &Meter| -> Vec<(u32, u32)> {
             let flows = flow_rows(meter.options(), meter.lines(), meter.totals());
-            flows.map(|flow| (flow.stream, flow.flow)).collect()
+            flows.map(|(_, flow)| (flow.stream, flow.flow)).collect()
         };
         assert_eq!(places(&meter), expected, "{flow_count}");
         let mut scheduled = Meter::new(options);

@@ -55,6 +55,14 @@ pub const MEASURE_FLOW: Document = Document {
         &[
             Row(&[count("stream"), count("flow")], "sending thread, and flow within it"),
             Row(&[frames("received")], "frames with a signature of this run"),
+            Row(
+                &[frames("missing")],
+                "numbers of the flow, below the highest one, that did not arrive; also those that the driver of the sender rejected",
+            ),
+            Row(
+                &[frames("lost_by_capture").or_absent()],
+                "`analyze` only, if the files say what the capture lost: of `missing`, the most that the capture can have lost; the network lost the others",
+            ),
         ],
         FLOW_FIGURES,
     ],

@@ -136,10 +136,19 @@ impl Losses {
 
     /// Frames that the captures lost; `None` if the files do not say.
     pub fn total(self) -> Option<u64> {
-        let rows = self.rows();
-        let counts = rows.values().flatten().flat_map(|row| [row.lost_ring, row.lost_nic]).flatten();
-        counts.fold(None, |sum, count| Some(sum.unwrap_or(0) + count))
+        lost_until(self.rows().values().flatten(), u64::MAX)
     }
+}
+
+/// Frames that captures lost in spans that begin before a time, or end by it; `None` if the rows do
+/// not say.
+pub fn lost_until<'a>(rows: impl IntoIterator<Item = &'a LossRow>, time_ns: u64) -> Option<u64> {
+    let known = rows.into_iter().filter(|row| row.lost_ring.is_some() || row.lost_nic.is_some());
+    let counts = known.map(|row| match row.from_ns < time_ns || row.to_ns <= time_ns {
+        true => row.lost_ring.unwrap_or(0) + row.lost_nic.unwrap_or(0),
+        false => 0,
+    });
+    counts.reduce(|sum, count| sum + count)
 }
 
 impl DeviceLosses {

@@ -225,9 +225,9 @@ impl Playlist {
         &self.facts.damages
     }
 
-    /// Packets that the captures lost, as far as the files say; `None` if they do not.
-    pub fn take_lost(&mut self) -> Option<u64> {
-        std::mem::take(&mut self.facts.losses).total()
+    /// What the captures lost, as far as the files say.
+    pub fn take_losses(&mut self) -> Losses {
+        std::mem::take(&mut self.facts.losses)
     }
 
     /// Notes about the files, such as times that run backwards.

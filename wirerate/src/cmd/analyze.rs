@@ -1,6 +1,7 @@
 //! `wirerate analyze FILE...`: loss, duplicates, order and latency of the frames in capture files.
 
 use crate::active_window::ActiveRate;
+use crate::capture_files::losses::lost_until;
 use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions};
 use crate::outcome::{Failure, Outcome};
 use crate::receiver::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin};
@@ -8,7 +9,7 @@ use crate::stop::Stop;
 use crate::units::{Count, quantity_of};
 use capture::ReceiveResult;
 use host::ClockOffset;
-use measure::{Arrival, Meter, OrderFigures};
+use measure::{Arrival, LossRow, Meter, OrderFigures};
 use replay::{InterfaceChoice, Record};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -133,6 +134,19 @@ impl<'a> Analysis<'a> {
             );
         }
         let order = OrderFigures::new(meter.arrivals().into_iter().flatten());
+        let losses: Vec<LossRow> = playlist.take_losses().rows().into_values().flatten().collect();
+        let lost_by_capture = lost_until(&losses, u64::MAX);
+        // What the capture lost behind the last frame of a flow is no gap in its numbers.
+        let wall_offset_ns = self.clock.map_or(0, |clock| clock.offset_ns.cast_unsigned());
+        let lost_of = |line: usize| {
+            let until_ns = match meter.detail(line).last_ns {
+                // The file has no times.
+                0 => u64::MAX,
+                last_ns => last_ns.wrapping_add(wall_offset_ns),
+            };
+            lost_until(&losses, until_ns).unwrap_or(0)
+        };
+        let lost_of_flows = lost_by_capture.map(|_| (0..meter.lines().len()).map(lost_of).collect());
         let result = ReceiveResult {
             options: *meter.options(),
             lines: meter.lines().to_vec(),
@@ -158,7 +172,8 @@ impl<'a> Analysis<'a> {
             capture: Some(CaptureFigures {
                 order,
                 cut: self.cut,
-                lost_by_capture: playlist.take_lost(),
+                lost_by_capture,
+                lost_of_flows,
                 damages: playlist.damages().clone(),
             }),
             sent: args.sent.map(|sent| sent.0).or(result.announced),

@@ -69,6 +69,9 @@ pub struct CaptureFigures {
     pub cut: u64,
     /// Frames that the capture lost, of any kind; `null` if the files do not say.
     pub lost_by_capture: Option<u64>,
+    /// Of these, those up to the last frame of each flow.
+    #[serde(skip)]
+    pub lost_of_flows: Option<Vec<u64>>,
     /// Damaged places of the files.
     pub damages: Damages,
 }

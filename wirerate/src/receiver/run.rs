@@ -148,7 +148,8 @@ impl Receipt<'_> {
         let format = RowFormat::of(options.json, is_report_on_stderr && !options.json);
         print_report(format, &report.json_line(), &report)?;
         if let Some(path) = &options.flows_out {
-            files::write_flows(path, result)?;
+            let capture = report.capture.as_ref();
+            files::write_flows(path, result, capture.and_then(|capture| capture.lost_of_flows.as_deref()))?;
         }
         if let Some(path) = &options.hgrm {
             files::write_hgrm(path, result)?;

@@ -33,14 +33,21 @@ fn lost_frames_are_divided_between_network_and_capture() {
         let frame_len = data.len() as u32;
         writer.packet(&Packet { time_ns, frame_len, data: &data, drop_count, ..Packet::default() }).unwrap();
     }
+    // Lost behind the last frame of the flow.
+    let (time_ns, data) = (START_NS + 5_000_000_000, frame(0));
+    let late = Packet { time_ns, frame_len: 60, data: &data, drop_count: Some(1), ..Packet::default() };
+    writer.packet(&late).unwrap();
     std::fs::write(folder.join("f.pcapng"), writer.finish().unwrap()).unwrap();
-    let report = analyze(&folder, &["--sent", "8"]);
-    assert_eq!((&report["loss"]["lost_max"], &report["lost_by_capture"]), (&json!(6), &json!(4)));
+    let report = analyze(&folder, &["--sent", "8", "--flows-out", "flows.jsonl"]);
+    assert_eq!((&report["loss"]["lost_max"], &report["lost_by_capture"]), (&json!(6), &json!(5)));
+    let flow = std::fs::read_to_string(folder.join("flows.jsonl")).unwrap();
+    let flow: Value = serde_json::from_str(&flow).unwrap();
+    assert_eq!((&flow["missing"], &flow["lost_by_capture"]), (&report["missing"], &json!(4)));
     assert_eq!(report["lost_ring"], Value::Null);
     let text = wirerate(&folder, &["analyze", "f.pcapng", "--sent", "8"]).stdout;
     let row = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).map(str::to_owned);
-    assert!(row("network").is_some_and(|row| row.contains(" 2 ")), "{text}");
-    assert!(row("capture").is_some_and(|row| row.contains(" 4 ")), "{text}");
+    assert!(row("network").is_some_and(|row| row.contains(" 1 ")), "{text}");
+    assert!(row("capture").is_some_and(|row| row.contains(" 5 ")), "{text}");
 }
 
 #[test]
