@@ -33,7 +33,7 @@ pub use message::{
 pub use name::{BadName, FleetName, PortPlace};
 pub use otg::{
     FilePiece, FlowArrivals, FlowReading, FlowStart, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult,
-    PortReading, RatedCounts, SentFrames,
+    PortPing, PortReading, RatedCounts, SentFrames, TagReading, TagReadings,
 };
 pub use readiness::{Answered, Objection, Readiness, StartPolicy, two_agents, two_agents_advice};
 pub use seconds::{SECONDS_MAX, SecondAccount};

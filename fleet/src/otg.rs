@@ -8,8 +8,10 @@ use crate::message::{AgentAnswer, Message};
 use crate::name::FleetName;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use measure::{TAG_PARTS, TagCounts};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::net::IpAddr;
 
 /// Longest lease: an hour.
 const LEASE_MS: std::ops::RangeInclusive<u64> = 1000..=3_600_000;
@@ -83,6 +85,20 @@ pub enum OtgOrder {
         /// Up.
         up: bool,
     },
+    /// Read the frames counted by the values of metric tags, as the bytes of [`TagReadings`].
+    ReadTags {
+        /// Flows with tags.
+        flows: Vec<u32>,
+        /// Ports that count all their frames by values.
+        ports: Vec<u32>,
+        /// The first byte; the counts are those of the answer from byte 0.
+        offset: u64,
+    },
+    /// Ping from emulated interfaces, all at once.
+    Ping {
+        /// The pings.
+        pings: Vec<PortPing>,
+    },
     /// The gateways that emulated interfaces have resolved.
     Neighbours,
     /// End all, and let the ports go.
@@ -98,6 +114,37 @@ pub struct OtgPart {
     pub ports: Vec<u32>,
     /// The number of the configuration in the marks of frames.
     pub mark: u16,
+}
+
+/// A ping from an emulated interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortPing {
+    /// The name of the interface.
+    pub interface: String,
+    /// The name of its port.
+    pub port: String,
+    /// Who is to answer.
+    pub to: IpAddr,
+}
+
+/// Frames with the same values of metric tags.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TagReading {
+    /// The port that received them.
+    pub port: u32,
+    /// The values of the parts of the tags.
+    pub values: [u32; TAG_PARTS],
+    /// What was counted.
+    pub counts: TagCounts,
+}
+
+/// What a host has counted by values, in the order of the request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TagReadings {
+    /// Of flows.
+    pub flows: Vec<Vec<TagReading>>,
+    /// Of ports, of all their frames.
+    pub ports: Vec<Vec<TagReading>>,
 }
 
 /// A flow that starts or continues.
@@ -160,6 +207,8 @@ pub enum OtgResult {
     },
     /// Interfaces and the MAC addresses of their gateways.
     Neighbours(Vec<(String, [u8; 6])>),
+    /// Whether each ping was answered.
+    Pings(Vec<bool>),
     /// It was not carried out.
     Refused {
         /// The configuration or request is wrong; otherwise the host could not do it.

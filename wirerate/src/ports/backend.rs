@@ -7,10 +7,10 @@ use super::flow::FlowRun;
 use super::neighbours::Pinger;
 use super::port_rules::PortRules;
 use super::state::{self, ActiveState, CheckedConfig, RankedFlows};
-use super::tagged::TaggedReading;
+use super::tagged::{egress_ports, egress_row};
 use crate::monitor::sources::RunList;
 use engine::StartGate;
-use fleet::FlowStart;
+use fleet::{FlowStart, TagReading};
 use otg::metrics::{FlowState, MetricsTable};
 use otg::{ControlRequest, MetricsQuery, PingRequest, RequestRefusal, TransmitState, edit};
 use serde_json::{Value, json};
@@ -433,7 +433,6 @@ impl OtgBackend {
             let name = state.config.flows[flow].name.clone();
             failings.extend(state.flows[flow].shortfall().map(|text| format!("flow {name}: {text}")));
         }
-        failings.extend(state.without_values(flows));
         failings
     }
 
@@ -449,7 +448,8 @@ impl OtgBackend {
             drop(state);
             thread::sleep(POLL_INTERVAL);
         }
-        self.failings(flows)
+        let failings = self.failings(flows);
+        failings.into_iter().chain(lock(&self.state).without_values(flows)).collect()
     }
 
     /// Ends the runs of flows. Frames may still be on their way.
@@ -468,24 +468,28 @@ impl OtgBackend {
         }
     }
 
-    /// Pings from emulated interfaces, all at once. Other calls go on while it waits for replies.
     fn ping(&self, body: &Value) -> Result<ApiReply, ApiError> {
-        let (requests, pingers) = {
+        let requests = lock(&self.state).config.pings(body).map_err(refused)?;
+        let is_answered = self.send_pings(&requests.pings);
+        Ok(ApiReply::Json(requests.response(&is_answered)))
+    }
+
+    /// Pings from emulated interfaces, all at once. Other calls go on while it waits for replies.
+    /// Returns whether each was answered.
+    pub(super) fn send_pings(&self, pings: &[PingRequest]) -> Vec<bool> {
+        let pingers: Vec<_> = {
             let state = lock(&self.state);
-            let requests = state.config.pings(body).map_err(refused)?;
             let of = |ping: &PingRequest| state.neighbours_at(&ping.port).map(|port| port.pinger());
-            let pingers: Vec<_> = requests.pings.iter().map(of).collect();
-            (requests, pingers)
+            pings.iter().map(of).collect()
         };
         let ping = |(ping, port): (&PingRequest, &Option<Pinger>)| {
             port.as_ref().is_some_and(|port| port.ping(&ping.interface, ping.to, PING_MAX))
         };
-        let is_answered: Vec<bool> = thread::scope(|scope| {
-            let pings = requests.pings.iter().zip(&pingers);
+        thread::scope(|scope| {
+            let pings = pings.iter().zip(&pingers);
             let pings: Vec<_> = pings.map(|one| scope.spawn(move || ping(one))).collect();
             pings.into_iter().map(|ping| ping.join().unwrap_or(false)).collect()
-        });
-        Ok(ApiReply::Json(requests.response(&is_answered)))
+        })
     }
 
     fn metrics(&self, body: &Value) -> Result<ApiReply, ApiError> {
@@ -497,15 +501,14 @@ impl OtgBackend {
                 MetricsTable::of_ports(rows, columns)
             }
             MetricsQuery::Flows(flows, columns, query) => {
-                let reading = state.tagged_reading(if query.include { &flows[..] } else { &[] });
-                let row = |flow| state.flow_row(flow, &query, &reading, now);
-                let rows = flows.into_iter().map(row).collect();
-                MetricsTable::of_flows(rows, columns)
+                MetricsTable::of_flows(state.flow_rows(&flows, &query, now), columns)
             }
-            MetricsQuery::Egress(ports, columns) => {
-                let reading = TaggedReading::of(&state.ports, |_| true);
-                let row = |egress| state.egress_row(egress, &columns, &reading);
-                MetricsTable::of_egress(ports.into_iter().map(row).collect())
+            MetricsQuery::Egress(egress, columns) => {
+                let readings = state.tag_readings(&[], &egress_ports(&state.config, &egress)).ports;
+                let row = |(egress, readings): (usize, &Vec<TagReading>)| {
+                    egress_row(&state.config.egress[egress], &columns, readings)
+                };
+                MetricsTable::of_egress(egress.into_iter().zip(&readings).map(row).collect())
             }
         };
         Ok(ApiReply::Metrics(table))

@@ -7,13 +7,19 @@ use super::backend::{lock, refused, version, warned};
 use super::hosts::{FleetHosts, HostAnswer, HostFault, HostPlace, all_done, said_by};
 use super::joint::{ByHost, JointConfig, JointHost, whole_path};
 use super::location::LocalPorts;
+use super::tagged::{egress_ports, egress_row, has_values, without_values};
 use crate::seed::fresh_seed;
 use crate::start_at::host_clock;
 use crate::units::{human_duration, time_of_day_ns};
-use fleet::{FleetName, FlowReading, OtgOrder, OtgResult, PortReading, Readiness, StartPolicy};
+use fleet::{
+    FleetName, FlowReading, OtgOrder, OtgResult, PortPing, PortReading, Readiness, StartPolicy, TagReading,
+    TagReadings,
+};
 use host::realtime_ns;
 use otg::metrics::{FlowState, MetricsTable};
-use otg::{ControlRequest, Copies, MetricsQuery, OtgConfig, RequestRefusal, TransmitState, edit};
+use otg::{
+    ControlRequest, Copies, MetricsQuery, OtgConfig, PingRequest, RequestRefusal, TransmitState, edit,
+};
 use serde_json::Value;
 use server::{ApiBackend, ApiError, ApiReply, ErrorKind, Operation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -55,6 +61,13 @@ struct Readings {
     faults: BTreeMap<usize, HostFault>,
 }
 
+/// Counts by values of flows and of all frames of ports, by index.
+#[derive(Default)]
+struct TaggedCounts {
+    flows: HashMap<usize, Vec<TagReading>>,
+    ports: HashMap<usize, Vec<TagReading>>,
+}
+
 fn invalid(errors: Vec<String>) -> ApiError {
     ApiError { kind: ErrorKind::Invalid, errors }
 }
@@ -74,9 +87,7 @@ impl ApiBackend for OtgController {
             Operation::AppendConfig => changes(edit::append),
             Operation::DeleteConfig => changes(edit::delete),
             Operation::SetControlState => self.control(&body).map(warned),
-            Operation::SetControlAction => {
-                Err(ApiError::unsupported("control actions are not supported with --hub"))
-            }
+            Operation::SetControlAction => self.ping(&body),
             Operation::GetMetrics => self.metrics(&body),
             Operation::GetStates => self.states(&body),
             Operation::GetCapture => self.captured(&body),
@@ -144,7 +155,6 @@ impl OtgController {
     /// Checks a configuration on all of its hosts. Nothing changes. Returns warnings.
     fn check(&self, json: Value) -> Result<(JointConfig, Vec<String>), ApiError> {
         let (config, mut warnings) = OtgConfig::read(&json, time_of_day_ns()).map_err(invalid)?;
-        refuse_tags(&config)?;
         let places = self.places(&config)?;
         let joint = JointConfig::new(json, config, &places, fresh_seed() as u16, self.ports.drain);
         let orders =
@@ -347,7 +357,24 @@ impl OtgController {
         while self.settle(flows).or_else(|error| if ended.is_ok() { Err(error) } else { Ok(false) })? {
             thread::sleep(POLL_INTERVAL);
         }
-        ended
+        let mut warnings = ended?;
+        warnings.extend(self.without_values(flows)?);
+        Ok(warnings)
+    }
+
+    /// A sentence for each of these flows that has frames without a row of values.
+    fn without_values(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        let joint = lock(&self.joint);
+        let of_values = |flow: &usize| has_values(&joint.config.flows[*flow]);
+        let flows: Vec<usize> = flows.iter().copied().filter(of_values).collect();
+        // Before the values are read: a frame that arrives meanwhile is not missing.
+        let readings = self.read(&joint, &flows, &[]);
+        let tagged = self.read_tags(&joint, &flows, &[])?;
+        let sentence = |(flow, reading): (&usize, &FlowReading)| {
+            let tagged = tagged.flows.get(flow).map_or(&[][..], Vec::as_slice);
+            without_values(&joint.config.flows[*flow], reading.arrived.frames, tagged)
+        };
+        Ok(readings.flows.iter().filter_map(sentence).collect())
     }
 
     /// Reads flows. True while one is sent, or its last frames are waited for.
@@ -408,34 +435,127 @@ impl OtgController {
         let faulty: Vec<usize> = readings.faults.keys().copied().collect();
         let is_known = |flow: usize| !faulty.iter().any(|host| joint.flows[flow].index_at(*host).is_some());
         readings.flows.retain(|flow, _| is_known(*flow));
-        readings.flows.values_mut().for_each(|reading| *reading = reading.settled());
+        for (flow, reading) in &mut readings.flows {
+            // Copies of a frame do not say how many were sent.
+            if joint.config.flows[*flow].metrics.copies == Copies::default() {
+                *reading = reading.settled();
+            }
+        }
         readings
+    }
+
+    /// Reads the counts by values of the flows that have tags, and of all frames of ports. Ports in
+    /// the readings are indexes into the whole configuration.
+    fn read_tags(
+        &self,
+        joint: &JointConfig,
+        flows: &[usize],
+        ports: &[usize],
+    ) -> Result<TaggedCounts, ApiError> {
+        let flows: BTreeSet<usize> =
+            flows.iter().copied().filter(|flow| joint.config.flows[*flow].has_tags()).collect();
+        let mut counts = TaggedCounts::default();
+        for (at, host) in joint.hosts.iter().enumerate() {
+            let own = |flow: &usize| Some((*flow, joint.flows[*flow].index_at(at)?));
+            let of_flows: Vec<(usize, u32)> = flows.iter().filter_map(own).collect();
+            let own = |port: &usize| Some(joint.port_at(*port)).filter(|(host, _)| *host == at);
+            let of_ports: Vec<(usize, u32)> =
+                ports.iter().filter_map(|port| Some((*port, own(port)?.1))).collect();
+            if of_flows.is_empty() && of_ports.is_empty() {
+                continue;
+            }
+            let indexes =
+                |pairs: &[(usize, u32)]| pairs.iter().map(|(_, index)| *index).collect::<Vec<u32>>();
+            let bytes = self.read_pieces(&host.place, READ_MAX, |offset| OtgOrder::ReadTags {
+                flows: indexes(&of_flows),
+                ports: indexes(&of_ports),
+                offset,
+            })?;
+            let place = |mut reading: TagReading| {
+                let port = host.part.ports.get(reading.port as usize)?;
+                reading.port = *port as u32;
+                Some(reading)
+            };
+            let places =
+                |readings: Vec<TagReading>| readings.into_iter().map(place).collect::<Option<Vec<_>>>();
+            let all = |lists: Vec<Vec<TagReading>>| lists.into_iter().map(places).collect::<Option<Vec<_>>>();
+            let readings: Option<TagReadings> = serde_json::from_slice(&bytes).ok();
+            let readings = readings.and_then(|TagReadings { flows, ports }| Some((all(flows)?, all(ports)?)));
+            let readings = readings
+                .filter(|(flows, ports)| (flows.len(), ports.len()) == (of_flows.len(), of_ports.len()));
+            let Some((flow_readings, port_readings)) = readings else {
+                return Err(ApiError::internal(format!("{}: the answer has no counts", host.place)));
+            };
+            for ((flow, _), readings) in of_flows.iter().zip(flow_readings) {
+                counts.flows.entry(*flow).or_default().extend(readings);
+            }
+            counts.ports.extend(of_ports.iter().map(|(port, _)| *port).zip(port_readings));
+        }
+        Ok(counts)
+    }
+
+    /// Reads a file of a host, piece by piece. `order` asks for the piece from a byte on.
+    fn read_pieces(
+        &self,
+        place: &HostPlace,
+        timeout: Duration,
+        order: impl Fn(u64) -> OtgOrder,
+    ) -> Result<Vec<u8>, ApiError> {
+        let mut file = Vec::new();
+        loop {
+            let answers = self.hosts.ask(vec![(place.clone(), order(file.len() as u64))], timeout);
+            let answer = answers.into_iter().next().expect("one order has one answer");
+            match answer.result {
+                Ok(OtgResult::Piece { bytes, is_last }) => {
+                    file.extend(bytes.0);
+                    if is_last {
+                        return Ok(file);
+                    }
+                }
+                Ok(_) => return Err(ApiError::internal(format!("{place}: the answer has no bytes"))),
+                Err(_) => done(&[], [(place.clone(), answer)]).map(drop)?,
+            }
+        }
     }
 
     fn metrics(&self, body: &Value) -> Result<ApiReply, ApiError> {
         let mut joint = lock(&self.joint);
-        let (flows, ports, columns) = match joint.config.metrics_query(body).map_err(refused)? {
-            MetricsQuery::Ports(ports, columns) => (None, ports, columns),
-            MetricsQuery::Flows(flows, columns, _) => (Some(flows), Vec::new(), columns),
-            // A configuration over hosts has none.
-            MetricsQuery::Egress(..) => return Ok(ApiReply::Metrics(MetricsTable::of_egress(Vec::new()))),
-        };
-        let readings = self.read(&joint, flows.as_deref().unwrap_or_default(), &ports);
-        if !readings.faults.is_empty() {
-            return Err(unavailable(&joint, flows.as_deref().unwrap_or_default(), &readings));
-        }
-        let now = Instant::now();
-        let table = match flows {
-            Some(flows) => {
-                let row = |flow| joint.flow_row(flow, &readings.flows[&flow], now);
-                MetricsTable::of_flows(flows.into_iter().map(row).collect(), columns)
-            }
-            None => {
+        let table = match joint.config.metrics_query(body).map_err(refused)? {
+            MetricsQuery::Ports(ports, columns) => {
+                let readings = self.known(&joint, &[], &ports)?;
                 let row = |port| joint.port_row(port, &readings.ports[&port]);
                 MetricsTable::of_ports(ports.into_iter().map(row).collect(), columns)
             }
+            MetricsQuery::Flows(flows, columns, query) => {
+                let asked = if query.include { &flows[..] } else { &[] };
+                let tagged = self.read_tags(&joint, asked, &[])?;
+                let readings = self.known(&joint, &flows, &[])?;
+                let now = Instant::now();
+                let row = |flow| {
+                    let tagged = tagged.flows.get(&flow).map_or(&[][..], Vec::as_slice);
+                    joint.flow_row(flow, &readings.flows[&flow], (&query, tagged), now)
+                };
+                MetricsTable::of_flows(flows.into_iter().map(row).collect(), columns)
+            }
+            MetricsQuery::Egress(egress, columns) => {
+                let ports = egress_ports(&joint.config, &egress);
+                let tagged = self.read_tags(&joint, &[], &ports)?;
+                let row = |(egress, port): (usize, &usize)| {
+                    egress_row(&joint.config.egress[egress], &columns, &tagged.ports[port])
+                };
+                MetricsTable::of_egress(egress.into_iter().zip(&ports).map(row).collect())
+            }
         };
         Ok(ApiReply::Metrics(table))
+    }
+
+    /// The counts of flows and ports.
+    ///
+    /// # Errors
+    /// Those of a host are not known.
+    fn known(&self, joint: &JointConfig, flows: &[usize], ports: &[usize]) -> Result<Readings, ApiError> {
+        let readings = self.read(joint, flows, ports);
+        if readings.faults.is_empty() { Ok(readings) } else { Err(unavailable(joint, flows, &readings)) }
     }
 
     fn states(&self, body: &Value) -> Result<ApiReply, ApiError> {
@@ -468,40 +588,49 @@ impl OtgController {
             (query, joint.hosts[host].place.clone(), port)
         };
         let slice = query.slice.map(|(first, count)| (first as u64, count as u64));
-        let mut file = Vec::new();
-        loop {
-            let order = OtgOrder::ReadCapture { port, slice, offset: file.len() as u64 };
-            let answers = self.hosts.ask(vec![(place.clone(), order)], ANSWER_MAX);
-            let answer = answers.into_iter().next().expect("one order has one answer");
+        let file =
+            self.read_pieces(&place, ANSWER_MAX, |offset| OtgOrder::ReadCapture { port, slice, offset })?;
+        Ok(ApiReply::Bytes(file))
+    }
+
+    /// Pings from emulated interfaces, all at once.
+    fn ping(&self, body: &Value) -> Result<ApiReply, ApiError> {
+        let (requests, hosts, by_host) = {
+            let joint = lock(&self.joint);
+            let requests = joint.config.pings(body).map_err(refused)?;
+            let mut by_host: ByHost<usize> = BTreeMap::new();
+            for (number, ping) in requests.pings.iter().enumerate() {
+                let port = joint.config.ports.iter().position(|port| port.name == ping.port);
+                let port = port.expect("the configuration was checked");
+                by_host.entry(joint.port_at(port).0).or_default().push(number);
+            }
+            (requests, Arc::clone(&joint.hosts), by_host)
+        };
+        let ping = |number: &usize| {
+            let PingRequest { interface, port, to } = requests.pings[*number].clone();
+            PortPing { interface, port, to }
+        };
+        let order = |(host, numbers): (&usize, &Vec<usize>)| {
+            (hosts[*host].place.clone(), OtgOrder::Ping { pings: numbers.iter().map(ping).collect() })
+        };
+        let answers = self.hosts.ask(by_host.iter().map(order).collect(), ANSWER_MAX);
+        let mut is_answered = vec![false; requests.pings.len()];
+        let mut left = Vec::new();
+        for ((host, numbers), answer) in by_host.iter().zip(answers) {
             match answer.result {
-                Ok(OtgResult::Piece { bytes, is_last }) => {
-                    file.extend(bytes.0);
-                    if is_last {
-                        return Ok(ApiReply::Bytes(file));
-                    }
+                Ok(OtgResult::Pings(answered)) if answered.len() == numbers.len() => {
+                    numbers.iter().zip(answered).for_each(|(number, one)| is_answered[*number] = one);
                 }
-                Ok(_) => return Err(ApiError::internal(format!("{place}: the answer has no capture"))),
-                Err(_) => done(&[], [(place.clone(), answer)]).map(drop)?,
+                Ok(_) => {
+                    let place = &hosts[*host].place;
+                    return Err(ApiError::internal(format!("{place}: the answer has no pings")));
+                }
+                Err(_) => left.push((hosts[*host].place.clone(), answer)),
             }
         }
+        done(&hosts, left)?;
+        Ok(ApiReply::Json(requests.response(&is_answered)))
     }
-}
-
-/// Refuses what one host has and several do not.
-fn refuse_tags(config: &OtgConfig) -> Result<(), ApiError> {
-    let mut errors = Vec::new();
-    for (at, flow) in config.flows.iter().enumerate() {
-        if flow.has_tags() {
-            errors.push(format!("flows[{at}]: metric tags are not supported with --hub"));
-        }
-        if flow.metrics.copies != Copies::default() {
-            errors.push(format!("flows[{at}].metrics.rx_tx_ratio: only 1 is supported with --hub"));
-        }
-    }
-    if !config.egress.is_empty() {
-        errors.push("egress_only_tracking: is not supported with --hub".to_owned());
-    }
-    if errors.is_empty() { Ok(()) } else { Err(invalid(errors)) }
 }
 
 /// Warnings of orders that were all carried out.

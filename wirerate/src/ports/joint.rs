@@ -1,15 +1,16 @@
 //! A configuration in force on several hosts: which host has which ports and flows, and the rows
 //! of metrics from what the hosts have counted.
 
-use super::flow::with_fcs;
 use super::hosts::HostPlace;
 use super::port::FLOW_NUMBERS;
 use super::progress::{DrainRule, FlowProgress};
+use super::state::flow_counts;
+use super::tagged::tagged_rows;
 use crate::units::human_duration;
-use fleet::{FlowReading, FlowStart, PortReading, RatedCounts, clock_agreement_ns};
+use fleet::{FlowReading, FlowStart, PortReading, RatedCounts, TagReading, clock_agreement_ns};
 use measure::HostClock;
-use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow, TrafficCounts};
-use otg::{ConfigPart, FlowConfig, OtgConfig};
+use otg::metrics::{FlowMetricsRow, FlowState, PortCounts, PortRow, TrafficCounts};
+use otg::{ConfigPart, FlowConfig, OtgConfig, TaggedQuery};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub(super) struct JointFlow {
     /// All hosts that have it, and its index there. The sender is one of them.
     at: Vec<(usize, u32)>,
     pub(super) progress: FlowProgress,
+    /// The size of its frames has changed since it was started.
+    has_several_sizes: bool,
 }
 
 impl JointFlow {
@@ -97,11 +100,13 @@ impl JointConfig {
     /// Flows of the same name go on from `before`, which has the same ports.
     pub(super) fn continues(&mut self, before: Self) {
         (self.mark, self.next_number) = (before.mark, before.next_number);
-        let names = before.config.flows.into_iter().map(|flow| flow.name);
-        let mut progress: HashMap<String, FlowProgress> =
-            names.zip(before.flows.into_iter().map(|flow| flow.progress)).collect();
+        let flows = before.config.flows.into_iter().zip(before.flows);
+        let mut known: HashMap<String, (FlowConfig, JointFlow)> =
+            flows.map(|(config, flow)| (config.name.clone(), (config, flow))).collect();
         for (config, flow) in self.config.flows.iter().zip(&mut self.flows) {
-            flow.progress = progress.remove(&config.name).unwrap_or_default();
+            let Some((old_config, old)) = known.remove(&config.name) else { continue };
+            flow.progress = old.progress;
+            flow.has_several_sizes = old.has_several_sizes || old_config.size_fixed() != config.size_fixed();
         }
     }
 
@@ -161,7 +166,7 @@ impl JointConfig {
             });
             let joint = &mut self.flows[flow];
             if is_anew {
-                joint.progress = FlowProgress::default();
+                (joint.progress, joint.has_several_sizes) = (FlowProgress::default(), false);
             }
             for (host, index) in joint.at.iter().filter(|at| is_anew || **at == joint.tx) {
                 let start = FlowStart { flow: *index, number, rank: rank as u32 };
@@ -212,18 +217,27 @@ impl JointConfig {
             arrived.stamped = 0;
         }
         progress.follow(reading.is_sending, reading.is_paused, arrived.frames, now);
-        progress.settle(reading.sent.frames, &arrived, Self::waits(config).then_some(self.drain), now)
+        let due = config.frames_due(reading.sent.frames);
+        progress.settle(due, &arrived, Self::waits(config).then_some(self.drain), now)
     }
 
-    /// The row of a flow, from the sum of its readings.
-    pub(super) fn flow_row(&mut self, flow: usize, reading: &FlowReading, now: Instant) -> FlowMetricsRow {
+    /// The row of a flow, from the sum of its readings, with the rows of values that `query` asks
+    /// for. Ports in `tagged` are indexes into the whole configuration.
+    pub(super) fn flow_row(
+        &mut self,
+        flow: usize,
+        reading: &FlowReading,
+        (query, tagged): (&TaggedQuery, &[TagReading]),
+        now: Instant,
+    ) -> FlowMetricsRow {
         let state = self.settle(flow, reading, now);
         let FlowReading { sent, arrived, .. } = *reading;
-        let (tx_rate, rx_rate) = self.flows[flow].progress.rates(sent.frames, arrived.frames, now);
-        let received = fleet::SentFrames { frames: arrived.frames, bytes: arrived.bytes };
-        let (tx, rx) = (with_fcs(sent, tx_rate), with_fcs(received, rx_rate));
-        let (latency_ns, first_last_ns) = (arrived.latency_ns(), (arrived.first_ns, arrived.last_ns));
-        FlowMetricsRow::new(&self.config.flows[flow], FlowCounts { state, tx, rx, latency_ns, first_last_ns })
+        let joint = &mut self.flows[flow];
+        let rates = joint.progress.rates(sent.frames, arrived.frames, now);
+        let values = (sent, joint.has_several_sizes);
+        let tagged = tagged_rows(&self.config, flow, query, values, tagged);
+        let counts = flow_counts(state, sent, &arrived, rates);
+        FlowMetricsRow::new(&self.config.flows[flow], counts).with_tagged(tagged, query.columns.clone())
     }
 
     /// The row of a port.
@@ -256,6 +270,7 @@ fn grouped<T>(items: impl Iterator<Item = (usize, T)>) -> ByHost<T> {
 mod tests {
     use super::*;
     use fleet::{FlowArrivals, SentFrames};
+    use otg::metrics::FlowCounts;
 
     fn joint(flows: &[(&str, &str, &[&str])]) -> JointConfig {
         let flow = |(name, tx, rx): &(&str, &str, &[&str])| {
@@ -354,7 +369,7 @@ mod tests {
             ..FlowCounts::default()
         };
         let expected = FlowMetricsRow::new(&joint.config.flows[0], counts);
-        assert_eq!(joint.flow_row(0, &reading, now), expected);
+        assert_eq!(joint.flow_row(0, &reading, (&TaggedQuery::default(), &[]), now), expected);
         let sending = FlowReading { is_sending: true, ..reading };
         assert_eq!(joint.settle(0, &sending, now), FlowState::Started);
         assert_eq!(joint.settle(0, &reading, now), FlowState::Started, "a frame may be on its way");

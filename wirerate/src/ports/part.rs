@@ -5,10 +5,10 @@ use super::backend::{OtgBackend, lock};
 use super::port_rules::PortRules;
 use crate::monitor::sources::RunList;
 use engine::StartGate;
-use fleet::{FilePiece, FlowStart, OtgOrder, OtgPart, OtgResult, PortReading, RatedCounts};
+use fleet::{FilePiece, FlowStart, OtgOrder, OtgPart, OtgResult, PortPing, PortReading, RatedCounts};
 use host::StartTime;
-use otg::CaptureQuery;
 use otg::metrics::{PortCounts, TrafficCounts};
+use otg::{CaptureQuery, PingRequest};
 use serde_json::Value;
 use server::{ApiError, ErrorKind};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -23,19 +23,28 @@ const GO_LEAD: Duration = Duration::from_millis(50);
 pub(crate) struct HostPart {
     backend: OtgBackend,
     /// Written by orders that put another configuration in force, read by those that use one: the
-    /// indexes in an order are checked once. An order that waits for a start holds none.
+    /// indexes in an order are checked once. An order that waits for a start or for the answers to
+    /// pings holds none.
     in_force: RwLock<()>,
     /// Flows that are armed.
     gate: Mutex<Option<StartGate>>,
     /// The file of the capture that is being read.
     file: Mutex<Vec<u8>>,
+    /// The counts by the values of tags that are being read.
+    tags: Mutex<Vec<u8>>,
 }
 
 impl HostPart {
     /// Nothing is in force yet. `runs` gets the runs of flows, for metrics.
     pub(crate) fn new(rules: Box<dyn PortRules>, runs: RunList) -> Self {
         let backend = OtgBackend::new(rules, runs);
-        Self { backend, in_force: RwLock::default(), gate: Mutex::default(), file: Mutex::default() }
+        Self {
+            backend,
+            in_force: RwLock::default(),
+            gate: Mutex::default(),
+            file: Mutex::default(),
+            tags: Mutex::default(),
+        }
     }
 
     /// Carries out an order. It may block.
@@ -49,7 +58,7 @@ impl HostPart {
     fn attempt(&self, order: OtgOrder) -> Result<OtgResult, ApiError> {
         let backend = &self.backend;
         let _held = match order {
-            OtgOrder::AwaitStart { .. } => Held::No,
+            OtgOrder::AwaitStart { .. } | OtgOrder::Ping { .. } => Held::No,
             OtgOrder::Set(_) | OtgOrder::Change(_) | OtgOrder::Release => {
                 Held::Writes(self.in_force.write().unwrap_or_else(PoisonError::into_inner))
             }
@@ -93,12 +102,21 @@ impl HostPart {
                 backend.set_links(&ports, up)?;
                 Ok(done(Vec::new()))
             }
+            OtgOrder::ReadTags { flows, ports, offset } => {
+                self.read_tags(&self.flows(flows)?, &self.ports(ports)?, offset as usize)
+            }
+            OtgOrder::Ping { pings } => {
+                let ping = |PortPing { interface, port, to }| PingRequest { interface, port, to };
+                let pings: Vec<PingRequest> = pings.into_iter().map(ping).collect();
+                Ok(OtgResult::Pings(backend.send_pings(&pings)))
+            }
             OtgOrder::Neighbours => {
                 Ok(OtgResult::Neighbours(backend.with_state(|state| state.gateway_macs())))
             }
             OtgOrder::Release => {
                 *lock(&self.gate) = None;
                 lock(&self.file).clear();
+                lock(&self.tags).clear();
                 backend.release();
                 Ok(done(Vec::new()))
             }
@@ -149,14 +167,28 @@ impl HostPart {
             *file =
                 self.backend.with_state(|state| state.captured(CaptureQuery { port, capture: 0, slice }))?;
         }
-        let piece = file.get(offset..offset.saturating_add(PIECE_LEN).min(file.len()));
-        let piece = piece.ok_or_else(|| ApiError::invalid("the capture has no more bytes"))?.to_vec();
-        let is_last = offset + piece.len() == file.len();
-        if is_last {
-            *file = Vec::new();
-        }
-        Ok(OtgResult::Piece { bytes: FilePiece(piece), is_last })
+        next_piece(&mut file, offset)
     }
+
+    fn read_tags(&self, flows: &[usize], ports: &[usize], offset: usize) -> Result<OtgResult, ApiError> {
+        let mut bytes = lock(&self.tags);
+        if offset == 0 {
+            let readings = self.backend.with_state(|state| state.tag_readings(flows, ports));
+            *bytes = serde_json::to_vec(&readings).expect("counts have a JSON form");
+        }
+        next_piece(&mut bytes, offset)
+    }
+}
+
+/// The piece of a file that begins at this byte. With the last one, the file is over.
+fn next_piece(file: &mut Vec<u8>, offset: usize) -> Result<OtgResult, ApiError> {
+    let piece = file.get(offset..offset.saturating_add(PIECE_LEN).min(file.len()));
+    let piece = piece.ok_or_else(|| ApiError::invalid("there are no more bytes"))?.to_vec();
+    let is_last = offset + piece.len() == file.len();
+    if is_last {
+        *file = Vec::new();
+    }
+    Ok(OtgResult::Piece { bytes: FilePiece(piece), is_last })
 }
 
 /// How an order holds the configuration in force.

@@ -115,9 +115,7 @@ fn carry_out(args: &RunArgs, config: Value, backend: &OtgBackend, stop: &Stop) -
     let failures = backend.stop(&flows, false);
     failures.iter().for_each(|failure| eprintln!("wirerate: {failure}"));
     let (table, reports) = backend.with_state(|state| {
-        let now = Instant::now();
-        let (query, reading) = (TaggedQuery::default(), state.tagged_reading(&flows));
-        let rows = flows.iter().map(|flow| state.flow_row(*flow, &query, &reading, now)).collect();
+        let rows = state.flow_rows(&flows, &TaggedQuery::default(), Instant::now());
         (MetricsTable::of_flows(rows, Vec::new()), reports(args, state))
     });
     let table = serde_json::to_value(table).expect("a table of metrics has a JSON form");

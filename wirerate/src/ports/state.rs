@@ -8,15 +8,16 @@ use super::neighbours::PortNeighbours;
 use super::port::{FLOW_NUMBERS, Port, PortRefusal, known_speed, line_speed};
 use super::port_rules::{PortRules, SendRules};
 use super::tag_parts::counts_values;
+use super::tagged::{has_values, tagged_rows, without_values};
 use crate::monitor::sources::{RunList, SendSource};
 use crate::sender::device::TxDevice;
 use crate::units::{human_bps, time_of_day_ns};
 use engine::{EngineKind, Request, StartBarrier, StartGate};
-use fleet::{FlowArrivals, FlowReading, SentFrames};
+use fleet::{FlowArrivals, FlowReading, SentFrames, TagReading};
 use host::CpuList;
 use otg::RequestRefusal;
-use otg::metrics::{FlowState, PortCounts, PortRow};
-use otg::{CaptureQuery, Copies, EmulatedInterface, FlowConfig, OtgConfig, PortConfig};
+use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow};
+use otg::{CaptureQuery, Copies, EmulatedInterface, FlowConfig, OtgConfig, PortConfig, TaggedQuery};
 use packet::DeviceFacts;
 use packet::plan::FrameSpec;
 use serde_json::{Value, json};
@@ -77,6 +78,23 @@ impl RankedFlows {
     /// All flows that start together.
     pub(super) fn all(flows: &[usize]) -> Self {
         Self { flows: flows.iter().copied().enumerate().collect(), count: flows.len() }
+    }
+}
+
+/// The counts of a flow as the model has them: with FCS. `rates` are those of sending and receiving.
+pub(super) fn flow_counts(
+    state: FlowState,
+    sent: SentFrames,
+    received: &FlowArrivals,
+    rates: (f64, f64),
+) -> FlowCounts {
+    let arrived = SentFrames { frames: received.frames, bytes: received.bytes };
+    FlowCounts {
+        state,
+        tx: with_fcs(sent, rates.0),
+        rx: with_fcs(arrived, rates.1),
+        latency_ns: received.latency_ns(),
+        first_last_ns: (received.first_ns, received.last_ns),
     }
 }
 
@@ -530,6 +548,39 @@ impl ActiveState {
         let (_, arrived, sent) = self.read(flow, now);
         let run = &self.flows[flow];
         FlowReading { is_sending: run.is_sending(), is_paused: run.is_paused(), sent, arrived }
+    }
+
+    /// The rows of flows, with the rows of values that `query` asks for.
+    pub(super) fn flow_rows(
+        &mut self,
+        flows: &[usize],
+        query: &TaggedQuery,
+        now: Instant,
+    ) -> Vec<FlowMetricsRow> {
+        let mut readings = if query.include { self.tag_readings(flows, &[]).flows } else { Vec::new() };
+        readings.resize(flows.len(), Vec::new());
+        let row = |(flow, readings): (&usize, Vec<TagReading>)| {
+            let (state, received, sent) = self.read(*flow, now);
+            let run = &mut self.flows[*flow];
+            let counts = flow_counts(state, sent, &received, run.rates(sent.frames, received.frames, now));
+            let values = (sent, run.has_several_sizes);
+            let tagged = tagged_rows(&self.config, *flow, query, values, &readings);
+            FlowMetricsRow::new(&self.config.flows[*flow], counts).with_tagged(tagged, query.columns.clone())
+        };
+        flows.iter().zip(readings).map(row).collect()
+    }
+
+    /// A sentence for each of these flows that has frames without a row of values.
+    pub(super) fn without_values(&self, flows: &[usize]) -> Vec<String> {
+        let of_values = |flow: &&usize| has_values(&self.config.flows[**flow]);
+        let flows: Vec<usize> = flows.iter().filter(of_values).copied().collect();
+        // Before the values are read: a frame that arrives meanwhile is not missing.
+        let received: Vec<u64> = flows.iter().map(|flow| self.received(*flow).frames).collect();
+        let readings = self.tag_readings(&flows, &[]).flows;
+        let sentence = |((flow, frames), readings): ((&usize, u64), &Vec<TagReading>)| {
+            without_values(&self.config.flows[*flow], frames, readings)
+        };
+        flows.iter().zip(received).zip(&readings).filter_map(sentence).collect()
     }
 
     /// The row of a port.

@@ -91,7 +91,7 @@ fn same_script() -> TestResult {
     if !see(&address, "grpc", "counts", &over_hosts) {
         return Ok(());
     }
-    for name in ["captured", "control", "times", "append_delete", "chain"] {
+    for name in ["captured", "control", "times", "append_delete", "chain", "tags", "copies", "ping"] {
         see(&address, "http", name, &over_hosts);
     }
     server.signal(Signal::SIGTERM);
