@@ -22,7 +22,8 @@ pub const LIST_MAX: usize = abi::ConnectLimit::WR_CONNECT_LIST_MAX.0 as usize;
 pub const GROUP_LEN_MAX: u32 = abi::ConnectLimit::WR_GROUP_LEN_MAX.0;
 /// Groups of responses at most.
 pub const GROUPS_MAX: u32 = abi::ConnectLimit::WR_GROUPS_MAX.0;
-const LATER_MAX: u64 = abi::ConnectLimit::WR_LATER_MAX.0 as u64;
+/// Requests that wait for the sender, of which the connections are kept.
+pub const LATER_MAX: u64 = abi::ConnectLimit::WR_LATER_MAX.0 as u64;
 /// Histograms of each CPU.
 const HISTOGRAMS: usize = 3;
 /// Length of a frame before the program has written it: Ethernet, tag, IPv6, TCP and its options.
@@ -308,10 +309,11 @@ impl ConnectProgram {
         self.page.counter(0, offset_of!(abi::ConnectPage, later_head))
     }
 
-    /// The connection of the request number `place` that was left to the sender. Only the last
-    /// 16,384 are kept.
-    pub fn later(&self, place: u64) -> u32 {
-        self.later.get((place % LATER_MAX) as usize) as u32
+    /// The connection of the request `number` that was left to the sender. Only the last 16,384 are
+    /// kept; `None` if this one was overwritten, or is not written yet.
+    pub fn later(&self, number: u64) -> Option<u32> {
+        let entry = self.later.get((number % LATER_MAX) as usize);
+        (entry >> 32 == (number + 1) & u64::from(u32::MAX)).then_some(entry as u32)
     }
 
     /// Counters of connections, of all CPUs.

@@ -42,7 +42,7 @@ pub use accept_program::{AcceptCounts, AcceptParams, AcceptProgram};
 pub use attachable::Attachable;
 pub use connect_program::{
     ConnectKind, ConnectParams, ConnectProgram, ConnectTimes, FrameCounts, GROUP_LEN_MAX, GROUPS_MAX,
-    GroupBy, LIST_MAX, REQUEST_MAX,
+    GroupBy, LATER_MAX, LIST_MAX, REQUEST_MAX,
 };
 pub use due_times::{DUE_TIMES_MAX, DueTimes};
 pub use dummy_xdp::DummyXdp;

@@ -2,23 +2,21 @@
 
 /// Bytes of a header that are searched.
 const HEADER_MAX: usize = 1024;
-const NAME: &[u8] = b"\ncontent-length: ";
+const NAME: &[u8] = b"\ncontent-length:";
 const HEADER_END: &[u8] = b"\r\n\r\n";
 const DIGITS_MAX: usize = 10;
-/// Bytes that the program reads for a number.
-const DIGITS_READ: usize = 12;
 
-/// Bytes of the whole response with its header, if `payload` has its header with a Content-Length
-/// and the bytes of its number; `None` otherwise.
+/// Bytes of the whole response with its header, if `payload` has its header with a Content-Length;
+/// `None` otherwise. One blank or none stands before the number.
 pub fn response_len(payload: &[u8]) -> Option<u32> {
     let searched = &payload[..payload.len().min(HEADER_MAX + HEADER_END.len() - 1)];
     let end = find(searched, |bytes| bytes == HEADER_END, HEADER_END.len())? + HEADER_END.len();
     let header = &payload[..end];
     let is_name = |bytes: &[u8]| bytes.eq_ignore_ascii_case(NAME);
-    let digits = find(header, is_name, NAME.len())? + NAME.len();
-    let read = payload.get(digits..digits + DIGITS_READ)?;
-    let count = read.iter().take(DIGITS_MAX).take_while(|byte| byte.is_ascii_digit()).count();
-    let number: u64 = std::str::from_utf8(&read[..count]).ok()?.parse().ok()?;
+    let value = &header[find(header, is_name, NAME.len())? + NAME.len()..];
+    let digits = value.strip_prefix(b" ").unwrap_or(value);
+    let count = digits.iter().take(DIGITS_MAX).take_while(|byte| byte.is_ascii_digit()).count();
+    let number: u64 = std::str::from_utf8(&digits[..count]).ok()?.parse().ok()?;
     (number <= 0x7fff_ffff).then(|| end as u32 + number as u32)
 }
 
@@ -36,6 +34,11 @@ mod tests {
         assert_eq!(response_len(format!("{header}ok\n").as_bytes()), Some(header.len() as u32 + 3));
         let small = header.replace("Content-Length", "content-length");
         assert_eq!(response_len(small.as_bytes()), Some(header.len() as u32 + 3));
+        for short in
+            ["HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length:0\r\n\r\n"]
+        {
+            assert_eq!(response_len(short.as_bytes()), Some(short.len() as u32), "{short:?}");
+        }
     }
 
     #[test]

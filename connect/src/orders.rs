@@ -27,8 +27,8 @@ const RETRANSMIT_AFTER: u32 = (1_000_000_000_u64 >> TIME_SHIFT) as u32;
 /// Longest delay of an ACK, before the next look at the connection. Servers repeat data after 200
 /// ms.
 const DELAYED_ACK: u32 = (40_000_000_u64 >> TIME_SHIFT) as u32;
-/// More tries would overflow the time.
-const TRIES_MAX: u8 = 7;
+/// The time of the last try is above the longest timeout, which is 5 minutes.
+const TRIES_MAX: u8 = 8;
 
 /// How connections are looked through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Connection {
         if scan.is_udp || !has_outstanding {
             return Due::Waits;
         }
-        // Tries at 1, 3, 7, 15 s after the last progress.
+        // Tries at 1, 3, 7, 15 s and so on, to 511 s, after the last progress.
         let after = (RETRANSMIT_AFTER << (self.tries.min(TRIES_MAX) + 1)) - RETRANSMIT_AFTER;
         if self.has(Flag::Due) || waited > after { Due::Needs(Order::Again) } else { Due::Waits }
     }
@@ -190,6 +190,22 @@ mod tests {
         assert_eq!(sent_at, expected);
         assert_eq!((c.state, counts.syn_resent, counts.timeout), (State::Timeout, 4, 1));
         assert!(events.over);
+    }
+
+    /// From 255 s on, each look sent one more.
+    #[test]
+    fn the_longest_timeout_has_no_more_tries_at_its_end() {
+        let scan = Scan { timeout: (300_000_000_000_u64 >> TIME_SHIFT) as u32, ..SCAN };
+        let (mut c, mut tries) = (Connection::opened(7, 9), 0);
+        let (mut counts, mut events) = (Counts::default(), Events::default());
+        for at in (0..310_000).step_by(100) {
+            let now = 9 + ms(at);
+            if let Due::Needs(order) = c.due(&scan, &SETTINGS, now) {
+                c.obey(order, &SETTINGS, now, &mut counts, &mut events);
+                tries += u32::from(order == Order::Again);
+            }
+        }
+        assert_eq!((tries, counts.syn_resent, c.state), (8, 8, State::Timeout));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The requests: HTTP, DNS, a ClientHello of TLS, and a packet that asks QUIC for its versions.
 
+use std::net::IpAddr;
+
 /// Why there is no such request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestError {
@@ -99,11 +101,14 @@ pub fn quic_initial() -> Vec<u8> {
 
 /// A ClientHello of TLS 1.2 and 1.3 with `host` as the server's name. Its key share is a fixed
 /// point, so the handshake cannot go on behind the ServerHello.
-pub fn tls_hello(host: &str) -> Vec<u8> {
+pub fn tls_hello(host: Option<&str>) -> Vec<u8> {
     let mut extensions = Vec::new();
-    let mut name = vec![0];
-    name.extend(with_len16(host.as_bytes()));
-    extension(&mut extensions, 0, &with_len16(&name));
+    // A literal address is no server name (RFC 6066, 3).
+    if let Some(host) = host.filter(|host| host.parse::<IpAddr>().is_err()) {
+        let mut name = vec![0];
+        name.extend(with_len16(host.as_bytes()));
+        extension(&mut extensions, 0, &with_len16(&name));
+    }
     // Groups x25519 and secp256r1; signatures; versions 1.3 and 1.2; a key share for x25519.
     extension(&mut extensions, 10, &with_len16(&[0, 0x1d, 0, 0x17]));
     let signatures = [4, 3, 8, 4, 4, 1, 5, 3, 8, 5, 5, 1, 8, 6, 6, 1];
@@ -161,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_hello_has_the_lengths_that_it_names() {
-        let hello = tls_hello("example.com");
+        let hello = tls_hello(Some("example.com"));
         let len16 = |at: usize| usize::from(u16::from_be_bytes([hello[at], hello[at + 1]]));
         assert_eq!(5 + len16(3), hello.len());
         assert_eq!(9 + len16(7), hello.len());

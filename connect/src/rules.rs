@@ -284,7 +284,7 @@ impl Connection {
             is_complete = self.take_response(arrival.http_len, len, is_pushed, step);
         }
         if self.state == State::Asked && has_fin && !self.has(Flag::Sized) {
-            is_complete |= self.has(Flag::Begun) || settings.response_end == ResponseEnd::Close;
+            is_complete |= self.has(Flag::Begun);
         }
         if is_complete {
             self.count_response(step);
@@ -319,6 +319,8 @@ impl Connection {
         match self.state {
             State::Asked => self.set(Flag::Cut),
             State::Open if step.settings.holds => step.counts.ended_by_server += 1,
+            // It was to answer more requests.
+            State::Open if self.requests < step.settings.requests => self.set(Flag::Cut),
             _ => {}
         }
         match self.state {

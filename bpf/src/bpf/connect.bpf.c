@@ -322,8 +322,8 @@ none:
 static __always_inline bool write_frame(struct xdp_md *ctx, struct wr_connect_cpu *n, struct sides *sides,
 					struct departure *d, __u32 index, bool has_frags)
 {
+	__u64 *later, number;
 	__u32 place;
-	__u64 *later;
 
 	if (wr_kind != WR_CONNECT_TCP) {
 		if (wr_write_datagram(ctx, sides, d, wr_kind == WR_CONNECT_DNS))
@@ -336,10 +336,12 @@ static __always_inline bool write_frame(struct xdp_md *ctx, struct wr_connect_cp
 			n->not_written++;
 			return false;
 		}
-		place = __sync_fetch_and_add(&wr_page.later_head, 1) & (WR_LATER_MAX - 1);
+		number = __sync_fetch_and_add(&wr_page.later_head, 1);
+		place = number & (WR_LATER_MAX - 1);
 		later = bpf_map_lookup_elem(&wr_later, &place);
+		/* The sender may look before this: it knows an older entry by its number. */
 		if (later)
-			*later = index;
+			*later = (number + 1) << 32 | index;
 		n->no_space++;
 		d->len = 0;
 		d->flags = F_ACK;

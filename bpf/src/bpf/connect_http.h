@@ -13,8 +13,9 @@ struct http_search {
 	__u32 end;    /* length of the header; 0 before its end is found */
 };
 
-/* "length: ", in small letters. */
+/* "length:" and a blank, in small letters. The blank may be left out. */
 #define LENGTH_WORD 0x203a6874676e656cull
+#define LENGTH_MASK 0x00ffffffffffffffull
 /* "content-", in small letters. */
 #define CONTENT_WORD 0x2d746e65746e6f63ull
 #define SMALL_LETTERS 0x2020202020202020ull
@@ -38,8 +39,9 @@ static long http_look(__u32 i, struct http_search *s)
 		return 0;
 	if (bpf_xdp_load_bytes(s->ctx, s->at + i + 1, words, 16))
 		return 1;
-	if ((words[0] | SMALL_LETTERS) == CONTENT_WORD && (words[1] | SMALL_LETTERS) == LENGTH_WORD)
-		s->digits = i + 17;
+	if ((words[0] | SMALL_LETTERS) == CONTENT_WORD &&
+	    !(((words[1] | SMALL_LETTERS) ^ LENGTH_WORD) & LENGTH_MASK))
+		s->digits = words[1] >> 56 == ' ' ? i + 17 : i + 16;
 	return 0;
 }
 
@@ -50,8 +52,12 @@ static __always_inline __s64 http_number(struct xdp_md *ctx, __u32 at)
 	__u64 number = 0;
 	int i;
 
-	if (bpf_xdp_load_bytes(ctx, at, digits, 12))
-		return -1;
+	if (bpf_xdp_load_bytes(ctx, at, digits, 12)) {
+		/* The frame ends before: the header has its end behind the number. */
+		for (i = 0; i < 11; i++)
+			if (bpf_xdp_load_bytes(ctx, at + i, digits + i, 1))
+				break;
+	}
 	for (i = 0; i < 10; i++) {
 		__u8 digit = digits[i] - '0';
 

@@ -416,7 +416,7 @@ static __always_inline enum verdict receive_data(struct wr_connection *c, struct
 	if (c->state == WR_CONN_ASKED && len)
 		is_complete = take_response(c, n, e, facts, len, is_pushed, now);
 	if (c->state == WR_CONN_ASKED && has_fin && !(c->flags & WR_CONN_SIZED) &&
-	    (c->flags & WR_CONN_BEGUN || wr_response_end == WR_RESPONSE_CLOSE))
+	    c->flags & WR_CONN_BEGUN)
 		is_complete = true;
 	if (is_complete) {
 		count_response(c, n, now);
@@ -433,6 +433,8 @@ static __always_inline enum verdict receive_data(struct wr_connection *c, struct
 			c->flags |= WR_CONN_CUT;
 		if (c->state == WR_CONN_OPEN && wr_holds)
 			n->ended_by_server++;
+		else if (c->state == WR_CONN_OPEN && c->requests < wr_requests)
+			c->flags |= WR_CONN_CUT; /* it was to answer more requests */
 		if (c->state == WR_CONN_FIN_SENT && c->snd_una == c->snd_nxt)
 			complete(c, n, e, now);
 		else if (c->state != WR_CONN_FIN_SENT)

@@ -78,10 +78,13 @@ pub struct ConnectResult {
     pub open_at_end: u64,
     /// Time in which connections were opened.
     pub opening_ns: u64,
-    /// Connections completed, and responses received, in this time.
+    /// Connections completed in this time.
     pub completed_while_opening: u64,
-    /// See above.
-    pub responses_while_opening: u64,
+    /// Time in which requests were sent: [`Self::opening_ns`], or until connections were closed in
+    /// a run that sends requests on held ones.
+    pub asking_ns: u64,
+    /// Responses received in this time.
+    pub responses_while_asking: u64,
     /// Time of the run.
     pub run_ns: u64,
     /// Longest time in which no connection was completed, while connections were opened; 0 for held
@@ -188,7 +191,10 @@ impl Drop for Connecting {
 /// Loads the program and attaches it. In the namespace of the device.
 fn attach(request: &ConnectRequest) -> Result<Attached, EngineError> {
     let device = OutputDevice::new(Stack::here()?, &request.ifname)?;
-    for trouble in [device.layer_trouble(), device.trouble(true)?, device.xdp_trouble()?] {
+    // Some drivers send from XDP only while a program is attached, as the one of this run will be.
+    let is_decided_later = device.may_take_xdp_with_a_program()?;
+    let xdp_trouble = if is_decided_later { None } else { device.xdp_trouble()? };
+    for trouble in [device.layer_trouble(), device.trouble(true)?, xdp_trouble] {
         trouble.map_or(Ok(()), Err)?;
     }
     let params = ConnectParams {
@@ -209,6 +215,11 @@ fn attach(request: &ConnectRequest) -> Result<Attached, EngineError> {
     let program = ConnectProgram::load(&params)?;
     program.set_open_max(request.open_max);
     let link = program.attach(device.ifindex(), &device.name(), request.xdp)?;
+    if is_decided_later {
+        // Cards drop their link for some seconds when a program is attached.
+        device.wait_for_carrier()?;
+        device.xdp_trouble()?.map_or(Ok(()), Err)?;
+    }
     Ok(Attached { program: Arc::new(program), link })
 }
 

@@ -25,6 +25,7 @@ impl Scanner {
         program: &ConnectProgram,
         scan: &Scan,
         settings: &Settings,
+        has_client_limit: bool,
         now_ns: u64,
         orders: &mut Vec<(u32, Order)>,
     ) -> bool {
@@ -35,7 +36,11 @@ impl Scanner {
             }
             self.pass_at_ns = now_ns;
         }
-        let used = (program.next_index().min(program.len() as u64)) as usize;
+        // With a limit of each client, the program takes the places of all clients from the begin.
+        let used = match has_client_limit {
+            true => program.len(),
+            false => program.next_index().min(program.len() as u64) as usize,
+        };
         let end = used.min(self.next + STEP);
         let now = (now_ns >> TIME_SHIFT) as u32;
         while self.next < end && orders.len() < LIST_MAX {

@@ -8,7 +8,7 @@ use crate::pacer::{CatchUp, Pace, Pacer};
 use crate::select::tx_stats;
 use crate::xdp::{DispatcherSlot, MemIdThrottle};
 use crate::{EngineError, SystemClock};
-use bpf::{ConnectKind, LIST_MAX, TxSlot};
+use bpf::{ConnectKind, LATER_MAX, LIST_MAX, TxSlot};
 use connect::{Order, Scan, TIME_SHIFT};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -120,6 +120,9 @@ impl Sender {
             if phase == Phase::Holding {
                 let is_over = !self.request.settings.holds || now_ns >= end_ns || self.is_all_over();
                 if is_stopped || is_over {
+                    if self.request.ask_pace.is_some() {
+                        self.end_asking(&mut result, now_ns - start_ns);
+                    }
                     phase = Phase::Closing;
                 }
             }
@@ -177,7 +180,13 @@ impl Sender {
         let counts = program.counts();
         result.opening_ns = elapsed_ns;
         result.completed_while_opening = counts.completed;
-        result.responses_while_opening = counts.responses;
+        self.end_asking(result, elapsed_ns);
+    }
+
+    /// No more requests are sent, or only those of connections that are open.
+    fn end_asking(&self, result: &mut ConnectResult, elapsed_ns: u64) {
+        result.asking_ns = elapsed_ns;
+        result.responses_while_asking = self.attached.program.counts().responses;
     }
 
     fn is_all_over(&self) -> bool {
@@ -257,12 +266,18 @@ impl Sender {
             return Ok(false);
         }
         // What was overwritten is found by the next looks at the connections.
-        let count = (head - self.later_tail).min(LIST_MAX as u64);
-        let orders: Vec<_> =
-            (self.later_tail..self.later_tail + count).map(|at| (program.later(at), Order::Later)).collect();
-        self.later_tail += count;
+        let mut orders = Vec::new();
+        while self.later_tail < head && orders.len() < LIST_MAX {
+            match program.later(self.later_tail) {
+                Some(index) => orders.push((index, Order::Later)),
+                None if head - self.later_tail > LATER_MAX => {}
+                // Another CPU writes it now.
+                None => break,
+            }
+            self.later_tail += 1;
+        }
         self.order(&orders)?;
-        Ok(true)
+        Ok(!orders.is_empty())
     }
 
     /// Repeats orders whose frames the driver dropped.
@@ -286,7 +301,8 @@ impl Sender {
         let mut orders = Vec::with_capacity(LIST_MAX);
         let settings = self.request.settings;
         let program = &self.attached.program;
-        let has_looked = self.scanner.step(program, &scan, &settings, now_ns, &mut orders);
+        let is_limited = self.request.open_per_client.is_some();
+        let has_looked = self.scanner.step(program, &scan, &settings, is_limited, now_ns, &mut orders);
         self.order(&orders)?;
         Ok(has_looked && (closes || !orders.is_empty()))
     }

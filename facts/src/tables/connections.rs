@@ -46,6 +46,10 @@ pub const ACCEPT: Document = Document {
             "SYNs answered, FINs and resets of clients; repeated ones count again",
         ),
         Row(
+            &[number("accepted_ps", "1/s").or_null()],
+            "SYNs answered per second while clients opened connections; `null` for fewer than 10",
+        ),
+        Row(
             &[count("requests"), bytes("request_bytes"), count("responses"), bytes("response_bytes")],
             "segments with data, and their answers",
         ),
@@ -129,7 +133,7 @@ const SEGMENTS: &[Row] = &[
 const RATES: &[Row] = &[
     Row(
         &[number("rate_cps", CPS), number("tried_cps", CPS), number("requests_ps", "1/s")],
-        "completed connections, tried ones and responses per second of `opening_ns`",
+        "completed connections, tried ones and responses per second of `opening_ns`; with `--ask-rate`, responses per second of the time in which requests were sent",
     ),
     Row(
         &[

@@ -49,6 +49,22 @@ pub(super) const CASES: &[Case] = &[
         run: send_fcs,
     },
     Case {
+        name: "connect_virtio",
+        what: "virtio-net, which sends from XDP only with a program attached: connections are completed",
+        modules: VIRTIO.modules,
+        devices: VIRTIO.devices,
+        machine: MachineType::Cards,
+        run: |finding| connections(&VIRTIO, finding),
+    },
+    Case {
+        name: "connect_igb",
+        what: "igb, whose link goes down for that: the same",
+        modules: IGB.modules,
+        devices: IGB.devices,
+        machine: MachineType::Cards,
+        run: |finding| connections(&IGB, finding),
+    },
+    Case {
         name: "nic_virtio_slow",
         what: "virtio-net: 10,000 frames per second are reached and cost kworkers nothing",
         modules: VIRTIO.modules,
@@ -300,6 +316,22 @@ fn send_fcs(finding: &mut CaseReport) -> Result<()> {
         ensure!(sent.len() == 100 && *fcs == of_frame(sent), "{options}: {bytes:02x?}");
     }
     finding.note("e1000", "bad and given bytes");
+    Ok(())
+}
+
+/// All connections through two cards are completed.
+fn connections(card: &'static CardKind, finding: &mut CaseReport) -> Result<()> {
+    let _pair = CardPair::new(card)?;
+    let text = sh("ip netns exec rx wirerate accept rx0 --dst 198.18.0.2:80 --xdp generic --quiet > /tmp/accept 2>&1 &
+        accept=$!
+        for i in $(seq 100); do ip -n rx link show rx0 | grep -q xdp && break; sleep 0.1; done
+        ip netns exec tx wirerate connect tx0 --dst 198.18.0.2:80 --src 198.18.64.0/24 --cps 50 -c 100 --json --quiet
+        code=$?
+        kill $accept; wait $accept || cat /tmp/accept >&2
+        exit $code")?;
+    let report: Value = serde_json::from_str(text.trim()).with_context(|| text.clone())?;
+    ensure!(report["completed"] == 100 && report["responses"] == 100, "{report}");
+    finding.note(card.name, report["xdp"].as_str().unwrap_or("completed"));
     Ok(())
 }
 

@@ -10,7 +10,7 @@ type CountOf = fn(&Report) -> u64;
 type RateOf = fn(&Report) -> f64;
 type TimesOf = fn(&Report) -> Option<&Times>;
 
-const COUNTS: [(&str, CountOf); 14] = [
+const COUNTS: [(&str, CountOf); 20] = [
     ("tried", |report| report.tried),
     ("established", |report| report.established),
     ("completed", |report| report.completed),
@@ -19,12 +19,18 @@ const COUNTS: [(&str, CountOf); 14] = [
     ("reset", |report| report.reset),
     ("timeout", |report| report.timeout),
     ("cut_off", |report| report.cut_off),
+    ("open_at_end", |report| report.open_at_end),
+    ("ended_by_server", |report| report.ended_by_server),
+    ("requests", |report| report.requests),
     ("responses", |report| report.responses),
+    ("unsized_responses", |report| report.unsized_responses),
     ("payload_bytes", |report| report.payload_bytes),
     ("syn_resent", |report| report.syn_resent),
     ("open_max", |report| report.open_max),
     ("missing", |report| report.tried - report.completed),
     ("error_answers", |report| report.error_answers),
+    ("no_port", |report| report.no_port),
+    ("dropped", |report| report.dropped),
 ];
 
 const RATES: [(&str, RateOf); 2] =

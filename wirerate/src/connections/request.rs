@@ -105,7 +105,7 @@ fn request(args: &Args, close: Close) -> Result<Vec<u8>, Failure> {
         return Ok(connect::dns_query(query));
     }
     if args.tls_hello {
-        return Ok(connect::tls_hello(&host(server.to_string())));
+        return Ok(connect::tls_hello(args.host.as_deref()));
     }
     if args.quic_initial {
         return Ok(connect::quic_initial());
@@ -114,9 +114,25 @@ fn request(args: &Args, close: Close) -> Result<Vec<u8>, Failure> {
         return Ok(Vec::new());
     }
     let path = args.get.as_deref().unwrap_or("/");
+    if !path.starts_with('/') || path.contains(|c: char| c.is_ascii_whitespace() || c.is_control()) {
+        let path = path.escape_debug().to_string();
+        return Err(Failure::usage(format!("request {path}"), "a path begins with / and has no blanks")
+            .try_this(format!("--get /{}", path.trim_start_matches('/').replace(' ', "%20"))));
+    }
     let is_kept = args.requests > 1 || args.hold.is_some() || close != Close::Server;
-    // An IPv6 address has brackets in a Host header (RFC 9110, 7.2).
+    if is_kept && close == Close::Server {
+        let why = "the request asks the server to keep the connection open, so it does not close it";
+        return Err(
+            Failure::usage("wait for the server to close the connection", why).try_this("--close client")
+        );
+    }
+    // An IPv6 address has brackets in a Host header, and a port other than 80 is named (RFC 9110,
+    // 7.2).
     let literal = if server.is_ipv6() { format!("[{server}]") } else { server.to_string() };
+    let literal = match args.dst[0].ports.first {
+        80 => literal,
+        port => format!("{literal}:{port}"),
+    };
     Ok(connect::http_get(path, &host(literal), is_kept))
 }
 
@@ -184,6 +200,8 @@ mod tests {
         for (dst, more, host) in [
             ("198.18.0.2:80", "", "198.18.0.2"),
             ("[fd00::2]:80", "", "[fd00::2]"),
+            ("198.18.0.2:8080", "", "198.18.0.2:8080"),
+            ("[fd00::2]:8000-8009", "", "[fd00::2]:8000"),
             ("[fd00::2]:80", "--host example.com", "example.com"),
         ] {
             let words = format!("c0 --dst {dst} --src 198.18.64.1 {more}");
@@ -198,6 +216,10 @@ mod tests {
         for words in ["--hold 9 --requests 5", "--hold 9 --no-request --ask-rate 10"] {
             let words = format!("c0 --dst 198.18.0.2:80 --src 198.18.64.1 {words}");
             assert!(args_of::<Args>(&words).is_err(), "{words}");
+        }
+        for words in ["--requests 5 --close server", "--hold 20 --get / --close server", "--get index.html"] {
+            let refused = conversation(words).map(|_| ()).unwrap_err();
+            assert!(refused.has_advice(), "{words}");
         }
         for words in ["--dns a.b --requests 5", "--quic-initial --hold 9", "--dns a.b --response-bytes 9"] {
             assert!(conversation(words).is_err(), "{words}");

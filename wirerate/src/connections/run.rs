@@ -12,6 +12,7 @@ use crate::row_printer::{PERIOD, RowFormat, RowTime, print_report};
 use crate::stop::Stop;
 use crate::units::{human_count, time_of_day_ns};
 use engine::Connecting;
+use packet::Arrivals;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         server: targets_text(&args.dst),
         xdp,
         requested_cps: args.cps.map(|cps| cps.pps()).filter(|_| args.open.is_none()),
+        is_random: matches!(args.arrivals, Some(Arrivals::Poisson { .. })),
     };
     let report = Report::new(head, &result);
     print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;

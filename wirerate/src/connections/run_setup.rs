@@ -57,6 +57,11 @@ impl Setup {
         let per_client = args.open_per_client.map_or(u128::MAX, u128::from);
         let possible = addresses.connections().min(per_client.saturating_mul(addresses.client_count.into()));
         let open_max = open_max(args);
+        if open_max == 0 {
+            return Err(
+                Failure::usage("keep 0 connections open", "none would ever be opened").try_this("--open 1")
+            );
+        }
         if u128::from(open_max) > possible && open_max != u64::MAX {
             let limit = args.open_per_client.map_or("", |_| " with --open-per-client");
             let why = format!("these addresses and ports allow {}{limit}", human_count(possible as u64));

@@ -57,6 +57,12 @@ const MISSED_S: f64 = 0.010;
 /// Standard deviations by which a random number of frames may be below its mean.
 const CHANCE_SIGMAS: f64 = 4.0;
 
+/// How many of `due` frames of a Poisson process may not have come, by chance.
+pub fn missing_by_chance(due: f64) -> f64 {
+    // The variance of the process is its mean.
+    CHANCE_SIGMAS * due.sqrt()
+}
+
 impl Asked {
     /// The share of the rate that `sent` frames in `duration_ns` reached. The first frame or burst
     /// is sent at once, so one more than the time allows is no faster.
@@ -72,8 +78,7 @@ impl Asked {
     pub fn is_missed(&self, sent: u64, duration_ns: u64) -> bool {
         let due = self.due(duration_ns);
         let missing = due - sent as f64;
-        // The variance of a Poisson process is its mean.
-        let by_chance = if self.is_random { CHANCE_SIGMAS * due.sqrt() } else { 0.0 };
+        let by_chance = if self.is_random { missing_by_chance(due) } else { 0.0 };
         missing > due * MISSED_SHARE + by_chance && missing / self.pps > MISSED_S
     }
 

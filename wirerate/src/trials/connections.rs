@@ -191,15 +191,18 @@ impl RunsTrials for ConnectionTester {
 /// Waits for the end. Returns the number of connections that were complete `settle` after the last
 /// one was opened; `None` if all had ended before.
 fn watch(connecting: &Connecting, request: &TrialRequest, settle: Duration, stop: &Stop) -> Option<u64> {
-    let started = Instant::now();
     let opening = Duration::from_nanos(request.duration_ns + (request.duration_ns / 1000).max(LATE_NS_MIN));
-    let (mut opened, mut in_time) = (None, None);
+    // The sender gets ready before it opens the first one.
+    let (mut started, mut opened, mut in_time) = (None::<Instant>, None, None);
     while !connecting.wait_for_end(POLL_INTERVAL) {
         if stop.is_set() {
             connecting.stop();
         }
         let counts = connecting.program().counts();
-        if counts.tried >= request.frames || started.elapsed() >= opening {
+        if counts.tried > 0 {
+            started.get_or_insert_with(Instant::now);
+        }
+        if counts.tried >= request.frames || started.is_some_and(|started| started.elapsed() >= opening) {
             opened.get_or_insert_with(Instant::now);
         }
         if in_time.is_none() && opened.is_some_and(|opened| opened.elapsed() >= settle) {

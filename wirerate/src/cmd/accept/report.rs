@@ -2,7 +2,7 @@
 
 use crate::out;
 use crate::row_printer::{Cell, Row, RowTime};
-use crate::units::{Table, human_count, per_second};
+use crate::units::{Table, human_count};
 use engine::AcceptCounts;
 use serde::Serialize;
 use std::fmt;
@@ -22,6 +22,8 @@ pub struct Report {
     pub duration_ns: u64,
     /// SYNs answered; a repeated SYN counts again.
     pub accepted: u64,
+    /// SYNs answered per second, while clients opened connections; `None` for fewer than 10.
+    pub accepted_ps: Option<f64>,
     /// Segments with data.
     pub requests: u64,
     /// Responses.
@@ -69,9 +71,10 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = self.netns.as_ref().map_or_else(String::new, |netns| format!(" in {netns}"));
         let seconds = self.duration_ns as f64 / 1e9;
-        let rate = human_count(per_second(self.accepted, self.duration_ns.max(1)).round() as u64);
+        let rate = self.accepted_ps.map(|rate| human_count(rate.round() as u64));
+        let rate = rate.map_or_else(String::new, |rate| format!(", {rate}/s while they came"));
         let accepted = human_count(self.accepted);
-        writeln!(f, "{}{place}: {accepted} connections accepted in {seconds:.3} s, {rate}/s", self.device)?;
+        writeln!(f, "{}{place}: {accepted} connections accepted in {seconds:.3} s{rate}", self.device)?;
         let mut table = Table::default();
         let bytes = |bytes: u64| format!("{} bytes of payload", human_count(bytes));
         table.count("accepted", self.accepted, "SYNs answered");

@@ -2,6 +2,7 @@
 
 use super::report::AcceptRow;
 use super::{AcceptClose, Args, Report};
+use crate::active_window::ActiveWindow;
 use crate::connection_args::{Target, count_of, xdp_text};
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
@@ -52,7 +53,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         ..Report::default()
     };
     let start = Instant::now();
-    let watched = watch(&accepting, args, stop, start);
+    let mut window = ActiveWindow::default();
+    let watched = watch(&accepting, args, stop, start, &mut window);
+    report.accepted_ps = window.rate().and_then(|rate| rate.rate_pps);
     report.duration_ns = start.elapsed().as_nanos() as u64;
     report.is_device_gone = !accepting.is_attached();
     report.count(&accepting.counts());
@@ -145,13 +148,20 @@ fn response(args: &Args, segment_max: u32) -> Result<Vec<u8>, Failure> {
 }
 
 /// Prints the requested rows until the run ends.
-fn watch(accepting: &Accepting, args: &Args, stop: &Stop, start: Instant) -> Result<(), OutError> {
+fn watch(
+    accepting: &Accepting,
+    args: &Args,
+    stop: &Stop,
+    start: Instant,
+    window: &mut ActiveWindow,
+) -> Result<(), OutError> {
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
     let mut printer = args.rows.printer(args.json, args.quiet);
     let mut last: Option<AcceptRow> = None;
     loop {
         let elapsed = start.elapsed();
         let counts = accepting.counts();
+        window.observe(elapsed, counts.accepted, counts.request_bytes);
         let last_ns = last.as_ref().map_or(0, |last| last.time.elapsed_ns);
         if let Some(printer) =
             printer.as_mut().filter(|_| elapsed.as_secs() > last_ns / PERIOD.as_nanos() as u64)

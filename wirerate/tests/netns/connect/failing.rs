@@ -1,6 +1,6 @@
 //! Servers that refuse, are silent, stop, end, or lie.
 
-use super::lab::{Between, ConnectLab, count, ip, python};
+use super::lab::{self, Between, ConnectLab, count, ip, python};
 use super::{SERVER, accounted, connect};
 use crate::TestResult;
 use crate::program::{Running, TIME_LIMIT, wirerate_run, wirerate_start};
@@ -42,13 +42,35 @@ pub(super) fn server_stops() -> TestResult {
     ip(&format!("-n {} link set s0 down", lab.server.name));
     std::thread::sleep(Duration::from_millis(800));
     ip(&format!("-n {} link set s0 up", lab.server.name));
-    super::lab::gro(&lab.server.name, "s0");
+    lab::gro(&lab.server.name, "s0");
     let report = accounted(&connecting.wait(TIME_LIMIT));
     assert_eq!(count(&report, "failed"), 0, "{report}");
     let connecting = start("--timeout 2s");
     nginx.signal(Signal::SIGKILL);
     let report = accounted(&connecting.wait(TIME_LIMIT));
     assert!(count(&report, "refused") > 100, "{report}");
+    Ok(())
+}
+
+/// A server that ends the connection without a byte has not answered: so does a load balancer
+/// without servers behind it.
+pub(super) fn no_answer() -> TestResult {
+    let lab = ConnectLab::new(Between::Nothing, "");
+    let program = "import socket, sys\ns = socket.create_server(('198.18.0.2', 80), backlog=512)\n\
+                   print('ready', file=sys.stderr, flush=True)\n\
+                   while True:\n    c = s.accept()[0]\n    c.recv(4096)\n    c.close()\n";
+    let server = Running::start(python(&lab, program));
+    server.until_it_says("ready");
+    let report = accounted(&connect(&lab, &format!("{SERVER} --open 4 -c 100")).expect_code(1));
+    let counts = |report| ["cut_off", "completed", "responses"].map(|name| count(report, name));
+    assert_eq!(counts(&report), [100, 0, 0], "{report}");
+    drop(server);
+    // One that closes behind its first response has not answered the other requests.
+    let accepting = wirerate_start(&format!("accept s0@{} --json", lab.server.name));
+    accepting.until_it_says("accepting on s0");
+    lab::gro(&lab.client.name, "c0");
+    let report = accounted(&connect(&lab, &format!("{SERVER} --open 4 -c 100 --requests 5")).expect_code(1));
+    assert_eq!(counts(&report), [100, 0, 100], "{report}");
     Ok(())
 }
 

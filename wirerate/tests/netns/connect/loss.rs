@@ -30,6 +30,17 @@ pub(super) fn repaired() -> TestResult {
     Ok(())
 }
 
+/// A lost SYN was never sent again where the connections of each client are limited.
+pub(super) fn repaired_per_client() -> TestResult {
+    let lab = ConnectLab::new(Between::Router, "");
+    let _nginx = lab.nginx();
+    lab.lose(20);
+    let words = format!("{SERVER} --open 16 --open-per-client 2 -c 2000 --timeout 60s");
+    let report = complete(connect(&lab, &words), 2000);
+    assert!(count(&report, "syn_resent") > 5, "{report}");
+    Ok(())
+}
+
 /// Long responses with gaps in them.
 pub(super) fn bytes_are_exact() -> TestResult {
     let lab = ConnectLab::new(Between::Router, "");
