@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 fn build() -> Result<Arc<dyn Tree>, EngineError> {
-    Ok(Arc::new(Control::here(Some(EngineKind::Mem), |_| {})?))
+    Ok(Arc::new(Control::here(Some(EngineKind::Mem), |_| None, |_| {})?))
 }
 
 fn complain(error: &dyn std::error::Error) -> u8 {

@@ -100,27 +100,6 @@ impl ExecError {
             _ => None,
         }
     }
-
-    /// What the user can try next, without the word "try".
-    pub fn advice(&self) -> Option<String> {
-        match self {
-            Self::Netns(error) => error.advice(),
-            Self::Private(_) => {
-                Some("run it as root: it needs CAP_SYS_ADMIN for mounts of its own".to_owned())
-            }
-            Self::Mount(error) => Some(error.advice().to_owned()),
-            Self::Named { name, .. } => {
-                Some(format!("`wirerate exec --join {name} -- CMD`, or another name"))
-            }
-            Self::NotRunning { .. } => {
-                Some("start it with a name: `wirerate exec --name lab -- bash`".to_owned())
-            }
-            Self::Join { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some("run it as root".to_owned())
-            }
-            _ => None,
-        }
-    }
 }
 
 fn not_running(target: &str) -> String {

@@ -50,19 +50,6 @@ pub enum MountError {
     Mount { path: PathBuf, source: io::Error },
 }
 
-impl MountError {
-    /// What to try.
-    pub(crate) fn advice(&self) -> &'static str {
-        let (Self::Threads(source) | Self::NoFuse(source) | Self::Mount { source, .. }) = self;
-        match (self, source.raw_os_error()) {
-            (_, Some(libc::EMFILE | libc::ENFILE)) => "a larger `ulimit -n`",
-            (Self::NoFuse(_), Some(libc::EACCES)) => "run it as root",
-            (Self::NoFuse(_), _) => "`modprobe fuse`; for a container: start it with `--device /dev/fuse`",
-            _ => "run it as root, with /dev/fuse (`modprobe fuse`)",
-        }
-    }
-}
-
 /// A mounted tree; unmounted at the latest when dropped.
 #[derive(Debug)]
 pub struct Mounted {

@@ -68,27 +68,6 @@ pub enum ServeError {
     Unmounted { path: PathBuf },
 }
 
-impl ServeError {
-    /// What the user can try next, without the word "try".
-    pub fn advice(&self) -> Option<String> {
-        match self {
-            Self::Owned { pid, .. } => {
-                Some(format!("--mount DIR for another place, or `kill {pid}` to end that one"))
-            }
-            Self::NotEmpty { .. } => Some("--mount DIR with a directory that is empty or missing".to_owned()),
-            Self::Prepare { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some("run it as root".to_owned())
-            }
-            Self::Covered { path } => {
-                Some(format!("`umount {0}` removes that one; then `umount {0}` removes ours", path.display()))
-            }
-            Self::Netns(error) => error.advice(),
-            Self::Mount(error) => Some(error.advice().to_owned()),
-            _ => None,
-        }
-    }
-}
-
 /// The events that the main thread waits for.
 enum ServeEvent {
     Signal,

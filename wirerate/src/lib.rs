@@ -11,7 +11,8 @@
 //! [`run_orders`] change a run that sends, [`start_at`] is the time that a run may have to start
 //! at, [`groups`] are the commands that a build may leave out, `hub_access` connects to the hub of
 //! a fleet, [`path_words`] sorts the options of commands that take those of `send` as well,
-//! [`waiting_read`] reads inputs that may have to be waited for.
+//! [`waiting_read`] reads inputs that may have to be waited for, `advice` has what to try about
+//! errors of the other crates.
 //!
 //! Features of cargo leave groups of commands out: the modules below and `cmd` have them. A build
 //! with less has code that only the commands left out use.
@@ -19,6 +20,7 @@
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "the groups that use it are left out"))]
 
 pub mod active_window;
+mod advice;
 pub mod bad_usage;
 pub mod capture_files;
 pub mod cmd;

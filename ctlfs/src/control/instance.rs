@@ -1,6 +1,7 @@
 //! The run of one device instance: its start, its progress, and its split when a command changes
 //! it.
 
+use super::AdviseFn;
 use command::{Counters, Device, NO_FRAME, fragments, interface_of};
 use engine::{
     BATCH_MAX, End, EngineError, EngineKind, Limits, Pace, Request, RunHandle, RunReport, TxOptions,
@@ -24,6 +25,7 @@ pub(super) struct InstanceRun {
     next_ns: Option<u64>,
     /// What the last run came to, until the device file is read.
     unread: Option<String>,
+    advise: AdviseFn,
 }
 
 /// A run that goes on.
@@ -42,7 +44,7 @@ struct Live {
 
 impl InstanceRun {
     /// On the interface of that number and name, for the file `file`; nothing runs.
-    pub(super) fn new(index: u32, ifname: &str, file: &str) -> Self {
+    pub(super) fn new(index: u32, ifname: &str, file: &str, advise: AdviseFn) -> Self {
         let named_after = (interface_of(file) == ifname).then(|| ifname.to_owned());
         Self {
             index,
@@ -52,6 +54,7 @@ impl InstanceRun {
             engine: None,
             next_ns: None,
             unread: None,
+            advise,
         }
     }
 
@@ -227,7 +230,9 @@ impl InstanceRun {
         };
         match &report.end {
             // Also for pktgen a device that goes away ends its run normally.
-            End::Failed(error) if !error.is_device_gone() => device.fail(report.stopped_ns, &in_words(error)),
+            End::Failed(error) if !error.is_device_gone() => {
+                device.fail(report.stopped_ns, &in_words(error, self.advise));
+            }
             _ => device.stop(report.stopped_ns, fragments),
         }
         self.keep_result(device);
@@ -279,8 +284,8 @@ pub(super) fn over(request: &Request, end: End) -> Arc<RunHandle> {
 }
 
 /// The chain of causes and what to try, on one line.
-fn in_words(error: &EngineError) -> String {
-    let advice = error.advice().map(|advice| format!(" (try: {advice})"));
+fn in_words(error: &EngineError, advise: AdviseFn) -> String {
+    let advice = advise(error).map(|advice| format!(" (try: {advice})"));
     error.in_one_line() + &advice.unwrap_or_default()
 }
 
@@ -291,6 +296,8 @@ mod tests {
     #[test]
     fn an_error_is_one_line_with_its_advice() {
         let error = EngineError::Down { ifname: "eth7".into() };
-        assert_eq!(in_words(&error), "eth7 is down (try: ip link set eth7 up)");
+        let advised = in_words(&error, |_| Some("ip link set eth7 up".to_owned()));
+        assert_eq!(advised, "eth7 is down (try: ip link set eth7 up)");
+        assert_eq!(in_words(&error, |_| None), "eth7 is down");
     }
 }

@@ -36,6 +36,9 @@ const REFUSED_LEN_MAX: usize = 80;
 /// is one. Returns one handle per request.
 pub type StartRuns = dyn Fn(Vec<(u32, Request)>, Option<StartTime>) -> Vec<Arc<RunHandle>> + Send + Sync;
 
+/// What the reader of a result can try about an error, if anything.
+pub type AdviseFn = fn(&EngineError) -> Option<String>;
+
 /// A run that has been started.
 #[derive(Clone, Debug)]
 pub struct StartedRun {
@@ -64,16 +67,18 @@ pub struct Control {
 }
 
 impl Control {
-    /// A tree without device instances, with one thread for each of `cpus`.
+    /// A tree without device instances, with one thread for each of `cpus`. The results of runs
+    /// that fail include what `advise` returns.
     pub fn new(
         cpus: Vec<u32>,
         links: impl Interfaces,
+        advise: AdviseFn,
         start_runs: impl Fn(Vec<(u32, Request)>, Option<StartTime>) -> Vec<Arc<RunHandle>> + Send + Sync + 'static,
     ) -> Self {
         let changed = Arc::new(Event::default());
         links.notify_changes(Arc::clone(&changed));
         Self {
-            state: Mutex::new(ControlState::new(cpus, Arc::clone(&changed))),
+            state: Mutex::new(ControlState::new(cpus, Arc::clone(&changed), advise)),
             changed,
             starts_served: Mutex::new(0),
             starts_asked: AtomicU64::new(0),
@@ -85,19 +90,20 @@ impl Control {
     }
 
     /// The real one, for the network namespace that the calling thread is in: a thread for each CPU
-    /// online. `engine` is the one to send by, `None` for the best for each run. `watch` gets the
-    /// runs of each start.
+    /// online. `engine` is the one to send by, `None` for the best for each run. The results of
+    /// runs that fail include what `advise` returns. `watch` gets the runs of each start.
     ///
     /// # Errors
     /// When the threads or the netlink sockets cannot be had.
     pub fn here(
         engine: Option<EngineKind>,
+        advise: AdviseFn,
         watch: impl Fn(Vec<StartedRun>) + Send + Sync + 'static,
     ) -> Result<Self, EngineError> {
         let cpus: Vec<u32> = CpuList::online()?.iter().collect();
         let links = HostInterfaces::here()?;
         let workers = workers(&cpus, links.netns())?;
-        Ok(Self::new(cpus, links, move |mut requests, start_at| {
+        Ok(Self::new(cpus, links, advise, move |mut requests, start_at| {
             requests.iter_mut().for_each(|(_, request)| request.engine = engine);
             let started = |(cpu, request): &(u32, Request)| (*cpu, request.ifname.clone());
             let started: Vec<_> = requests.iter().map(started).collect();

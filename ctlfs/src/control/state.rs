@@ -3,6 +3,7 @@
 //! Nothing here waits. The only query to the kernel is that for security associations, which
 //! [`super::Control`] makes while it does not hold the lock.
 
+use super::AdviseFn;
 use super::instance::{InstanceRun, over};
 use super::interfaces::{Interfaces, LiveInterface};
 use command::{ControlTree, Device, Facts, Refusal, Touches};
@@ -32,10 +33,11 @@ pub(super) struct ControlState {
     unread: VecDeque<String>,
     /// The note about outer VLAN tags was logged.
     has_noted_outer_tag: bool,
+    advise: AdviseFn,
 }
 
 impl ControlState {
-    pub(super) fn new(cpus: Vec<u32>, changed: Arc<Event>) -> Self {
+    pub(super) fn new(cpus: Vec<u32>, changed: Arc<Event>, advise: AdviseFn) -> Self {
         Self {
             tree: ControlTree::new(cpus),
             instances: HashMap::new(),
@@ -43,6 +45,7 @@ impl ControlState {
             interfaces: HashMap::new(),
             unread: VecDeque::new(),
             has_noted_outer_tag: false,
+            advise,
         }
     }
 
@@ -92,7 +95,8 @@ impl ControlState {
         let Some(interface) = interface else { return Ok(()) };
         let index = interface.index;
         links.warn_of_default_route(&name, index);
-        self.instances.insert(name.clone(), InstanceRun::new(index, &interface.name, &name));
+        let instance = InstanceRun::new(index, &interface.name, &name, self.advise);
+        self.instances.insert(name.clone(), instance);
         self.interfaces.insert(index, interface);
         Ok(())
     }

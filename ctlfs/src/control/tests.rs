@@ -131,7 +131,7 @@ fn tree_with(
     let table = TestInterfaces::default();
     table.set(2, "eth0", true);
     table.set(3, "eth1", true);
-    TestTree { control: Arc::new(Control::new(vec![0, 1], table.clone(), start_runs)), table }
+    TestTree { control: Arc::new(Control::new(vec![0, 1], table.clone(), |_| None, start_runs)), table }
 }
 
 impl TestTree {

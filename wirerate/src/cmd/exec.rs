@@ -1,5 +1,6 @@
 //! `wirerate exec -- CMD`: a command that finds pktgen's control files at `/proc/net/pktgen`.
 
+use crate::advice;
 use crate::log;
 use crate::mgcap::Captures;
 use crate::outcome::{Failure, Outcome};
@@ -68,7 +69,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let captures = Arc::new(Captures::default());
     let dry_run = args.dry_run;
     let build = move || -> Result<Arc<dyn Tree>, EngineError> {
-        Ok(Arc::new(Control::here(dry_run.then_some(EngineKind::Mem), |_| {})?))
+        Ok(Arc::new(Control::here(dry_run.then_some(EngineKind::Mem), advice::for_engine_here, |_| {})?))
     };
     match ctlfs::exec::run_with(&exec, build, Some(captures)) {
         Ok(ended) => {
@@ -91,7 +92,7 @@ fn name(text: &str) -> Result<String, &'static str> {
 
 /// A command that cannot be run is told apart by its exit code, as in a shell.
 fn fail(error: ExecError) -> Result<Outcome, Failure> {
-    let (status, advice) = (error.shell_status(), error.advice());
+    let (status, advice) = (error.shell_status(), advice::for_exec(&error));
     let failure = match error {
         ExecError::Spawn { program, source } => {
             Failure::refused(format!("run {}", program.display()), source)

@@ -1,5 +1,6 @@
 //! `wirerate serve`: the control files on a directory, for everyone, until it is stopped.
 
+use crate::advice;
 use crate::log;
 use crate::mgcap::Captures;
 use crate::monitor::count_in;
@@ -62,7 +63,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         // With --netns the process itself is in the namespace.
         let (runs, named, netns) = (runs.clone(), named.clone(), Netns::current()?);
         let engine = dry_run.then_some(EngineKind::Mem);
-        let control = Control::here(engine, move |started| {
+        let control = Control::here(engine, advice::for_engine_here, move |started| {
             for StartedRun { cpu, ifname, handle } in started {
                 // A thread of the control files is named after its CPU.
                 let run = SendSource { thread: cpu as usize, cpu, handle };
@@ -76,7 +77,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         Ok(Arc::new(control))
     };
     ctlfs::serve::run_with(&serve, build, captures).map(|()| Outcome::Done).map_err(|error| {
-        let advice = error.advice();
+        let advice = advice::for_serve(&error);
         let failure = Failure::refused(format!("serve {}", args.mount.display()), error);
         advice.into_iter().fold(failure, Failure::try_this)
     })

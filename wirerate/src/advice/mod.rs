@@ -1,0 +1,10 @@
+//! What to try about the errors of the other crates, without the word "try".
+//!
+//! The other crates know neither options nor commands of wirerate; their errors say what failed.
+//! The commands here can be pasted, network namespace included.
+
+mod control_files;
+mod engine_error;
+
+pub(crate) use control_files::{for_exec, for_serve};
+pub(crate) use engine_error::for_engine_here;
