@@ -1,11 +1,11 @@
-//! Errors of engines and runs, with advice.
+//! Errors of engines and runs.
 
 use crate::engine_kind::EngineKind;
 use bpf::BpfError;
 use host::{CommandPlace, HostError};
 use std::io;
 
-/// Errors of this crate. `Display` names act and object; [`EngineError::advice`] is what to try.
+/// Errors of this crate. `Display` names act and object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages name the fields")]
@@ -155,61 +155,6 @@ impl EngineError {
                 | Self::NoXdpTransmit { .. }
                 | Self::NoXdpMemory { .. }
         )
-    }
-
-    /// What the user can try, if anything, for a device in the namespace of this process.
-    pub fn advice(&self) -> Option<String> {
-        self.advice_in(&CommandPlace::default())
-    }
-
-    /// What the user can try, if anything. Commands for the device run in `place`.
-    pub fn advice_in(&self, place: &CommandPlace) -> Option<String> {
-        match self {
-            Self::Down { ifname } => Some(place.ip(&format!("link set {ifname} up"))),
-            Self::NoCarrier { ifname } => Some(format!(
-                "plug in the cable of {ifname}, or set its peer up; a wireless device may not be associated: `{}`",
-                place.run(&format!("iw dev {ifname} link"))
-            )),
-            Self::NotIp { .. } => Some("frames with an IP header, or a tap device instead of tun".to_owned()),
-            Self::PeerTakesNoXdp { peer, peer_place, .. } => Some(format!(
-                "`{}`, or capture there: `{}`",
-                peer_place.run(&format!("ethtool -K {peer} gro on")),
-                peer_place.run(&format!("wirerate capture {peer}"))
-            )),
-            Self::PeerGroUnnoticed { peer, peer_place, .. } => {
-                let gro = |state| peer_place.run(&format!("ethtool -K {peer} gro {state}"));
-                Some(format!("`{}`, then `{}`", gro("off"), gro("on")))
-            }
-            Self::Stalled { ifname, .. } => Some(format!("check that the peer of {ifname} receives")),
-            Self::LongerThanMtu { ifname, frame_len, .. } => {
-                let mtu = frame_len.saturating_sub(14);
-                Some(format!("`{}`, also at the peer", place.ip(&format!("link set {ifname} mtu {mtu}"))))
-            }
-            Self::NoXdpMemory { .. } => Some("wait a few seconds, or --engine af_packet".to_owned()),
-            // Memory shared with the kernel counts as locked (limit 8 MiB by default).
-            Self::Syscall { call, source, .. }
-                if call.contains("AF_XDP") && source.raw_os_error() == Some(libc::ENOBUFS) =>
-            {
-                Some("`ulimit -l unlimited`, or CAP_IPC_LOCK".to_owned())
-            }
-            Self::ThreadLost => Some("please report this bug, with the messages above".to_owned()),
-            Self::Invalid { .. } => Some("another --engine; please report this bug".to_owned()),
-            Self::NoAssociation { .. } => {
-                Some(format!("--spi with one of `{}`, or an SA for each destination", place.ip("xfrm state")))
-            }
-            Self::NoEngine { is_denied: true, .. } => {
-                Some("run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (CAP_SYS_ADMIN as well for the xdp \
-                      engine), or with CAP_NET_RAW for af_packet".to_owned())
-            }
-            // No command that detaches it: it may be a firewall.
-            Self::Bpf(BpfError::XdpBusy { id, .. }) => Some(format!(
-                "--engine af_packet, which leaves the program where it is (`bpftool prog show id {id}` shows it; \
-                 if it is a firewall, the host is open without it)"
-            )),
-            Self::Bpf(error) => error.advice().map(str::to_owned),
-            Self::Host(error) => error.advice(),
-            _ => None,
-        }
     }
 
     /// True if the device is there and may be able to send later.

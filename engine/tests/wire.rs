@@ -67,23 +67,17 @@ fn a_run_without_end_stops_within_moments_and_counts_all() {
 }
 
 #[test]
-fn devices_that_cannot_send_are_named_with_what_to_try() {
+fn devices_that_cannot_send_are_named() {
     let Some(lab) = lab(&LabOptions::default()) else { return };
     let failure = |engine| failure(&lab, request(&lab, &Config::default(), 9, Some(engine)));
     let error = failure(EngineKind::Xdp);
-    assert!(matches!(error, EngineError::PeerTakesNoXdp { .. }), "{error}");
-    assert!(
-        error.advice().is_some_and(|advice| advice.contains("ethtool -K rx0 gro on")),
-        "{:?}",
-        error.advice()
-    );
+    assert!(matches!(&error, EngineError::PeerTakesNoXdp { peer, .. } if peer == "rx0"), "{error}");
     lab.rx.stack.set_down(lab.rx.ifname).expect("the far end can be set down");
     assert!(matches!(failure(EngineKind::Xdp), EngineError::NoCarrier { .. }));
     lab.tx.stack.set_down(lab.tx.ifname).expect("the near end can be set down");
     for engine in ENGINES {
         let error = failure(engine);
-        assert!(matches!(error, EngineError::Down { .. }), "{engine}: {error}");
-        assert_eq!(error.advice().as_deref(), Some("ip link set tx0 up"));
+        assert!(matches!(&error, EngineError::Down { ifname } if ifname == "tx0"), "{engine}: {error}");
     }
 }
 

@@ -7,6 +7,7 @@
 //! 0 success, 1 completed with loss, a failed check or not ready in time, 2 usage error, 3 refused
 //! by host or device.
 
+use crate::advice;
 use crate::term::has_colours;
 use crate::units::human_duration;
 use capture::CaptureError;
@@ -129,7 +130,7 @@ impl Failure {
         if let EngineError::ReadyTooLate { late_ns } = why {
             return Self::too_late(act, late_ns);
         }
-        let cure = why.advice_in(&CommandPlace::of(netns));
+        let cure = advice::for_engine(&why, &CommandPlace::of(netns));
         let doctor = match &why {
             _ if why.is_denied() => None,
             EngineError::NoEngine { ifname, .. } | EngineError::NoXdpTransmit { ifname, .. } => {

@@ -7,4 +7,4 @@ mod control_files;
 mod engine_error;
 
 pub(crate) use control_files::{for_exec, for_serve};
-pub(crate) use engine_error::for_engine_here;
+pub(crate) use engine_error::{for_engine, for_engine_here};

@@ -1,6 +1,7 @@
 //! Which engines and capture sources work, and which one is chosen: pure functions of the probe
 //! results.
 
+use crate::advice;
 use engine::EngineKind;
 use host::{CommandPlace, DeviceState, LinkLayer, Machine, Right};
 use serde::Serialize;
@@ -56,9 +57,12 @@ impl EngineStatus {
             Err(error) if error.is_denied() => {
                 Self { kind, answer: Answer::NotAllowed, why: error.in_one_line(), advice: None }
             }
-            Err(error) => {
-                Self { kind, answer: Answer::No, why: error.in_one_line(), advice: error.advice_in(place) }
-            }
+            Err(error) => Self {
+                kind,
+                answer: Answer::No,
+                why: error.in_one_line(),
+                advice: advice::for_engine(&error, place),
+            },
         }
     }
 }
