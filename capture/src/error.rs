@@ -6,7 +6,6 @@ use bpf::BpfError;
 use filter::FilterError;
 use host::{HostError, LinkLayer};
 use std::io;
-use std::path::Path;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -139,102 +138,6 @@ impl CaptureError {
     /// True if another program has the device: it is free when that program ends.
     pub fn is_device_busy(&self) -> bool {
         matches!(self, Self::Bpf(BpfError::XdpBusy { .. }))
-    }
-
-    /// What the user can try.
-    pub fn advice(&self) -> Option<String> {
-        match self {
-            Self::Bpf(BpfError::XdpBusy { .. }) => self.busy_advice(true),
-            Self::Host(error) => error.advice(),
-            Self::NotStamping { .. } => Some("`wirerate timestamp DEV on`".to_owned()),
-            Self::NoStampsByXdp { .. } => {
-                Some("--source tpacket (in mirror mode), or --clock system for the kernel's time".to_owned())
-            }
-            Self::Rotate(PolicyError::RingWithoutEnd { .. }) => {
-                Some("--rotate-size 100MB, or --rotate-every 10min".to_owned())
-            }
-            Self::Rotate(PolicyError::QuotaWithoutEnd { quota_bytes }) => Some(format!(
-                "--rotate-size {}, which keeps the newest files, or --stop-after {quota_bytes}",
-                (quota_bytes.get() / 10).max(1)
-            )),
-            Self::Rotate(PolicyError::EndWithoutRotation { .. }) => {
-                Some("--rotate-size 100MB, or --rotate-every 1h".to_owned())
-            }
-            Self::Contradiction { .. } => Some("leave one of the two out".to_owned()),
-            Self::NoParquet => Some("make install, which builds wirerate with all features".to_owned()),
-            Self::LittleMemory { .. } => {
-                Some("`systemd-run --scope -p MemoryMax=16M wirerate capture ...`".to_owned())
-            }
-            Self::DropNeedsXdp { .. } => Some("--source xdp, or --mode mirror".to_owned()),
-            Self::QueuesUntold { .. } => {
-                Some("--source xdp --direction in, or without --per-queue".to_owned())
-            }
-            Self::OnlyIncoming { .. } => Some("--source tpacket, or --direction in".to_owned()),
-            Self::PacketSocket { source, .. } => match source.raw_os_error()? {
-                libc::EPERM => Some("run it as root (CAP_NET_RAW)".to_owned()),
-                libc::ENOMEM => Some("a smaller --ring".to_owned()),
-                _ => None,
-            },
-            // A static program loads no libraries.
-            Self::NoFilterCompiler { .. } if cfg!(target_feature = "crt-static") => {
-                Some("install tcpdump, which compiles filters for this static build".to_owned())
-            }
-            Self::NoFilterCompiler { .. } => Some(
-                "install it: `apt-get install libpcap0.8` on Debian and Ubuntu, `libpcap` elsewhere"
-                    .to_owned(),
-            ),
-            Self::Create { name, source } if source.kind() == io::ErrorKind::NotFound => {
-                let folder = Path::new(name).parent()?.display().to_string();
-                (!folder.is_empty()).then(|| format!("`mkdir -p {folder}`, if that is the right directory"))
-            }
-            Self::Create { name, source } if source.kind() == io::ErrorKind::WouldBlock => {
-                Some(format!("`fuser -v {name}` to see which program writes to it, or another name"))
-            }
-            Self::Create { name, source } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some(format!("another directory: `ls -ld $(dirname {name})` shows who may write there"))
-            }
-            Self::Write { name, source, .. }
-                if source.kind() == io::ErrorKind::StorageFull && !Path::new(name).exists() =>
-            {
-                Some(
-                    "`df -h` for the space of each file system; --count 1000 writes the first frames only"
-                        .to_owned(),
-                )
-            }
-            Self::Write { name, source, .. } if source.kind() == io::ErrorKind::StorageFull => Some(format!(
-                "`df -h {name}` for the space there; --rotate-size 100MB --files 10 keeps the newest files only"
-            )),
-            Self::TimeOfDay { .. } => Some("`date -s`, or a time server, to set the clock".to_owned()),
-            Self::RunAs { .. } => Some("run it as root (CAP_SETUID and CAP_SETGID)".to_owned()),
-            Self::FilterNeedsSockets { .. } => Some("--source tpacket, or without --source".to_owned()),
-            Self::FilterTakesLong { .. } => Some(
-                "a range instead of a list (`portrange 1-2000`, `net 198.18.0.0/15`), or at most 100 ports"
-                    .to_owned(),
-            ),
-            Self::Filter { .. } | Self::FilterProgram { .. } => {
-                Some("pcap-filter(7) describes the language; `tcpdump -d EXPRESSION` tries one".to_owned())
-            }
-            Self::Bpf(error) => error.advice().map(str::to_owned),
-            _ => None,
-        }
-    }
-
-    /// What to do about a device that has an XDP program; `sockets_will_do` is false if only XDP
-    /// can do what the user asked for. `None` for other errors.
-    pub fn busy_advice(&self, sockets_will_do: bool) -> Option<String> {
-        let Self::Bpf(BpfError::XdpBusy { ifname, name, id, .. }) = self else { return None };
-        let to_do = match name.as_str() {
-            name if name.starts_with("wr_capture") => format!("end the other capture on {ifname}"),
-            "wr_sink" | "wr_sink_frags" => {
-                format!("end the `wirerate count` or `wirerate sink` on {ifname}")
-            }
-            _ => format!("`bpftool prog show id {id}` shows which program it is; end the one that owns it"),
-        };
-        Some(if sockets_will_do {
-            format!("{to_do}, or --source tpacket, which needs no program")
-        } else {
-            to_do
-        })
     }
 
     /// True when what was asked makes no sense on any device.

@@ -37,9 +37,9 @@ mod time;
 mod writer;
 
 pub use backend::{AtFacts, SourceFacts, TpacketFacts, XdpFacts};
-pub use bpf::TaggedFrames;
 pub use bpf::capture_at::AtPlace;
 pub use bpf::xdp::{XdpMode, XdpModeChoice};
+pub use bpf::{BpfError, TaggedFrames};
 pub use count::{CountObserver, CountOptions, CountResult, Counting, CpuCount};
 pub use devices::{CapturedDevice, ring_of_statistics};
 pub use error::CaptureError;

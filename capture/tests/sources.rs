@@ -110,7 +110,7 @@ fn a_wrong_filter_is_refused_before_the_file_is_touched() {
             Options { filter: Some(filter.to_owned()), source, ..lab.options(Output::File(file.clone())) };
         let error = Session::start(options).err().unwrap();
         assert!(error.to_string().contains(filter), "{error}");
-        assert!(error.advice().unwrap().contains("pcap-filter(7)"));
+        assert!(matches!(error, CaptureError::Filter { .. }), "{error:?}");
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 }
@@ -291,7 +291,7 @@ fn packet_sockets_do_not_make_up_queues() {
     ] {
         let error = refused(change);
         assert_eq!(error.to_string(), "packet sockets cannot tell the 4 receive queues of rx0 apart");
-        assert!(error.advice().unwrap().contains("--source xdp"));
+        assert!(matches!(error, CaptureError::QueuesUntold { queues: 4, .. }), "{error:?}");
     }
     // One queue is easily told.
     let lab = Lab::new(1);
@@ -303,17 +303,15 @@ fn packet_sockets_do_not_make_up_queues() {
 }
 
 #[test]
-fn what_a_source_cannot_do_is_refused_with_what_to_type() {
+fn what_a_source_cannot_do_is_refused() {
     testkit::needs!(can_run());
     let lab = Lab::new(1);
     let start = |options| Session::start(options).err().unwrap();
     let error = start(tpacket(Options { mode: Mode::Drop, ..lab.options(Output::Nowhere) }));
     assert!(matches!(error, CaptureError::DropNeedsXdp { .. }), "{error}");
-    assert!(error.advice().unwrap().contains("--source xdp"));
     let out = Options { direction: CaptureDirection::Out, ..lab.options(Output::Nowhere) };
     let error = start(Options { source: SourceKind::Xdp, ..out });
     assert!(matches!(error, CaptureError::OnlyIncoming { .. }), "{error}");
-    assert!(error.advice().unwrap().contains("--source tpacket"));
     let session = Session::start(tpacket(lab.options(Output::Nowhere))).unwrap();
     assert!(matches!(session.set_mode(Mode::Drop), Err(CaptureError::DropNeedsXdp { .. })));
     // Drop mode is an option that packet sockets cannot stand in for: the error is that of XDP.

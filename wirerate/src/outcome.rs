@@ -146,7 +146,12 @@ impl Failure {
     /// A capture could not do it, and says what to try where it can. Options that are wrong on
     /// any device are bad usage, even if the crate `capture` detects it.
     pub fn capture(act: impl fmt::Display, why: CaptureError) -> Self {
-        let (cure, is_bad_usage) = (why.advice(), why.is_bad_usage());
+        Self::capture_with(act, why, true)
+    }
+
+    /// As [`Self::capture`]. `sockets_will_do` is false if only XDP can do what the user asked for.
+    pub fn capture_with(act: impl fmt::Display, why: CaptureError, sockets_will_do: bool) -> Self {
+        let (cure, is_bad_usage) = (advice::for_capture(&why, sockets_will_do), why.is_bad_usage());
         let refused = Self::refused(act, why);
         let cause = if is_bad_usage { FailureCause::Usage } else { refused.cause };
         cure.into_iter().fold(Self { cause, ..refused }, Self::try_this)

@@ -3,8 +3,10 @@
 //! The other crates know neither options nor commands of wirerate; their errors say what failed.
 //! The commands here can be pasted, network namespace included.
 
+mod capture_error;
 mod control_files;
 mod engine_error;
 
+pub(crate) use capture_error::for_capture;
 pub(crate) use control_files::{for_exec, for_serve};
 pub(crate) use engine_error::{for_engine, for_engine_here};

@@ -228,11 +228,8 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
         has_tags: false,
         reflects: options.reflection.is_some(),
     };
-    let receiving =
-        Receiving::start(&receive).map_err(|why| match why.busy_advice(options.reflection.is_none()) {
-            Some(busy) => Failure::refused(act(), why).try_this(busy),
-            None => Failure::capture(act(), why),
-        })?;
+    let receiving = Receiving::start(&receive)
+        .map_err(|why| Failure::capture_with(act(), why, options.reflection.is_none()))?;
     if let Some(refusal) = receiving.stamps_refusal() {
         eprintln!("wirerate: latencies on {device} end at the time stamp of the kernel: {refusal}");
     }

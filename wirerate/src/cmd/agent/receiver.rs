@@ -85,10 +85,7 @@ impl PortReceiver {
             has_tags: false,
             reflects: false,
         };
-        let receiving = Receiving::start(&options).map_err(|why| match why.busy_advice(true) {
-            Some(busy) => Failure::refused(act(), why).try_this(busy),
-            None => Failure::capture(act(), why),
-        })?;
+        let receiving = Receiving::start(&options).map_err(|why| Failure::capture(act(), why))?;
         Ok(Self {
             port: port.name.clone(),
             device: port.device().to_owned(),

@@ -195,8 +195,8 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
 fn failure(job: &CaptureJob<'_>, why: CaptureError) -> Failure {
     let act = job.args.rx.act("capture", &job.targets.devices.join(" and "));
     let is_filter = matches!(&why, CaptureError::Filter { .. });
-    if let Some(busy) = why.busy_advice(job.args.mode == Mode::Mirror) {
-        return Failure::refused(act, why).try_this(busy);
+    if why.is_device_busy() {
+        return Failure::capture_with(act, why, job.args.mode == Mode::Mirror);
     }
     if let (Some(user), CaptureError::Create { source, .. }) = (&job.args.user, &why)
         && source.kind() == io::ErrorKind::PermissionDenied

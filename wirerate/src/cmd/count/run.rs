@@ -124,13 +124,8 @@ fn start(
         filter: targets.filter.clone(),
         interrupted: stop.flag(),
     };
-    Counting::start(&options).map_err(|why| {
-        let act = args.rx.act(kind.name(), device);
-        match why.busy_advice(false) {
-            Some(busy) => Failure::refused(act, why).try_this(busy),
-            None => Failure::capture(act, why),
-        }
-    })
+    let act = || args.rx.act(kind.name(), device);
+    Counting::start(&options).map_err(|why| Failure::capture_with(act(), why, false))
 }
 
 /// Prints the requested rows until the run ends.

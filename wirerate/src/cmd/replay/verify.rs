@@ -204,10 +204,7 @@ impl Verifier {
         };
         // Signals go to the thread that sends.
         let _blocked = BlockedSignals::begin();
-        let session = Session::start(options).map_err(|why| match why.busy_advice(false) {
-            Some(busy) => Failure::refused(act(), why).try_this(busy),
-            None => Failure::capture(act(), why),
-        })?;
+        let session = Session::start(options).map_err(|why| Failure::capture_with(act(), why, false))?;
         let shared = SharedComparison::new(queues, ignored);
         let compared = shared.clone();
         let reader = thread::Builder::new().name("replay-verify".to_owned());
