@@ -57,25 +57,16 @@ impl BpfError {
         }
     }
 
-    /// What the user can try, if anything.
-    pub fn advice(&self) -> Option<&'static str> {
-        match self {
-            Self::Load { log, .. } if lacks_perfmon(log) => Some("run it as root, or also with CAP_PERFMON"),
-            Self::Load { reason, .. } | Self::Cpus { reason } if reason.contains("Too many open files") => {
-                Some("a larger `ulimit -n`")
-            }
-            _ if self.is_denied() => Some("run it as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)"),
-            Self::NoXdp { .. } => Some("the capture without --at, which attaches a program of its own"),
-            Self::NotTraceable { .. } => {
-                Some("compile the program with `clang -g`, and leave its BTF in; or the capture without --at")
-            }
-            Self::NoTracing { .. } => Some(
-                "run it as root (CAP_BPF and CAP_PERFMON), on a kernel with CONFIG_BPF_EVENTS and \
-                 CONFIG_FUNCTION_TRACER",
-            ),
-            Self::Load { .. } => Some("`wirerate doctor` reports what works on this machine"),
-            _ => None,
-        }
+    /// True if the verifier rejects what it accepts from a process with CAP_PERFMON.
+    pub fn lacks_perfmon(&self) -> bool {
+        matches!(self, Self::Load { log, .. } if lacks_perfmon(log))
+    }
+
+    /// True if this process has too many open files.
+    pub fn is_out_of_files(&self) -> bool {
+        let (Self::Load { reason, .. } | Self::Cpus { reason }) = self else { return false };
+        // The error of libbpf is kept as text; this is the text of EMFILE.
+        reason.contains("Too many open files")
     }
 
     /// True if the device already has a program.
@@ -135,14 +126,14 @@ mod tests {
             BpfError::Load { object: "capture", reason: "Permission denied (os error 13)".into(), log };
         assert!(error.is_denied());
         assert!(error.to_string().ends_with("(this process lacks CAP_PERFMON)"), "{error}");
-        assert_eq!(error.advice(), Some("run it as root, or also with CAP_PERFMON"));
+        assert!(error.lacks_perfmon());
     }
 
     #[test]
-    fn a_process_without_descriptors_is_not_sent_to_root() {
+    fn a_process_without_descriptors_does_not_lack_rights() {
         let reason = "Too many open files (os error 24)".to_owned();
         let error = BpfError::Load { object: "capture", reason, log: String::new() };
-        assert_eq!(error.advice(), Some("a larger `ulimit -n`"));
+        assert!(error.is_out_of_files() && !error.is_denied());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Errors of captures and receivers.
 
+use super::bpf_error::for_bpf;
 use capture::rotate::PolicyError;
 use capture::{BpfError, CaptureError};
 use nix::libc;
@@ -83,7 +84,7 @@ pub(crate) fn for_capture(error: &CaptureError, sockets_will_do: bool) -> Option
         CaptureError::Filter { .. } | CaptureError::FilterProgram { .. } => {
             Some("pcap-filter(7) describes the language; `tcpdump -d EXPRESSION` tries one".to_owned())
         }
-        CaptureError::Bpf(error) => error.advice().map(str::to_owned),
+        CaptureError::Bpf(error) => for_bpf(error).map(str::to_owned),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! Errors of engines and runs.
 
+use super::bpf_error::for_bpf;
 use engine::{BpfError, EngineError};
 use host::CommandPlace;
 use nix::libc;
@@ -56,7 +57,7 @@ pub(crate) fn for_engine(error: &EngineError, place: &CommandPlace) -> Option<St
             "--engine af_packet, which leaves the program where it is (`bpftool prog show id {id}` shows it; \
              if it is a firewall, the host is open without it)"
         )),
-        EngineError::Bpf(error) => error.advice().map(str::to_owned),
+        EngineError::Bpf(error) => for_bpf(error).map(str::to_owned),
         EngineError::Host(error) => error.advice(),
         _ => None,
     }

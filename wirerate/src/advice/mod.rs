@@ -3,6 +3,7 @@
 //! The other crates know neither options nor commands of wirerate; their errors say what failed.
 //! The commands here can be pasted, network namespace included.
 
+mod bpf_error;
 mod capture_error;
 mod control_files;
 mod engine_error;
