@@ -1,4 +1,4 @@
-//! Errors of this crate, with advice.
+//! Errors of this crate.
 
 use std::io;
 
@@ -95,42 +95,6 @@ impl HostError {
         }
     }
 
-    /// What the user can try, without the word "try".
-    pub fn advice(&self) -> Option<String> {
-        match self {
-            Self::NoNetns { .. } => {
-                Some("`ip netns list` for the names; a path or a process ID is accepted as well".to_owned())
-            }
-            Self::NoLink { netns, .. } => {
-                let name = netns.strip_prefix("namespace ").filter(|name| !name.contains('/'));
-                let ip = name.map_or_else(|| "ip link".to_owned(), |name| format!("ip -n {name} link"));
-                Some(format!("`{ip}` for the devices there; --netns NAME selects another namespace"))
-            }
-            Self::Refused { act: "enter", source, .. } if source.errno == libc::EPERM => {
-                Some("run as root: entering a namespace needs CAP_SYS_ADMIN".to_owned())
-            }
-            Self::Refused { source, .. } => advice_for(source.errno).map(str::to_owned),
-            Self::FeatureFixed { .. } => {
-                Some("`ethtool -k` lists the features that can be changed".to_owned())
-            }
-            Self::NoStamps { .. } => Some("captures use the clock of the kernel there".to_owned()),
-            Self::NoStampFilter { filter: "all", offers, .. }
-                if offers.iter().any(|word| word.contains("ptp")) =>
-            {
-                Some("`wirerate timestamp DEV on --filter ptp` stamps the event messages of PTP".to_owned())
-            }
-            Self::NotRunning { .. } => Some("`ip link set DEV up` at both ends".to_owned()),
-            Self::BadCpuList { .. } => {
-                Some("numbers and ranges separated by commas, such as 0,2-3".to_owned())
-            }
-            Self::NoCpu { online, .. } => Some(format!("--cpus {online}")),
-            Self::BadName { .. }
-            | Self::Unreadable { .. }
-            | Self::Missing { .. }
-            | Self::NoStampFilter { .. } => None,
-        }
-    }
-
     pub(crate) fn refused<S: Into<KernelError>>(
         act: &'static str,
         object: impl Into<String>,
@@ -150,29 +114,17 @@ fn netns_names(existing: &[String]) -> String {
     }
 }
 
-fn advice_for(errno: i32) -> Option<&'static str> {
-    match errno {
-        libc::EPERM | libc::EACCES => Some("run as root, or with CAP_NET_ADMIN and CAP_SYS_ADMIN"),
-        libc::EEXIST => Some("another name, or remove what is there first"),
-        libc::EBUSY => Some("end the program that uses it"),
-        libc::EOPNOTSUPP => Some("another kind of device, or a newer kernel or driver"),
-        libc::EMFILE | libc::ENFILE => Some("a larger `ulimit -n`"),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn refusal_names_act_object_answer_and_cure() {
+    fn refusal_names_act_object_and_answer() {
         let source = KernelError { errno: libc::EPERM, detail: Some("not yours".to_owned()) };
         let error = HostError::Refused { act: "delete", object: "veth0".to_owned(), source };
         assert_eq!(error.to_string(), "cannot delete veth0");
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert_eq!(cause, "Operation not permitted (os error 1): not yours");
-        assert!(error.advice().unwrap().contains("root"));
         assert_eq!(error.errno(), Some(libc::EPERM));
     }
 }

@@ -119,7 +119,7 @@ impl Failure {
 
     /// The host refused, and says what to try where it can.
     pub fn host(act: impl fmt::Display, why: host::HostError) -> Self {
-        let advice = why.advice();
+        let advice = advice::for_host(&why);
         let failure = Self::refused(act, why);
         advice.into_iter().fold(failure, Self::try_this)
     }

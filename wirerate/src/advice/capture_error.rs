@@ -1,6 +1,7 @@
 //! Errors of captures and receivers.
 
 use super::bpf_error::for_bpf;
+use super::host_error::for_host;
 use capture::rotate::PolicyError;
 use capture::{BpfError, CaptureError};
 use nix::libc;
@@ -14,7 +15,7 @@ pub(crate) fn for_capture(error: &CaptureError, sockets_will_do: bool) -> Option
         CaptureError::Bpf(BpfError::XdpBusy { ifname, name, id, .. }) => {
             Some(for_busy_device(ifname, name, *id, sockets_will_do))
         }
-        CaptureError::Host(error) => error.advice(),
+        CaptureError::Host(error) => for_host(error),
         CaptureError::NotStamping { .. } => Some("`wirerate timestamp DEV on`".to_owned()),
         CaptureError::NoStampsByXdp { .. } => {
             Some("--source tpacket (in mirror mode), or --clock system for the kernel's time".to_owned())

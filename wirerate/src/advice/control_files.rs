@@ -1,5 +1,6 @@
 //! Errors of `exec` and `serve`.
 
+use super::host_error::for_host;
 use ctlfs::MountError;
 use ctlfs::exec::ExecError;
 use ctlfs::serve::ServeError;
@@ -9,7 +10,7 @@ use std::io;
 /// What to try about an error of `exec`.
 pub(crate) fn for_exec(error: &ExecError) -> Option<String> {
     match error {
-        ExecError::Netns(error) => error.advice(),
+        ExecError::Netns(error) => for_host(error),
         ExecError::Private(_) => {
             Some("run it as root: it needs CAP_SYS_ADMIN for mounts of its own".to_owned())
         }
@@ -42,7 +43,7 @@ pub(crate) fn for_serve(error: &ServeError) -> Option<String> {
         ServeError::Covered { path } => {
             Some(format!("`umount {0}` removes that one; then `umount {0}` removes ours", path.display()))
         }
-        ServeError::Netns(error) => error.advice(),
+        ServeError::Netns(error) => for_host(error),
         ServeError::Mount(error) => Some(for_mount(error).to_owned()),
         _ => None,
     }

@@ -1,6 +1,7 @@
 //! Errors of engines and runs.
 
 use super::bpf_error::for_bpf;
+use super::host_error::for_host;
 use engine::{BpfError, EngineError};
 use host::CommandPlace;
 use nix::libc;
@@ -58,7 +59,7 @@ pub(crate) fn for_engine(error: &EngineError, place: &CommandPlace) -> Option<St
              if it is a firewall, the host is open without it)"
         )),
         EngineError::Bpf(error) => for_bpf(error).map(str::to_owned),
-        EngineError::Host(error) => error.advice(),
+        EngineError::Host(error) => for_host(error),
         _ => None,
     }
 }

@@ -7,7 +7,9 @@ mod bpf_error;
 mod capture_error;
 mod control_files;
 mod engine_error;
+mod host_error;
 
 pub(crate) use capture_error::for_capture;
 pub(crate) use control_files::{for_exec, for_serve};
 pub(crate) use engine_error::{for_engine, for_engine_here};
+pub(crate) use host_error::for_host;

@@ -1,5 +1,6 @@
 //! `wirerate bench`: rates, paces, starts and captures of wirerate on its user's own hardware.
 
+use crate::advice;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use bench::own::{self, BenchEnd};
@@ -18,7 +19,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         Ok(BenchEnd::Bad | BenchEnd::Stopped) => Ok(Outcome::No),
         Err(error) => {
             let host = error.chain().find_map(|cause| cause.downcast_ref::<HostError>());
-            let advice = host.and_then(HostError::advice).unwrap_or_else(|| match is_root {
+            let advice = host.and_then(advice::for_host).unwrap_or_else(|| match is_root {
                 true => "wirerate doctor".to_owned(),
                 false => "run it as root".to_owned(),
             });
