@@ -35,6 +35,6 @@ pub use otg::{
     FilePiece, FlowArrivals, FlowReading, FlowStart, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult,
     PortPing, PortReading, RatedCounts, SentFrames, TagReading, TagReadings,
 };
-pub use readiness::{Answered, Objection, Readiness, StartPolicy, two_agents, two_agents_advice};
+pub use readiness::{Answered, Objection, ObjectionCause, Readiness, StartPolicy, two_agents};
 pub use seconds::{SECONDS_MAX, SecondAccount};
 pub use watching::{Notice, Watching};

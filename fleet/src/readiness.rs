@@ -31,8 +31,22 @@ pub struct Objection {
     pub host: FleetName,
     /// Why.
     pub why: String,
-    /// What to try.
-    pub tries: Vec<String>,
+    /// What kind of reason that is.
+    pub cause: ObjectionCause,
+}
+
+/// Kinds of reasons for which a host does not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectionCause {
+    /// The host refuses, or does not answer as it should.
+    Host {
+        /// What the host says to try.
+        tries: Vec<String>,
+    },
+    /// Its clock is wrong, or not known as well as the test requires.
+    Clock,
+    /// Two agents have its name.
+    TwoAgents,
 }
 
 /// The objection to a name that two agents have.
@@ -40,13 +54,8 @@ pub fn two_agents(host: &FleetName) -> Objection {
     Objection {
         host: host.clone(),
         why: format!("two agents are connected as {host}, and both answered"),
-        tries: vec![two_agents_advice(host)],
+        cause: ObjectionCause::TwoAgents,
     }
-}
-
-/// What to try if two agents have a name.
-pub fn two_agents_advice(host: &FleetName) -> String {
-    format!("end one of the two, or write another host = in its file than {host}")
 }
 
 /// An answer with the controller's own times of day, when it asked and when the answer came.
@@ -105,17 +114,19 @@ impl Readiness {
             return;
         }
         self.instances.extend(instance.map(|instance| (host.clone(), instance)));
-        let object = |why, tries| Err(Objection { host: host.clone(), why, tries });
+        let object = |why, cause| Err(Objection { host: host.clone(), why, cause });
+        let no_tries = || ObjectionCause::Host { tries: Vec::new() };
         let checked = match answered {
-            Err(why) => object(why, Vec::new()),
+            Err(why) => object(why, no_tries()),
             Ok(Answered { answer, .. }) if answer.state != AnswerState::Armed => {
-                object(answer.why.unwrap_or_else(|| "refused without a reason".to_owned()), answer.tries)
+                let why = answer.why.unwrap_or_else(|| "refused without a reason".to_owned());
+                object(why, ObjectionCause::Host { tries: answer.tries })
             }
             Ok(Answered { answer, .. }) if answer.host != *host => {
-                object(format!("the answer is that of {}", answer.host), Vec::new())
+                object(format!("the answer is that of {}", answer.host), no_tries())
             }
             Ok(answered) => match clock_fault(&answered, own, policy) {
-                Some(why) => object(why, vec!["chronyc tracking, on that host".to_owned()]),
+                Some(why) => object(why, ObjectionCause::Clock),
                 None => Ok(answered),
             },
         };
@@ -242,7 +253,7 @@ mod tests {
         let readiness =
             hear(vec![("h1", Ok(answered("h1", 800, 0))), ("h2", Ok(answered("h2", 800, 50)))], &ANY);
         let [objection] = readiness.objections() else { panic!("h2 alone: {readiness:?}") };
-        assert_eq!(objection.host, name("h2"));
+        assert_eq!((&objection.host, &objection.cause), (&name("h2"), &ObjectionCause::Clock));
         let why = "its clock is 50.00 ms ahead of that of the controller, known within 1.000 ms";
         assert_eq!(objection.why, why);
         assert!(!readiness.may_start(&ANY));

@@ -47,21 +47,4 @@ impl HubError {
     pub(crate) fn at<E: std::fmt::Display>(act: &'static str) -> impl FnOnce(E) -> Self {
         move |why| Self::Failed { act, why: printable(&why.to_string()).into_owned() }
     }
-
-    /// What to try.
-    pub fn advice(&self) -> Option<&'static str> {
-        match self {
-            Self::NotReached { .. } => {
-                Some("nats-server -c hub.conf, and `wirerate doctor --hub URL` from here")
-            }
-            Self::TooOld { .. } => Some(
-                "a release of nats-server of its makers: the one of Debian 12 is too old (docs/fleet.md)",
-            ),
-            Self::Refused(_) => {
-                Some("--hub fleet.toml with controller.nk: the key of viewer.toml may only read")
-            }
-            Self::NoRun(_) => Some("wirerate fleet list"),
-            Self::Failed { .. } | Self::Key(_) => None,
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! The hub of a fleet: which one, the connection, and what to do about one that cannot be used.
 
+use crate::advice;
 use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
 use crate::units::{human_duration, quantity_of};
@@ -70,7 +71,7 @@ impl HubArgs {
 
 /// A hub that cannot be used, with what to try.
 pub(crate) fn unusable_hub(why: HubError) -> Failure {
-    let advice = why.advice();
+    let advice = advice::for_hub(&why);
     let failure = Failure::refused("use the hub", anyhow!("{why}"));
     advice.into_iter().fold(failure, Failure::try_this)
 }

@@ -6,8 +6,8 @@
 use crate::start_at::host_clock;
 use crate::units::human_duration;
 use fleet::{
-    AgentAnswer, AnswerState, Answered, FleetName, Go, Objection, Prepare, Readiness, RunPlan, StartPolicy,
-    subject, two_agents,
+    AgentAnswer, AnswerState, Answered, FleetName, Go, Objection, ObjectionCause, Prepare, Readiness,
+    RunPlan, StartPolicy, subject, two_agents,
 };
 use host::realtime_ns;
 use hub::{Hub, HubError, Inquiry, OrderKind};
@@ -108,8 +108,7 @@ impl<'a> Agreement<'a> {
             let Some(instance) = armed.get(&host).filter(|_| !refusals.contains_key(&host)) else { continue };
             let refusal = match answer {
                 Ok(answer) if instance.is_some_and(|instance| instance != answer.instance) => {
-                    let Objection { why, tries, .. } = two_agents(&host);
-                    Some(refused(&host, why, tries, false))
+                    Some(GoRefused { objection: two_agents(&host), is_silent: false })
                 }
                 _ if about != GO => None,
                 Ok(AgentAnswer { state: AnswerState::Counting, .. }) => {
@@ -136,5 +135,6 @@ impl<'a> Agreement<'a> {
 }
 
 fn refused(host: &FleetName, why: String, tries: Vec<String>, is_silent: bool) -> GoRefused {
-    GoRefused { objection: Objection { host: host.clone(), why, tries }, is_silent }
+    let objection = Objection { host: host.clone(), why, cause: ObjectionCause::Host { tries } };
+    GoRefused { objection, is_silent }
 }

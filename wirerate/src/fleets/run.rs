@@ -5,6 +5,7 @@ use super::expect::FleetChecks;
 use super::plan::{STAT_MS, TestPlan};
 use super::show;
 use super::test_file::TestFile;
+use crate::advice;
 use crate::hub_access::{HubArgs, unusable_hub};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
@@ -188,9 +189,9 @@ fn show_unsure(refusals: &[GoRefused], lease_ms: u64) {
 }
 
 fn show_objections(objections: &[Objection]) {
-    for Objection { host, why, tries } in objections {
-        eprintln!("wirerate: {host}: {why}");
-        tries.iter().for_each(|what| eprintln!("  try: {what}"));
+    for objection in objections {
+        eprintln!("wirerate: {}: {}", objection.host, objection.why);
+        advice::for_objection(objection).iter().for_each(|what| eprintln!("  try: {what}"));
     }
 }
 

@@ -8,6 +8,7 @@ use super::hosts::{FleetHosts, HostAnswer, HostFault, HostPlace, all_done, said_
 use super::joint::{ByHost, JointConfig, JointHost, whole_path};
 use super::location::LocalPorts;
 use super::tagged::{egress_ports, egress_row, has_values, without_values};
+use crate::advice;
 use crate::seed::fresh_seed;
 use crate::start_at::host_clock;
 use crate::units::{human_duration, time_of_day_ns};
@@ -329,7 +330,8 @@ impl OtgController {
         }
         done(hosts, places.into_iter().zip(answers))?;
         let of_clock = readiness.objections().iter().map(|objection| {
-            format!("{}: {} (try: {})", objection.host, objection.why, objection.tries.join("; "))
+            let tries = advice::for_objection(objection).join("; ");
+            format!("{}: {} (try: {tries})", objection.host, objection.why)
         });
         let errors: Vec<String> = of_clock.collect();
         if errors.is_empty() { Ok(readiness.start_at_ns(realtime_ns())) } else { Err(internal(errors)) }

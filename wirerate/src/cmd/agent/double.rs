@@ -1,9 +1,10 @@
 //! Agents that are not what they seem: a second one with the same name, and one with a wrong key.
 
 use super::config::AgentFile;
+use crate::advice;
 use crate::outcome::Failure;
 use anyhow::anyhow;
-use fleet::{FleetName, HostStatus, two_agents_advice};
+use fleet::{FleetName, HostStatus};
 use hub::HOST_AGE_MAX;
 use tokio::time::Instant;
 
@@ -31,7 +32,7 @@ impl Double {
                 "wirerate: a second agent is connected as {host} (wirerate {version}, boot {boot_id}): this one \
                  refuses requests until it is gone"
             );
-            eprintln!("  try: {}", two_agents_advice(host));
+            eprintln!("  try: {}", advice::for_two_agents(host));
         }
         is_first
     }
@@ -51,7 +52,7 @@ impl Double {
     /// Why requests are refused, and what to try.
     pub(super) fn refusal(&self, host: &FleetName) -> Option<(String, Vec<String>)> {
         let why = || format!("two agents are connected as {host}");
-        self.is_here().then(|| (why(), vec![two_agents_advice(host)]))
+        self.is_here().then(|| (why(), vec![advice::for_two_agents(host)]))
     }
 }
 
