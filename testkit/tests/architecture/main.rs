@@ -1,6 +1,7 @@
 //! Dependencies between crates and between the modules of a crate, against the table in
 //! ARCHITECTURE.md.
 
+mod advice;
 mod modules;
 mod statics;
 
