@@ -3,6 +3,7 @@
 use crate::abi;
 use bytemuck::Pod;
 use libbpf_rs::{MapCore, MapFlags};
+use std::os::fd::OwnedFd;
 
 /// A plan for `send.bpf.c` and `skb.bpf.c`.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct PlanProgram {
     pub values: Vec<u64>,
     /// Number of field states.
     pub state_count: usize,
+    /// Number of field states with a count of frames that keep a value; 0 if no field holds values.
+    pub held_count: usize,
 }
 
 impl PlanProgram {
@@ -33,6 +36,11 @@ impl PlanProgram {
         self.plan.flow_count.max(1)
     }
 
+    /// Entries of the counts of frames that keep a value: at least one.
+    pub(crate) fn held_entries(&self) -> u32 {
+        self.held_count.max(1) as u32
+    }
+
     /// True if the frames go into the receive path of the device.
     pub(crate) fn receives(&self) -> bool {
         self.plan.flags & abi::PlanFlag::WR_PLAN_RECEIVE.0 != 0
@@ -45,8 +53,24 @@ impl PlanProgram {
     }
 }
 
-/// Loads a program with a plan. Returns the descriptors of the program, its cursor, its field
-/// states, its flow table and map `$own`, which keep them alive after the libbpf object is closed.
+/// A program that was loaded with a plan. The descriptors keep it alive after the libbpf object is
+/// closed.
+pub(crate) struct LoadedPlan {
+    pub(crate) program: OwnedFd,
+    pub(crate) memory: PlanMemory,
+    /// A map that other programs have not.
+    pub(crate) own: OwnedFd,
+}
+
+/// The maps that a worker and a program that builds frames share.
+pub(crate) struct PlanMemory {
+    pub(crate) cursor: OwnedFd,
+    pub(crate) states: OwnedFd,
+    pub(crate) held: OwnedFd,
+    pub(crate) flows: OwnedFd,
+}
+
+/// Loads a program with a plan, as a [`LoadedPlan`] with map `$own`.
 ///
 /// A macro, because each skeleton is a type of its own.
 macro_rules! load_plan {
@@ -58,6 +82,7 @@ macro_rules! load_plan {
         let mut open = <$builder>::default().open(&mut storage)?;
         open.maps.rodata.set_initial_value(bytemuck::bytes_of(&plan.plan))?;
         open.maps.wr_flows.set_max_entries(plan.flow_entries())?;
+        open.maps.wr_held.set_max_entries(plan.held_entries())?;
         open.maps.wr_packets.set_max_entries(entries(&plan.packets))?;
         open.maps.wr_fields.set_max_entries(entries(&plan.fields))?;
         open.maps.wr_sum_ops.set_max_entries(entries(&plan.ops))?;
@@ -67,13 +92,16 @@ macro_rules! load_plan {
         fill(&skel.maps.wr_fields, &plan.fields)?;
         fill(&skel.maps.wr_sum_ops, &plan.ops)?;
         fill(&skel.maps.wr_values, &plan.values)?;
-        Ok([
-            skel.progs.$program.as_fd().try_clone_to_owned()?,
-            skel.maps.bss.as_fd().try_clone_to_owned()?,
-            skel.maps.data_states.as_fd().try_clone_to_owned()?,
-            skel.maps.wr_flows.as_fd().try_clone_to_owned()?,
-            skel.maps.$own.as_fd().try_clone_to_owned()?,
-        ])
+        Ok($crate::plan_program::LoadedPlan {
+            program: skel.progs.$program.as_fd().try_clone_to_owned()?,
+            memory: $crate::plan_program::PlanMemory {
+                cursor: skel.maps.bss.as_fd().try_clone_to_owned()?,
+                states: skel.maps.data_states.as_fd().try_clone_to_owned()?,
+                held: skel.maps.wr_held.as_fd().try_clone_to_owned()?,
+                flows: skel.maps.wr_flows.as_fd().try_clone_to_owned()?,
+            },
+            own: skel.maps.$own.as_fd().try_clone_to_owned()?,
+        })
     }};
 }
 pub(crate) use load_plan;

@@ -2,7 +2,7 @@
 
 use crate::attachable::Attachable;
 use crate::due_times::DueTimes;
-use crate::plan_program::{PlanProgram, load_plan};
+use crate::plan_program::{LoadedPlan, PlanProgram, load_plan};
 use crate::state::State;
 use crate::stream_switch::{StreamPlace, StreamSwitch};
 use crate::sys::{self, ProgRun};
@@ -31,11 +31,11 @@ impl Sender {
     /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN),
     /// [`BpfError::MapMemory`].
     pub fn load(program: &PlanProgram) -> Result<Self, BpfError> {
-        let [fd, cursor, states, flows, due_times] = log::loading(OBJECT, || load_fds(program))?;
+        let loaded = log::loading(OBJECT, || load_fds(program))?;
         Ok(Self {
-            program: fd,
-            state: State::map(program, cursor.as_fd(), states.as_fd(), flows.as_fd())?,
-            due_times: DueTimes::map(due_times.as_fd())?,
+            state: State::map(program, &loaded.memory)?,
+            due_times: DueTimes::map(loaded.own.as_fd())?,
+            program: loaded.program,
             ingress_ifindex: if program.receives() { program.plan.ifindex } else { 0 },
             place: None,
         })
@@ -117,8 +117,8 @@ impl AsFd for Sender {
     }
 }
 
-/// Program, cursor, field states, flow table and due times.
-fn load_fds(program: &PlanProgram) -> libbpf_rs::Result<[OwnedFd; 5]> {
+/// The program, with its due times.
+fn load_fds(program: &PlanProgram) -> libbpf_rs::Result<LoadedPlan> {
     if program.is_short() {
         load_plan!(skel::send_short::SendShortSkelBuilder, program, wr_send, data_due_times)
     } else {

@@ -1,6 +1,6 @@
 //! `skb.bpf.c`, loaded with one plan: builds frames in one skb and sends clones of it.
 
-use crate::plan_program::{PlanProgram, load_plan};
+use crate::plan_program::{LoadedPlan, PlanProgram, load_plan};
 use crate::shared::SharedArray;
 use crate::state::State;
 use crate::sys::{self, ProgRun};
@@ -49,9 +49,9 @@ impl SkbSender {
     /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN,
     /// EINVAL before Linux 5.17, which has no `bpf_loop`), [`BpfError::MapMemory`].
     pub fn load(program: &PlanProgram) -> Result<Self, BpfError> {
-        let [fd, cursor, states, flows, run] = log::loading(OBJECT, || load_fds(program))?;
-        let state = State::map(program, cursor.as_fd(), states.as_fd(), flows.as_fd())?;
-        Ok(Self { program: fd, state, run: SharedArray::new(run.as_fd(), "run", 1)? })
+        let LoadedPlan { program: fd, memory, own } = log::loading(OBJECT, || load_fds(program))?;
+        let state = State::map(program, &memory)?;
+        Ok(Self { program: fd, state, run: SharedArray::new(own.as_fd(), "run", 1)? })
     }
 
     /// Cursor, flow table and counters.
@@ -120,8 +120,8 @@ impl SkbSender {
     }
 }
 
-/// Program, cursor, field states, flow table and call parameters.
-fn load_fds(program: &PlanProgram) -> libbpf_rs::Result<[OwnedFd; 5]> {
+/// The program, with its call parameters.
+fn load_fds(program: &PlanProgram) -> libbpf_rs::Result<LoadedPlan> {
     if program.is_short() {
         load_plan!(skel::skb_short::SkbShortSkelBuilder, program, wr_send_skb, data_run)
     } else {

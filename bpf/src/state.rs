@@ -3,10 +3,10 @@
 
 use crate::BpfError;
 use crate::abi;
-use crate::plan_program::PlanProgram;
+use crate::plan_program::{PlanMemory, PlanProgram};
 use crate::shared::SharedArray;
 use std::mem::offset_of;
-use std::os::fd::BorrowedFd;
+use std::os::fd::AsFd;
 
 /// Progress of a program. Written by the program while it runs, by its worker between calls.
 #[derive(Debug)]
@@ -15,21 +15,22 @@ pub struct State {
     flows: SharedArray<abi::Flow>,
     /// `None` for a plan without fields.
     fields: Option<SharedArray<abi::FieldState>>,
+    /// `None` for a plan without fields that hold values.
+    held: Option<SharedArray<u64>>,
     fixed_frame_len: Option<u32>,
 }
 
 impl State {
     /// Maps the memory of a loaded program.
-    pub(crate) fn map(
-        program: &PlanProgram,
-        cursor: BorrowedFd<'_>,
-        states: BorrowedFd<'_>,
-        flows: BorrowedFd<'_>,
-    ) -> Result<Self, BpfError> {
+    pub(crate) fn map(program: &PlanProgram, memory: &PlanMemory) -> Result<Self, BpfError> {
+        let PlanMemory { cursor, states, held, flows } = memory;
+        let (cursor, states, held, flows) = (cursor.as_fd(), states.as_fd(), held.as_fd(), flows.as_fd());
         let fields = (program.state_count > 0).then_some(program.state_count);
+        let holds = (program.held_count > 0).then_some(program.held_count);
         Ok(Self {
             cursor: SharedArray::new(cursor, "cursor", 1)?,
             flows: SharedArray::new(flows, "wr_flows", program.flow_entries() as usize)?,
+            held: holds.map(|count| SharedArray::new(held, "wr_held", count)).transpose()?,
             fields: fields.map(|count| SharedArray::new(states, "states", count)).transpose()?,
             fixed_frame_len: program.fixed_frame_len(),
         })
@@ -47,6 +48,20 @@ impl State {
     pub fn set_field_states(&self, states: &[abi::FieldState]) {
         for (index, state) in states.iter().enumerate() {
             self.fields.iter().for_each(|shared| shared.set(index, state));
+        }
+    }
+
+    /// For each field state, the next frames that have its last value; none if no field holds
+    /// values.
+    pub fn held(&self) -> Vec<u64> {
+        let all = |held: &SharedArray<u64>| (0..held.len()).map(|index| held.get(index)).collect();
+        self.held.as_ref().map(all).unwrap_or_default()
+    }
+
+    /// Sets these counts; not while the program runs.
+    pub fn set_held(&self, held: &[u64]) {
+        for (index, frames) in held.iter().enumerate() {
+            self.held.iter().for_each(|shared| shared.set(index, frames));
         }
     }
 

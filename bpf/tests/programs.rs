@@ -62,7 +62,7 @@ fn loads<T>(loaded: Result<T, BpfError>) -> Fate {
 /// program.
 fn senders() -> Vec<(String, Fate)> {
     let modes: Vec<u32> = (0..=Mode::WR_FIELD_ENTROPY.0).collect();
-    let all_flags = 2 * Flag::WR_PLAN_QUEUE_MAPPED.0 - 1;
+    let all_flags = 2 * Flag::WR_PLAN_HOLDS.0 - 1;
     let in_maps = Flag::WR_PLAN_IN_MAPS.0;
     let mut plans: Vec<PlanProgram> = vec![program(&[], 0), program(&modes, all_flags & !in_maps)];
     plans.extend(modes.iter().map(|mode| program(&[*mode], 0)));
@@ -88,6 +88,7 @@ fn program(modes: &[u32], flags: u32) -> PlanProgram {
             Mode::WR_FIELD_MIX => Kind::WR_KIND_SIZE.0,
             Mode::WR_FIELD_STEP => Kind::WR_KIND_FLOW.0,
             Mode::WR_FIELD_UP => Kind::WR_KIND_KEY.0,
+            Mode::WR_FIELD_VALUES => Kind::WR_KIND_HOLD.0,
             _ => 0,
         };
         let width = 1 + index as u32 % 8;
@@ -101,6 +102,7 @@ fn program(modes: &[u32], flags: u32) -> PlanProgram {
             step: 1,
             wrap: 1001,
             values_count: 1,
+            hold: 3,
             ..abi::zeroed()
         };
         plan.ops[index] = abi::SumOp { kind: SumOpKind::WR_SUM_HALF.0, offset, ..abi::zeroed() };
@@ -126,13 +128,22 @@ fn program(modes: &[u32], flags: u32) -> PlanProgram {
         flow_count: 1000,
         flow_len: 9,
         signature_flows: 3,
+        signature_flow_len: 2,
         imix_count: abi::IMIX_MAX as u32,
         imix_size: [1514; abi::IMIX_MAX],
         pool_count: [250, 250, 500],
         ..plan
     };
     let (packets, fields, ops) = (Vec::new(), Vec::new(), Vec::new());
-    PlanProgram { plan, packets, fields, ops, values: vec![1], state_count: modes.len() }
+    PlanProgram {
+        plan,
+        packets,
+        fields,
+        ops,
+        values: vec![1],
+        state_count: modes.len(),
+        held_count: modes.len(),
+    }
 }
 
 fn prebuilt(ifindex: u32) -> Vec<(String, Fate)> {

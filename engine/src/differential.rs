@@ -77,6 +77,9 @@ fn compare<W: Writer>(seed: u64) -> Result<(), BpfError> {
     if seed.is_multiple_of(3) {
         sample::add_ranges(&mut config, rng);
     }
+    if seed % 5 < 2 {
+        sample::add_holds(&mut config, rng);
+    }
     config.prepare(&facts);
     let mut cursor = Cursor::of_v6(config.src6, config.dst6);
     cursor[Slot::IP_ID] = u64::from(rng.next_u32() as u16);

@@ -32,6 +32,7 @@ pub(crate) fn program(
         lists.add(plan, packet)?;
     }
     let state_count = state_count(plan);
+    let held_count = if plan.holds() { state_count } else { 0 };
     let Lists { packets, fields, ops, values, touched_len, .. } = lists;
     if state_count > abi::STATES_MAX {
         return Err(unable(format!("{state_count} moving fields: at most {}", abi::STATES_MAX)));
@@ -47,7 +48,7 @@ pub(crate) fn program(
             return Err(unable(format!("frames with {found} fields that change: at most {most}")));
         }
         words.flags |= Flag::WR_PLAN_IN_MAPS.0;
-        return Ok(PlanProgram { plan: words, packets, fields, ops, values, state_count });
+        return Ok(PlanProgram { plan: words, packets, fields, ops, values, state_count, held_count });
     }
     let template = plan.template();
     let template_len = template.len().min(TEMPLATE_LEN_MAX);
@@ -58,8 +59,8 @@ pub(crate) fn program(
     words.op_count = ops.len() as u32;
     words.fields[..fields.len()].copy_from_slice(&fields);
     words.ops[..ops.len()].copy_from_slice(&ops);
-    let none = (Vec::new(), Vec::new(), Vec::new());
-    Ok(PlanProgram { plan: words, packets: none.0, fields: none.1, ops: none.2, values, state_count })
+    let (packets, fields, ops) = (Vec::new(), Vec::new(), Vec::new());
+    Ok(PlanProgram { plan: words, packets, fields, ops, values, state_count, held_count })
 }
 
 /// True if the skb program can build the frames of a program.
@@ -100,6 +101,7 @@ fn rules(plan: &Plan) -> abi::Plan {
         flow_len: plan.flows.len,
         signature_flows: plan.signature.flow_count,
         signature_flow_first: plan.signature.flow_first,
+        signature_flow_len: plan.signature.flow_len,
         ..abi::zeroed()
     };
     for (index, field) in plan.packets().iter().take(1).flat_map(|packet| packet.fields.iter().enumerate()) {
@@ -152,6 +154,7 @@ fn flags(plan: &Plan, cursor: &Cursor) -> u32 {
         (plan.signature.level == SignatureLevel::Full, Flag::WR_PLAN_FULL_SIGNATURE),
         (plan.queue.walk != Walk::Fixed, Flag::WR_PLAN_QUEUE_MOVES),
         (plan.queue.walk == Walk::Random, Flag::WR_PLAN_QUEUE_RANDOM),
+        (plan.holds() || plan.signature.flow_len > 1, Flag::WR_PLAN_HOLDS),
     ];
     bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit.0).sum()
 }
@@ -194,6 +197,10 @@ impl Lists {
             let mut words = self.field(field, packet.slots[index]);
             if is_size(plan, packet, index) {
                 words.kind |= Kind::WR_KIND_SIZE.0;
+            }
+            if field.hold > 1 {
+                words.kind |= Kind::WR_KIND_HOLD.0;
+                words.hold = field.hold;
             }
             if keys.contains(&index) {
                 words.kind |= Kind::WR_KIND_KEY.0;
@@ -249,8 +256,7 @@ impl Lists {
                 abi::Field {
                     values_at,
                     values_count: values.len() as u32,
-                    repeat_from: repeat_from as u32,
-                    ..plain(Mode::WR_FIELD_VALUES)
+                    ..of(Mode::WR_FIELD_VALUES, 0, 0, repeat_from as u64, 0)
                 }
             }
             FieldMode::Kept => plain(Mode::WR_FIELD_KEPT),
@@ -314,6 +320,10 @@ pub(crate) fn set_cursor(state: &State, plan: &Plan, cursor: &Cursor) {
         |slot: usize| abi::FieldState { state: cursor.states[slot], value: cursor.values[slot] };
     let states: Vec<abi::FieldState> = slots(plan).into_iter().map(field_state).collect();
     state.set_field_states(&states);
+    if plan.holds() {
+        let held: Vec<u64> = slots(plan).into_iter().map(|slot| cursor.held[slot].into()).collect();
+        state.set_held(&held);
+    }
     let flow = |flow: &Flow| abi::Flow {
         value: flow.value,
         number: flow.number,
@@ -341,6 +351,7 @@ fn words(cursor: &Cursor, plan: &Plan) -> abi::Cursor {
         flows_started: cursor.flows_started,
         repeats_left: cursor.repeats_left,
         slot: cursor.slot,
+        in_row: cursor.in_row,
         ..abi::zeroed()
     };
     let counts = cursor.imix_counts.len().min(abi::IMIX_MAX);
@@ -358,10 +369,15 @@ pub(crate) fn update(cursor: &mut Cursor, plan: &Plan, state: &State) {
     (cursor.packet, cursor.next_packet) = (from.packet as usize, from.next_packet as usize);
     (cursor.queue, cursor.queue_started) = (from.queue as u16, from.queue_started != 0);
     (cursor.flow_index, cursor.flows_started) = (from.flow_index, from.flows_started);
-    (cursor.repeats_left, cursor.slot) = (from.repeats_left, from.slot);
+    (cursor.repeats_left, cursor.slot, cursor.in_row) = (from.repeats_left, from.slot, from.in_row);
     cursor.imix_counts.iter_mut().zip(from.imix_counts).for_each(|(to, from)| *to = from);
     for (slot, from) in slots(plan).into_iter().zip(state.field_states()) {
         (cursor.states[slot], cursor.values[slot]) = (from.state, from.value);
+    }
+    if plan.holds() {
+        for (slot, frames) in slots(plan).into_iter().zip(state.held()) {
+            cursor.held[slot] = frames as u32;
+        }
     }
     if plan.flows.count > 0 {
         let flow = |flow: abi::Flow| Flow {

@@ -68,8 +68,7 @@ fn frames_carry_the_time_at_which_they_were_sent() {
 /// Two packets with a number of 4 bytes and a time of 6 bytes, at even and odd
 /// offsets, under a checksum over the whole payload.
 fn timed_plan(has_many_fields: bool) -> (Plan, Cursor) {
-    let field =
-        |offset, width, mode| Field { offset, width, mask: u64::MAX >> (64 - 8 * width), shift: 0, mode };
+    let field = Field::whole;
     let spec = |len: usize| {
         let mut template = vec![0; len];
         template[..6].copy_from_slice(&[0xff; 6]);

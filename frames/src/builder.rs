@@ -364,7 +364,7 @@ impl PacketBuilder {
         let (mask, shift) = (spot.mask(), spot.shift);
         // An index into a field with a mask can select bytes that the mask leaves out.
         if mask != 0 {
-            self.fields.push(Field { offset: spot.offset, width: spot.width, mask, shift, mode });
+            self.fields.push(Field { mask, shift, ..Field::whole(spot.offset, spot.width, mode) });
         }
     }
 

@@ -37,7 +37,7 @@ mod tests {
 
     fn counting(first: u64) -> FrameSpec {
         let mode = FieldMode::Increment { first, min: 0, max: 255, step: 1, wrap: 256 };
-        let field = Field { offset: 0, width: 1, mask: 0xff, shift: 0, mode };
+        let field = Field::whole(0, 1, mode);
         FrameSpec { template: vec![0], fields: vec![field], ..FrameSpec::default() }
     }
 

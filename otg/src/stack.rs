@@ -257,7 +257,7 @@ fn moving_fields(start: usize, field: &PlacedPattern) -> Result<Vec<Field>, Stri
         let shift = (end * 8 - last_bit) as u32;
         let mask = (u64::MAX >> (64 - width)) << shift;
         let mode = field.pattern.mode(field.bits, above, width)?;
-        Ok(Field { offset: start + first, width: end - first, mask, shift, mode })
+        Ok(Field { offset: start + first, width: end - first, mask, shift, mode, hold: 1 })
     });
     fields.collect()
 }

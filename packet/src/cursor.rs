@@ -47,6 +47,18 @@ impl Slot {
     pub(crate) const SIGNATURE: [Self; 6] = [Self(14), Self(15), Self(16), Self(17), Self(18), Self(19)];
     /// Lower half of the last IPv6 source.
     pub(crate) const SRC_V6_LOW: Self = Self(20);
+    /// Addresses and ports.
+    pub(crate) const ADDRESSES: [Self; 9] = [
+        Self::SRC_MAC_OFFSET,
+        Self::DST_MAC_OFFSET,
+        Self::SRC_V4,
+        Self::DST_V4,
+        Self::DST_V6_HIGH,
+        Self::DST_V6_LOW,
+        Self::UDP_SRC,
+        Self::UDP_DST,
+        Self::SRC_V6_LOW,
+    ];
     /// The first MPLS label; the others follow.
     const MPLS: usize = 21;
     /// All of them.
@@ -86,6 +98,8 @@ pub struct Cursor {
     pub states: Vec<u64>,
     /// The value of each field in the last frame, for its repeats.
     pub values: Vec<u64>,
+    /// For each field, the next frames that have its last value; empty if no field holds values.
+    pub held: Vec<u32>,
     /// IPv6 source.
     pub src_v6: Ipv6Addr,
     /// Last transmit queue.
@@ -113,7 +127,9 @@ pub struct Cursor {
     pub repeats_left: u32,
     /// Flow of the next frame of a plan with full signatures and without flow table.
     pub slot: u32,
-    /// Its number in that flow.
+    /// Frames of that flow that were built in a row before it.
+    pub in_row: u32,
+    /// Number in that flow of the first of them.
     pub round: u64,
     /// Bytes of tags and labels that the frame sizes of this run include.
     pub overhead: u32,
@@ -131,6 +147,7 @@ impl Default for Cursor {
             next_packet: 0,
             states: vec![0; Slot::COUNT],
             values: vec![0; Slot::COUNT],
+            held: Vec::new(),
             src_v6: Ipv6Addr::UNSPECIFIED,
             queue: 0,
             queue_started: false,
@@ -144,6 +161,7 @@ impl Default for Cursor {
             numbers: SeqAndIv::default(),
             repeats_left: 0,
             slot: 0,
+            in_row: 0,
             round: 0,
             overhead: 0,
             rng: Rng::default(),
@@ -209,7 +227,8 @@ impl Cursor {
         self[Slot::UDP_DST] = config.udp_dst_min.into();
         self.flows_started = 0;
         self.repeats_left = 0;
-        (self.slot, self.round) = (0, 0);
+        (self.slot, self.in_row, self.round) = (0, 0, 0);
+        self.held = vec![0; if config.hold > 1 { Slot::COUNT } else { 0 }];
         self.flows.iter_mut().for_each(|flow| flow.number = 0);
         self.overhead = config.tags_len();
         self.imix_counts = vec![0; config.imix.len()];

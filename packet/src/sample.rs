@@ -78,6 +78,12 @@ pub fn add_ranges(config: &mut Config, rng: &mut Rng) {
     (config.src6_last, config.dst6_last) = (last(config.src6), last(config.dst6));
 }
 
+/// Gives a configuration several frames in a row with the same addresses and ports, and flows of
+/// its signature in rows.
+pub fn add_holds(config: &mut Config, rng: &mut Rng) {
+    (config.hold, config.signature.flow_len) = (1 + rng.below(4), 1 + rng.below(4));
+}
+
 /// A random signature.
 pub fn signature(rng: &mut Rng) -> SignatureSetting {
     use SignatureLevel::{Full, None, Pktgen, Short};
@@ -85,6 +91,7 @@ pub fn signature(rng: &mut Rng) -> SignatureSetting {
         level: [None, Pktgen, Short, Full][rng.below(4) as usize],
         stream: rng.below(64) as u8,
         flow_count: 1 + rng.below(5),
+        flow_len: 1,
         flow_first: rng.next_u32() >> rng.below(32),
         run: rng.next_u32() as u16,
     }

@@ -49,6 +49,15 @@ struct {
 	__type(value, struct wr_flow);
 } wr_flows SEC(".maps");
 
+/* For each state, the next frames that have its last value; only for WR_PLAN_HOLDS. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} wr_held SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -116,7 +125,7 @@ static __noinline __u64 take_value(const volatile struct wr_field *field, __u64 
 	__u32 index = field->values_at + *state;
 	__u64 *value = bpf_map_lookup_elem(&wr_values, &index);
 
-	*state = *state + 1 < field->values_count ? *state + 1 : field->repeat_from;
+	*state = *state + 1 < field->values_count ? *state + 1 : field->step;
 	return value ? *value : 0;
 }
 
@@ -263,16 +272,43 @@ static __always_inline __u64 mix(__u64 entropy, __u64 value)
 	return (entropy ^ value) * 0x9e3779b97f4a7c15ull;
 }
 
-/* Moves on a field that concerns the whole frame: its size, what the frames of a flow have in
- * common, or what the port of a tunnel depends on. */
-static __noinline __u64 advance_special(const volatile struct wr_field *field, __u32 kind, __u64 *state,
-					struct wr_facts *facts)
+/* True if the field with state `at` has its last value in this frame, too. */
+static __always_inline int is_held(const volatile struct wr_field *field, __u32 kind, __u32 at)
+{
+	__u64 *frames;
+
+	if (!(kind & WR_KIND_HOLD))
+		return 0;
+	frames = bpf_map_lookup_elem(&wr_held, &at);
+	if (!frames)
+		return 0;
+	if (*frames) {
+		(*frames)--;
+		return 1;
+	}
+	*frames = field->hold - 1;
+	return 0;
+}
+
+/* Moves on a field that several frames or the whole frame depend on: it holds its values, is the
+ * size, is what the frames of a flow have in common, or decides about the port of a tunnel. */
+static __noinline __u64 advance_special(const volatile struct wr_field *field, __u32 kind, __u32 at,
+					struct wr_field_state *state, struct wr_facts *facts)
 {
 	__u64 value;
 
-	if (kind & WR_KIND_FLOW && facts->flow && facts->flow->is_open)
-		return *state = facts->flow->value;
-	value = next_value(field, kind, state, facts);
+	if (kind & WR_KIND_FLOW && facts->flow && facts->flow->is_open) {
+		state->state = facts->flow->value;
+		if (kind & WR_KIND_HOLD)
+			state->value = state->state;
+		return state->state;
+	}
+	if (is_held(field, kind, at))
+		value = state->value;
+	else
+		value = next_value(field, kind, &state->state, facts);
+	if (kind & WR_KIND_HOLD)
+		state->value = value;
 	if (kind & WR_KIND_FLOW && facts->flow) {
 		facts->flow->value = value;
 		facts->flow->is_open = 1;
@@ -285,13 +321,13 @@ static __noinline __u64 advance_special(const volatile struct wr_field *field, _
 	return value;
 }
 
-/* The value of a field in this frame; moves its state on. */
-static __always_inline __u64 advance_field(const volatile struct wr_field *field, __u32 kind, __u64 *state,
+/* The value of field `at` of an only packet in this frame; moves its state on. */
+static __always_inline __u64 advance_field(const volatile struct wr_field *field, __u32 kind, __u32 at,
 					   struct wr_facts *facts)
 {
 	if (kind & WR_KIND_SPECIAL)
-		return advance_special(field, kind, state, facts);
-	return next_value(field, kind, state, facts);
+		return advance_special(field, kind, at, &states.of[at], facts);
+	return next_value(field, kind, &states.of[at].state, facts);
 }
 
 /* True if fewer than `len` bytes follow. If `is_checked`, a constant, the caller checked that. */
@@ -531,8 +567,10 @@ static __always_inline struct wr_flow *pick_flow(__u32 flags)
 }
 
 /* Finds flow and number of the next built frame, which only full signatures have. */
-static __always_inline void count_in_flow(struct wr_facts *facts)
+static __always_inline void count_in_flow(struct wr_facts *facts, __u32 flags)
 {
+	__u32 step = 1;
+
 	if (facts->flow) {
 		facts->flow_id = plan.signature_flow_first + cursor.flow_index;
 		facts->flow_number = facts->flow->number++;
@@ -540,10 +578,17 @@ static __always_inline void count_in_flow(struct wr_facts *facts)
 	}
 	facts->flow_id = plan.signature_flow_first + cursor.slot;
 	facts->flow_number = cursor.round;
+	if (flags & WR_PLAN_HOLDS) {
+		step = plan.signature_flow_len;
+		facts->flow_number += cursor.in_row++;
+		if (cursor.in_row < step)
+			return;
+		cursor.in_row = 0;
+	}
 	cursor.slot++;
 	if (cursor.slot >= plan.signature_flows) {
 		cursor.slot = 0;
-		cursor.round++;
+		cursor.round += step;
 	}
 }
 
@@ -557,7 +602,7 @@ static __always_inline void begin_frame(struct wr_facts *facts, __u32 flags)
 	if (flags & (WR_PLAN_TIME | WR_PLAN_WALL_TIME))
 		read_clock(flags);
 	if (flags & WR_PLAN_FULL_SIGNATURE)
-		count_in_flow(facts);
+		count_in_flow(facts, flags);
 }
 
 /* A queue that is not in the range (as on a fresh device) is followed by the first of the range. */

@@ -39,7 +39,7 @@ static long step_field(__u32 index, struct walk *walk)
 		walk->failed = 1;
 		return 1;
 	}
-	if (!walk->is_repeat)
+	if (!walk->is_repeat && !(plan.flags & WR_PLAN_HOLDS && is_held(field, field->kind, at)))
 		state->value = next_value(field, field->kind, &state->state, &facts);
 	if (field->kind & WR_KIND_KEY)
 		walk->entropy = mix(walk->entropy, state->value);
@@ -102,11 +102,8 @@ static __noinline int advance_all(struct wr_facts *facts)
 
 #pragma unroll
 	for (__u32 i = 0; i < FIELDS_MAX; i++) {
-		struct wr_field_state *state = &states.of[i];
-
 		if (i < field_count)
-			state->value =
-			    advance_field(&plan.fields[i], plan.fields[i].kind, &state->state, facts);
+			states.of[i].value = advance_field(&plan.fields[i], plan.fields[i].kind, i, facts);
 	}
 	/* Without a result that is used, clang leaves a pointer in its place, which is refused. */
 	barrier_var(failed);
@@ -130,7 +127,7 @@ static __always_inline void write_fields(void *frame, void *end, struct wr_facts
 		if (flags & WR_PLAN_REPEATS)
 			value = states.of[i].value;
 		else
-			value = advance_field(field, kind, &states.of[i].state, facts);
+			value = advance_field(field, kind, i, facts);
 		write_field(frame, end, field, kind, value, 1);
 	}
 }

@@ -152,6 +152,7 @@ enum wr_plan_flag {
 	WR_PLAN_QUEUE_MOVES = 0x400,
 	WR_PLAN_QUEUE_RANDOM = 0x800,
 	WR_PLAN_QUEUE_MAPPED = 0x1000, /* skb only: the queue is written into the skb */
+	WR_PLAN_HOLDS = 0x2000,	       /* fields keep values for several frames, or flows are in rows */
 };
 
 /* Where the values of a field come from: packet::plan::FieldMode. */
@@ -159,7 +160,7 @@ enum wr_field_mode {
 	WR_FIELD_UP = 0,
 	WR_FIELD_DOWN = 1,
 	WR_FIELD_RANDOM = 2, /* max: size of the range, 0 for 2^64 */
-	WR_FIELD_VALUES = 3,
+	WR_FIELD_VALUES = 3, /* step: index of the value after the last one */
 	WR_FIELD_NUMBER = 4, /* of the frame in the run */
 	WR_FIELD_TIME = 5,   /* CLOCK_MONOTONIC in nanoseconds */
 	WR_FIELD_KEPT = 6,
@@ -188,8 +189,9 @@ enum wr_field_kind {
 	WR_KIND_SIZE = 0x2000,	 /* its value is the size of the frame */
 	WR_KIND_FLOW = 0x4000,	 /* frames of a flow have the same value */
 	WR_KIND_KEY = 0x8000,	 /* WR_FIELD_ENTROPY depends on its value */
+	WR_KIND_HOLD = 0x10000,	 /* it keeps each value for several frames */
 };
-#define WR_KIND_SPECIAL (WR_KIND_SIZE | WR_KIND_FLOW | WR_KIND_KEY)
+#define WR_KIND_SPECIAL (WR_KIND_SIZE | WR_KIND_FLOW | WR_KIND_KEY | WR_KIND_HOLD)
 #define WR_KIND_FORM (WR_KIND_WIDTH(15) | WR_KIND_BITS)
 #define WR_KIND_WIDTH(bytes) ((bytes) << WR_KIND_WIDTH_SHIFT)
 
@@ -205,7 +207,7 @@ struct wr_field {
 	__u32 shift;
 	__u32 values_at; /* place in wr_values */
 	__u32 values_count;
-	__u32 repeat_from;
+	__u32 hold; /* frames with one value, if WR_KIND_HOLD */
 };
 
 /* Bits of wr_sum_op.kind: adds bytes to the current checksum, or writes it and starts the next. */
@@ -262,12 +264,12 @@ struct wr_plan {
 	__u32 flow_len;
 	__u32 signature_flows; /* flows in turn, if there is no flow table */
 	__u32 signature_flow_first;
+	__u32 signature_flow_len; /* frames of such a flow in a row, if WR_PLAN_HOLDS */
 	__u32 imix_count;
 	__u32 imix_size[WR_IMIX_MAX];
 	__u32 imix_last[WR_IMIX_MAX];
 	__u32 pool_start[WR_POOLS];
 	__u32 pool_count[WR_POOLS];
-	__u32 pad;
 	struct wr_field fields[WR_FIELDS_UNROLLED];
 	struct wr_sum_op ops[WR_SUM_OPS_UNROLLED];
 };
@@ -300,7 +302,7 @@ struct wr_cursor {
 	__u64 malformed;      /* frames whose memory was too short; never sent */
 	__u64 wall_offset_ns; /* wall clock minus CLOCK_MONOTONIC */
 	__u64 number;	      /* of the next frame built */
-	__u64 round;	      /* number of the next frame in flow `slot` */
+	__u64 round;	      /* number of the first frame of the row in flow `slot` */
 	__u64 now_ns;	      /* CLOCK_MONOTONIC, as last read */
 	__u32 clock_every;    /* frames per clock reading */
 	__u32 clock_left;     /* frames until the next clock reading */
@@ -315,7 +317,9 @@ struct wr_cursor {
 	__u32 flow_index;
 	__u32 flows_started;
 	__u32 repeats_left;
-	__u32 slot; /* flow of the next frame without flow table */
+	__u32 slot;   /* flow of the next frame without flow table */
+	__u32 in_row; /* frames of that flow in a row before it */
+	__u32 pad;
 	__u64 imix_counts[WR_IMIX_MAX];
 };
 

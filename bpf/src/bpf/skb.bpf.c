@@ -30,11 +30,8 @@ static __always_inline void build(__u32 flags)
 	begin_frame(&facts, flags);
 #pragma unroll
 	for (__u32 i = 0; i < FIELDS_MAX; i++) {
-		struct wr_field_state *state = &states.of[i];
-
 		if (i < field_count)
-			state->value =
-			    advance_field(&plan.fields[i], plan.fields[i].kind, &state->state, &facts);
+			states.of[i].value = advance_field(&plan.fields[i], plan.fields[i].kind, i, &facts);
 	}
 	end_frame(&facts, flags);
 }

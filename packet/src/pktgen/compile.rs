@@ -114,6 +114,14 @@ impl Fields {
         self.0.extend(mode.map(|mode| (Field::whole(offset, width, mode), slot.0)));
     }
 
+    /// Lets addresses and ports keep each value for `hold` frames.
+    fn hold_addresses(&mut self, hold: u32) {
+        let is_address = |slot: usize| Slot::ADDRESSES.iter().any(|address| address.0 == slot);
+        for (field, _) in self.0.iter_mut().filter(|(_, slot)| is_address(*slot)) {
+            field.hold = hold;
+        }
+    }
+
     /// Adds a field of the bits of a mask.
     fn add_bits(&mut self, offset: usize, width: usize, mask: u64, slot: Slot, mode: FieldMode) {
         self.0.push((Field { mask, ..Field::whole(offset, width, mode) }, slot.0));
@@ -149,6 +157,7 @@ impl<'a> PktgenFrames<'a> {
         let moves = size.is_some() || has_ipsec;
         let length = self.length();
         let mut fields = self.addresses();
+        fields.hold_addresses(self.config.hold);
         fields.add(0, 0, Slot::FRAME_SIZE, size);
         self.add_lengths(&mut fields, moves);
         self.add_signature(&mut fields);

@@ -104,6 +104,9 @@ pub struct Config {
     pub flows: u32,
     /// Frames in one flow.
     pub flow_len: u32,
+    /// Frames in a row with the same addresses and ports, apart from the flow table; at least 1.
+    /// pktgen has no such setting.
+    pub hold: u32,
     /// First transmit queue.
     pub queue_map_min: u16,
     /// Last transmit queue.
@@ -256,6 +259,7 @@ impl Default for Config {
             xmit_mode: XmitMode::StartXmit,
             flows: 0,
             flow_len: 0,
+            hold: 1,
             queue_map_min: 0,
             queue_map_max: 0,
             skb_priority: 0,

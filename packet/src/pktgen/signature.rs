@@ -44,6 +44,8 @@ pub struct SignatureSetting {
     pub stream: u8,
     /// Flows that frames go through in turn if the plan has no flow table; at least 1.
     pub flow_count: u32,
+    /// Frames of one of these flows in a row; at least 1.
+    pub flow_len: u32,
     /// Flow of the first of these, or of the first entry of the flow table.
     pub flow_first: u32,
     /// The run.
@@ -52,7 +54,14 @@ pub struct SignatureSetting {
 
 impl Default for SignatureSetting {
     fn default() -> Self {
-        Self { level: SignatureLevel::default(), stream: 0, flow_count: 1, flow_first: 0, run: 0 }
+        Self {
+            level: SignatureLevel::default(),
+            stream: 0,
+            flow_count: 1,
+            flow_len: 1,
+            flow_first: 0,
+            run: 0,
+        }
     }
 }
 

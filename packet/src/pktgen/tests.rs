@@ -1,6 +1,9 @@
 //! pktgen's frames and their order.
 
-use crate::{Config, Cursor, DeviceFacts, Flags, ImixEntry, MacAddr, Plan, Slot, XmitMode, sample};
+use crate::{
+    Config, Cursor, DeviceFacts, Flags, ImixEntry, MacAddr, Plan, SignatureLevel, SignatureSetting, Slot,
+    XmitMode, sample,
+};
 use std::net::Ipv4Addr;
 
 fn v4(text: &str) -> Option<Ipv4Addr> {
@@ -171,6 +174,27 @@ fn sequential_flows_keep_their_destination() {
     config.flags.set(Flags::FLOW_SEQ, true);
     let sent = frames(config, &facts(), 8);
     assert_eq!(words(&sent, 32), [100, 100, 101, 101, 102, 102, 103, 103].map(|low| 0x0800 + low));
+}
+
+/// Frame i has the ports of flow i / 3, and its number there.
+#[test]
+fn several_frames_in_a_row_have_the_same_addresses_and_ports() {
+    let mut config = Config { hold: 3, are_ends_included: true, ..base() };
+    (config.udp_src_min, config.udp_src_max, config.udp_dst_min) = (20, 21, 7);
+    (config.src_min, config.src_max, config.src_mac_count) = (v4("10.0.0.1"), v4("10.0.0.3"), 2);
+    config.signature =
+        SignatureSetting { level: SignatureLevel::Full, flow_count: 6, flow_len: 3, ..config.signature };
+    let sent = frames(config, &facts(), 21);
+    assert_eq!(words(&sent, 34)[..9], [21, 21, 21, 20, 20, 20, 21, 21, 21]);
+    assert_eq!(words(&sent, 28)[..9], [2, 2, 2, 3, 3, 3, 1, 1, 1]);
+    assert_eq!(words(&sent, 18)[..4], [0, 1, 2, 3], "IP ids");
+    let of_frame = |frame: &Vec<u8>| {
+        let word = |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
+        (word(62), word(66))
+    };
+    let numbers: Vec<(u32, u32)> = sent.iter().map(of_frame).collect();
+    let expected = |frame: u32| (frame / 3 % 6, frame / 18 * 3 + frame % 3);
+    assert_eq!(numbers, (0..21).map(expected).collect::<Vec<_>>());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! compares the bytes: change both.
 
 use super::spec::entropy;
-use super::{FieldMode, FrameFacts, PacketOrder, PacketPlan, Plan, Walk};
+use super::{Field, FieldMode, FrameFacts, PacketOrder, PacketPlan, Plan, Walk};
 use crate::flow_sa::FlowAssociations;
 use crate::wire::{FrameClock, WallTime};
 use crate::{Cursor, Flow, SignatureLevel, Slot};
@@ -70,7 +70,7 @@ impl Plan {
         for (index, (field, slot)) in packet.fields.iter().zip(&packet.slots).enumerate() {
             let value = match &field.mode {
                 _ if flow.is_some() && self.flows.field == Some(index) => {
-                    self.flow_value(cursor, flow, &field.mode, *slot, &frame)
+                    self.flow_value(cursor, flow, field, *slot, &frame)
                 }
                 FieldMode::Mix(mix) => {
                     let entry = mix.entry(cursor.rng.next_u32());
@@ -82,7 +82,7 @@ impl Plan {
                 FieldMode::Entropy { keys } => {
                     entropy(keys.iter().map(|key| cursor.values[packet.slots[*key]]))
                 }
-                mode => mode.next(&mut cursor.states[*slot], &mut cursor.rng, &frame),
+                _ => next_value(field, *slot, cursor, &frame),
             };
             cursor.values[*slot] = value;
         }
@@ -132,7 +132,7 @@ impl Plan {
         &self,
         cursor: &mut Cursor,
         flow: Option<usize>,
-        mode: &FieldMode,
+        field: &Field,
         slot: usize,
         frame: &FrameFacts,
     ) -> u64 {
@@ -141,7 +141,7 @@ impl Plan {
             cursor.states[slot] = cursor.flows[index].value;
             return cursor.flows[index].value;
         }
-        let value = mode.next(&mut cursor.states[slot], &mut cursor.rng, frame);
+        let value = next_value(field, slot, cursor, frame);
         cursor.flows[index] = Flow { value, is_open: true, ..cursor.flows[index] };
         cursor.flows_started = cursor.flows_started.wrapping_add(1);
         if let Some(source) = cursor.flow_sources.get_mut(index) {
@@ -161,10 +161,13 @@ impl Plan {
                 (cursor.flow_index, flow.number - 1)
             }
             _ => {
-                let at = (cursor.slot, cursor.round);
-                cursor.slot += 1;
+                let at = (cursor.slot, cursor.round + u64::from(cursor.in_row));
+                cursor.in_row += 1;
+                if cursor.in_row >= self.signature.flow_len {
+                    (cursor.in_row, cursor.slot) = (0, cursor.slot + 1);
+                }
                 if cursor.slot >= self.signature.flow_count {
-                    (cursor.slot, cursor.round) = (0, cursor.round + 1);
+                    (cursor.slot, cursor.round) = (0, cursor.round + u64::from(self.signature.flow_len));
                 }
                 at
             }
@@ -228,6 +231,19 @@ impl Plan {
         write_fields(packet, cursor, headers);
         frame_len
     }
+}
+
+/// The value of a field in a frame, which is the last one as long as the field holds it.
+#[inline]
+fn next_value(field: &Field, slot: usize, cursor: &mut Cursor, frame: &FrameFacts) -> u64 {
+    if field.hold > 1 {
+        if cursor.held[slot] > 0 {
+            cursor.held[slot] -= 1;
+            return cursor.values[slot];
+        }
+        cursor.held[slot] = field.hold - 1;
+    }
+    field.mode.next(&mut cursor.states[slot], &mut cursor.rng, frame)
 }
 
 #[inline]

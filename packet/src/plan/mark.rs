@@ -114,7 +114,7 @@ mod tests {
         let random = |offset, width| {
             let mask = u64::MAX >> (64 - 8 * width);
             let mode = FieldMode::Random { min: mask, max: mask };
-            Field { offset, width, mask, shift: 0, mode }
+            Field::whole(offset, width, mode)
         };
         let checksum = ChecksumField {
             offset: 0,

@@ -148,7 +148,7 @@ impl Plan {
     /// fields. So a field counts the frames of the plan, whatever their lengths.
     ///
     /// # Panics
-    /// When packets differ in the modes of their fields.
+    /// When packets differ in the modes or the hold of their fields.
     pub fn of_lengths(specs: &[FrameSpec], order: PacketOrder) -> Self {
         Self::of_packet_lengths(specs, 1, order)
     }
@@ -157,9 +157,11 @@ impl Plan {
     /// the next one. A packet has the same states in all lengths.
     ///
     /// # Panics
-    /// When the lengths of a packet differ in the modes of their fields.
+    /// When the lengths of a packet differ in the modes or the hold of their fields.
     pub fn of_packet_lengths(specs: &[FrameSpec], packet_count: usize, order: PacketOrder) -> Self {
-        let modes = |spec: &FrameSpec| spec.fields.iter().map(|field| field.mode.clone()).collect::<Vec<_>>();
+        let modes = |spec: &FrameSpec| {
+            spec.fields.iter().map(|field| (field.mode.clone(), field.hold)).collect::<Vec<_>>()
+        };
         let first: Vec<_> = specs.iter().take(packet_count).map(modes).collect();
         let mut field_count = 0;
         let first_slot = first.iter().map(|modes| {
@@ -194,6 +196,16 @@ impl Plan {
             self.packets.iter().flat_map(|packet| &packet.fields).filter_map(|field| field.mode.clock());
         self.clock = clocks.next();
         self
+    }
+
+    /// [`Cursor::held`] before the first frame, for this number of states.
+    fn none_held(&self, state_count: usize) -> Vec<u32> {
+        vec![0; if self.holds() { state_count } else { 0 }]
+    }
+
+    /// True if fields keep a value for several frames.
+    pub fn holds(&self) -> bool {
+        self.packets.iter().flat_map(|packet| &packet.fields).any(|field| field.hold > 1)
     }
 
     /// The packets, in order.
@@ -264,6 +276,7 @@ impl Plan {
                 }
             }
         }
-        Cursor { seq_num: 1, values: vec![0; states.len()], states, ..Cursor::default() }
+        let values = vec![0; states.len()];
+        Cursor { seq_num: 1, values, held: self.none_held(states.len()), states, ..Cursor::default() }
     }
 }

@@ -37,7 +37,7 @@ pub fn frame_spec(rng: &mut Rng, len_max: usize) -> FrameSpec {
     if !fields.is_empty() && rng.below(4) == 0 {
         let keys = (0..fields.len()).filter(|_| rng.below(2) == 0).collect();
         let mode = FieldMode::Entropy { keys };
-        fields.push(Field { offset: below(rng, len - 1), width: 2, mask: 0xffff, shift: 0, mode });
+        fields.push(Field::whole(below(rng, len - 1), 2, mode));
     }
     FrameSpec { template, fields, checksums, ..FrameSpec::default() }
 }
@@ -55,7 +55,8 @@ fn field(rng: &mut Rng, len: usize) -> Field {
     };
     let offset = below(rng, len - width + 1);
     let shift = if rng.below(4) == 0 { rng.below(8 * width as u32) } else { 0 };
-    Field { offset, width, mask, shift, mode: mode(rng, all) }
+    let hold = if rng.below(4) == 0 { 1 + rng.below(4) } else { 1 };
+    Field { offset, width, mask, shift, mode: mode(rng, all), hold }
 }
 
 fn mode(rng: &mut Rng, all: u64) -> FieldMode {

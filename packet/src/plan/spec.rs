@@ -33,6 +33,9 @@ pub struct Field {
     pub shift: u32,
     /// Where the values come from.
     pub mode: FieldMode,
+    /// Frames of this packet in a row that have one value; at least 1. Not for the modes whose
+    /// values the plan gives (see [`FieldMode::next`]).
+    pub hold: u32,
 }
 
 /// The values of a field, one per frame.
@@ -309,7 +312,7 @@ impl Field {
     /// A field of all bits of `width` bytes.
     pub fn whole(offset: usize, width: usize, mode: FieldMode) -> Self {
         let mask = if width == 0 { 0 } else { u64::MAX >> (64 - 8 * width) };
-        Self { offset, width, mask, shift: 0, mode }
+        Self { offset, width, mask, shift: 0, mode, hold: 1 }
     }
 
     /// Takes the bytes of `range` out of the mask.
@@ -521,7 +524,7 @@ mod tests {
     fn field_writes_only_its_bits() {
         let mut frame = [0xff; 4];
         let mode = FieldMode::Random { min: 0, max: 0 };
-        Field { offset: 1, width: 2, mask: 0x0ff0, shift: 4, mode }.write(&mut frame, 0x12);
+        Field { offset: 1, width: 2, mask: 0x0ff0, shift: 4, mode, hold: 1 }.write(&mut frame, 0x12);
         assert_eq!(frame, [0xff, 0xf1, 0x2f, 0xff]);
     }
 

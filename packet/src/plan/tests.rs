@@ -3,17 +3,25 @@
 use super::*;
 use crate::Rng;
 
-/// A frame as the definition says: fields, then each checksum over the whole of its range.
-fn defined(spec: &FrameSpec, states: &mut [u64], rng: &mut Rng, number: u64, now_ns: u64) -> Vec<u8> {
+/// A frame as the definition says: fields, then each checksum over the whole of its range. A field
+/// that holds its values takes a new one in the first of each group of frames; `values` has those
+/// of the frame before.
+fn defined(
+    spec: &FrameSpec,
+    (states, values): (&mut [u64], &mut [u64]),
+    rng: &mut Rng,
+    number: u64,
+    now_ns: u64,
+) -> Vec<u8> {
     let mut frame = spec.template.clone();
-    let mut values = Vec::new();
-    for (field, state) in spec.fields.iter().zip(states) {
+    for (index, (field, state)) in spec.fields.iter().zip(states).enumerate() {
         let facts = FrameFacts { number, now_ns, ..FrameFacts::default() };
         let value = match &field.mode {
             FieldMode::Entropy { keys } => spec::entropy(keys.iter().map(|key| values[*key])),
+            _ if !number.is_multiple_of(field.hold.into()) => values[index],
             mode => mode.next(state, rng, &facts),
         };
-        values.push(value);
+        values[index] = value;
         field.write(&mut frame, value);
     }
     spec.checksums.iter().for_each(|checksum| checksum.write(&mut frame));
@@ -27,7 +35,7 @@ fn sums_of_contributions_are_sums_of_whole_frames() {
         let spec = sample::frame_spec(rng, 200);
         let plan = Plan::of_specs(std::slice::from_ref(&spec), PacketOrder::RoundRobin);
         let mut cursor = plan.start();
-        let mut states = cursor.states.clone();
+        let (mut states, mut values) = (cursor.states.clone(), cursor.values.clone());
         let mut right = Rng(seed);
         cursor.rng = right;
         let mut out = vec![0xee; plan.frame_len_max() as usize];
@@ -36,7 +44,7 @@ fn sums_of_contributions_are_sums_of_whole_frames() {
             let len = plan.emit(&mut cursor, now_ns, &mut out);
             assert_eq!(
                 out[..len],
-                defined(&spec, &mut states, &mut right, frame, now_ns),
+                defined(&spec, (&mut states, &mut values), &mut right, frame, now_ns),
                 "seed {seed} frame {frame}: {spec:?}"
             );
         }
@@ -66,7 +74,7 @@ fn packets_of_several_lengths_share_the_states_of_their_fields() {
     let mode = FieldMode::Increment { first: 0, min: 0, max, step: 1, wrap: max + 1 };
     let spec = |len: usize| FrameSpec {
         template: vec![0; len],
-        fields: vec![Field { offset: len - 4, width: 4, mask: max, shift: 0, mode: mode.clone() }],
+        fields: vec![Field::whole(len - 4, 4, mode.clone())],
         ..FrameSpec::default()
     };
     for order in [PacketOrder::RoundRobin, PacketOrder::Random] {
@@ -78,6 +86,32 @@ fn packets_of_several_lengths_share_the_states_of_their_fields() {
         }
         assert_eq!(cursor.states, [100]);
     }
+}
+
+/// Each of them counts the frames of its packet, however they are mixed.
+#[test]
+fn a_field_keeps_its_value_for_as_many_frames_of_its_packet() {
+    let counter = |first| FieldMode::Increment { first, min: first, max: first + 2, step: 1, wrap: 3 };
+    let spec = |first, hold| FrameSpec {
+        template: vec![0; 1],
+        fields: vec![Field { hold, ..Field::whole(0, 1, counter(first)) }],
+        ..FrameSpec::default()
+    };
+    let sent = |plan: &Plan| {
+        let (mut cursor, mut out) = (plan.start(), [0]);
+        let mut next = |_| {
+            plan.emit(&mut cursor, 0, &mut out);
+            out[0]
+        };
+        (0..12).map(&mut next).collect::<Vec<u8>>()
+    };
+    let one = Plan::of_specs(&[spec(0, 3)], PacketOrder::RoundRobin);
+    assert_eq!(sent(&one), [0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 0, 0]);
+    assert_eq!(sent(&Plan { repeats: 2, ..one }), [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]);
+    let two = Plan::of_specs(&[spec(0, 3), spec(10, 2)], PacketOrder::RoundRobin);
+    assert_eq!(sent(&two), [0, 10, 0, 10, 0, 11, 1, 11, 1, 12, 1, 12]);
+    let shared = Plan::of_lengths(&[spec(0, 2), spec(0, 2)], PacketOrder::Random);
+    assert_eq!(sent(&shared), [0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2]);
 }
 
 #[test]
@@ -98,7 +132,7 @@ fn a_frame_that_is_all_zero_has_the_checksum_of_zeros() {
 #[test]
 fn constant_bytes_are_added_once_and_moving_ones_per_frame() {
     let mode = FieldMode::Random { min: 0, max: u64::MAX };
-    let field = Field { offset: 1, width: 6, mask: 0xffff_ffff_ffff, shift: 0, mode };
+    let field = Field::whole(1, 6, mode);
     let checksum = ChecksumField {
         offset: 8,
         start: 0,
