@@ -368,6 +368,16 @@ impl PacketBuilder {
         }
     }
 
+    /// Fields that move so far.
+    pub(crate) fn field_count(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Lets the fields from index `first` on keep each value for `frames` frames.
+    pub(crate) fn hold_fields(&mut self, first: usize, frames: u32) {
+        self.fields[first..].iter_mut().for_each(|field| field.hold = frames);
+    }
+
     /// True if a field elsewhere than at `spot` has `entropy()`.
     pub(crate) fn has_entropy_outside(&self, spot: Spot) -> bool {
         let is_other = |field: &Field| field.offset != spot.offset;

@@ -31,6 +31,7 @@ pub(crate) enum Motion {
     Random { range: Option<(u32, u32)> },
     List(Vec<u128>),
     Entropy,
+    Held { frames: u32, motion: Box<Motion> },
 }
 
 /// The functions of fields, each with its arguments and what the field does.
@@ -39,6 +40,7 @@ pub static FIELD_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("ddec", "[MIN, MAX[, STEP]]", "goes down by STEP (1); from MAX to MIN, or from the value of the field"),
     ("drnd", "[MIN, MAX]", "random"),
     ("values", "A, B, ...", "the list in order, again and again"),
+    ("hold", "N, FUNCTION", "the values of one of the functions above, each in N frames in a row"),
     ("entropy", "", "a port from 49152 to 65535, by the addresses and ports of the headers after it"),
 ];
 
@@ -113,8 +115,10 @@ fn function(scanner: &mut Scanner<'_>, kind: ValueKind, name: &str) -> Result<Mo
     scanner.word()?;
     let place = scanner.place();
     scanner.expect(b'(', &format!("'(' after {name}"))?;
-    if name == "values" {
-        return list(scanner, kind);
+    match name {
+        "values" => return list(scanner, kind),
+        "hold" => return held(scanner, kind),
+        _ => {}
     }
     let mut arguments = Vec::new();
     while !scanner.eat(b')')? {
@@ -142,6 +146,23 @@ fn function(scanner: &mut Scanner<'_>, kind: ValueKind, name: &str) -> Result<Mo
         "drnd" => Motion::Random { range },
         _ => Motion::Count { is_up: name == "dinc", range, step },
     })
+}
+
+fn held(scanner: &mut Scanner<'_>, kind: ValueKind) -> Result<Motion, ConfigError> {
+    const FRAMES: &str = "a number of frames, 1 to 4294967295";
+    scanner.skip_blanks()?;
+    let place = scanner.place();
+    let frames = u32::try_from(scanner.number(FRAMES)?).ok().filter(|frames| *frames > 0);
+    let frames = frames.ok_or_else(|| scanner.error_at(place, format!("expected {FRAMES}")))?;
+    scanner.expect(b',', "',' after the number of frames")?;
+    scanner.skip_blanks()?;
+    let (place, name) = (scanner.place(), scanner.peek_word()?);
+    if !["dinc", "ddec", "drnd", "values"].contains(&&*name) {
+        return Err(scanner.error_at(place, "expected dinc(), ddec(), drnd() or values()"));
+    }
+    let motion = Box::new(function(scanner, kind, &name)?);
+    scanner.expect(b')', "')' after the function")?;
+    Ok(Motion::Held { frames, motion })
 }
 
 fn list(scanner: &mut Scanner<'_>, kind: ValueKind) -> Result<Motion, ConfigError> {
@@ -183,6 +204,11 @@ pub(crate) fn apply_motion(builder: &mut PacketBuilder, spot: Spot, motion: Moti
             let first = if range.is_some() { max } else { builder.read_number(last) };
             let step = u64::from(step) % (max - min + 1);
             builder.move_spot(last, FieldMode::Decrement { first, min, max, step });
+        }
+        Motion::Held { frames, motion } => {
+            let before = builder.field_count();
+            apply_motion(builder, spot, *motion);
+            builder.hold_fields(before, frames);
         }
         Motion::Entropy => builder.move_spot(spot, FieldMode::Entropy { keys: [].into() }),
         Motion::Random { range } => apply_random(builder, spot, range.filter(|(_, max)| *max != 0)),
@@ -263,6 +289,13 @@ mod tests {
             (ValueKind::Number, "drnd(5)"),
             (ValueKind::Number, "dinc(1,2,3,4)"),
             (ValueKind::Number, "values()"),
+            (ValueKind::Number, "hold(0, dinc())"),
+            (ValueKind::Number, "hold(4294967296, dinc())"),
+            (ValueKind::Number, "hold(3)"),
+            (ValueKind::Number, "hold(3, 7)"),
+            (ValueKind::Number, "hold(3, dinc()"),
+            (ValueKind::Number, "hold(3, entropy())"),
+            (ValueKind::Number, "hold(3, hold(3, dinc()))"),
         ] {
             assert!(value(kind, text).is_err(), "{text}");
         }

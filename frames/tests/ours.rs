@@ -60,6 +60,23 @@ fn entropy_of_a_tunnel_is_that_of_the_flow_inside() {
     assert!(moving.iter().all(|port| u16::from_str_radix(port, 16).unwrap() >= 49_152));
 }
 
+/// In each packet of its own, in all forms of values, and under the port of a tunnel.
+#[test]
+fn a_field_holds_each_value_for_several_frames() {
+    let ports = |text: &str| parts(&format!("{{ ipv4() udp(sp={text}) }}"), 6, 68..72);
+    assert_eq!(ports("hold(2, dinc(1, 2))"), ["0001", "0001", "0002", "0002", "0001", "0001"]);
+    assert_eq!(ports("hold(4, ddec(1, 2))"), ["0002", "0002", "0002", "0002", "0001", "0001"]);
+    assert_eq!(ports("hold( 3 , values(7, 9))"), ["0007", "0007", "0007", "0009", "0009", "0009"]);
+    assert_eq!(ports("hold(1, dinc(1, 3))"), ports("dinc(1, 3)"));
+    let random = ports("hold(3, drnd())");
+    assert!(random[0] == random[2] && random[2] != random[3] && random[3] == random[5], "{random:?}");
+    let long = parts("{ eth() ipv6(da=hold(2, values(fd00::1, fd00::2))) }", 4, 76..108);
+    assert!(long[0] == long[1] && long[2] == long[3] && long[1] != long[2], "{long:?}");
+    let tunnel = "{ udp(sp=entropy()) vxlan() eth() ipv4() udp(sp=hold(2, dinc(1, 9))) }";
+    let outer = parts(tunnel, 4, 68..72);
+    assert!(outer[0] == outer[1] && outer[2] == outer[3] && outer[1] != outer[2], "{outer:?}");
+}
+
 #[test]
 fn entropy_is_for_one_field_of_a_packet() {
     let twice = "{ udp(sp=entropy()) vxlan() eth() udp(sp=entropy()) vxlan() eth() ipv4(da=dinc()) udp() }";
