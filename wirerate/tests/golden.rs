@@ -170,7 +170,7 @@ fn foreign_words_of_capture_replay_and_measure_are_answered_with_what_was_typed(
         "send lab0 --dst 198.18.0.2 --imix complex",
         "send lab0 --dst 198.18.0.2 --flows 10 --random sport --sport 1-9",
         "send lab0 --dst 198.18.0.2 --udp-src 5 --udp-dst 6 --flows 7",
-        "send lab0 --dst 198.18.0.2 --flows 7 --flow-len 3",
+        "send lab0 --dst 198.18.0.2 --flows 7 --flow-len 3 --random flow",
         "rfc2544 lab0 lab1",
         "receive lab0 udp port 9",
     ] {

@@ -254,8 +254,8 @@ pub struct Args {
     /// through addresses within the ranges of --src and --dst
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = flow_count)]
     pub flows: Option<u32>,
-    /// Send this many frames of one flow in a row. Each flow of --flows is then a destination of
-    /// --dst (IPv4), as in pktgen
+    /// Send this many frames of one flow in a row. For a range of --dst with --flows or more IPv4
+    /// addresses, each flow is a destination, as in pktgen
     #[arg(long, value_name = "N", requires = "flows", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     pub flow_len: Option<u32>,
     /// VLAN id, or two with the outer one first (QinQ, IEEE 802.1ad): 5 or 5,6

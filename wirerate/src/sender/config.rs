@@ -6,7 +6,7 @@
 use super::args::{Args, Entry, RandomField, SignatureName};
 use super::{flows, tags};
 use crate::outcome::Failure;
-use crate::units::{Addresses, Interval, Nanos, Queues, quantity_of};
+use crate::units::{Addresses, Interval, Nanos, Queues};
 use packet::{
     Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MPLS_LABELS_MAX, MPLS_RANDOM, MacAddr,
     SignatureLevel, XmitMode,
@@ -157,7 +157,7 @@ fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
             missing("queue", "--queues 0-3")
         }
         () if args.is_random(RandomField::Flow) && args.flow_len.is_none() => {
-            missing("flow", "--flows 100 --flow-len 1")
+            missing("flow", "--dst 198.18.0.0/16 --flows 100 --flow-len 1")
         }
         () if args.is_random(RandomField::InnerDst) || args.is_random(RandomField::InnerSrc) => {
             missing("inner addresses", "--gre --inner-dst 198.19.0.0/16")
@@ -467,25 +467,18 @@ fn check_size(
     Ok(())
 }
 
-/// pktgen's flow table: each flow has a destination for `--flow-len` frames. Other flows are ranges
-/// of ports and addresses; see [`flows::spread`].
+/// `--flow-len`: frames in a row of the flows that [`flows::spread`] made of ranges, or of those of
+/// pktgen's flow table, in which each flow is a destination.
 fn set_flows(config: &mut Config, args: &Args) -> Result<(), Failure> {
-    let (Some(flows), Some(flow_len)) = (args.flows, args.flow_len) else { return Ok(()) };
-    let act = || format!("use --flows {flows} with --flow-len {flow_len}");
-    if config.flags.has(Flags::IPV6) {
-        return Err(Failure::usage(act(), "several frames of a flow in a row are IPv4 only, as in pktgen"));
-    }
-    let is_random = config.flags.has(Flags::IPDST_RND);
-    let destinations = address_count(config.dst_min, config.dst_max);
-    if u64::from(flows) > destinations && !is_random {
-        let has = quantity_of(destinations, "address");
-        let why = format!("each flow then has a destination of its own, and --dst has {has}");
-        return Err(Failure::usage(act(), why)
-            .try_this(format!("--flows {flows}, without --flow-len (flows by ports)"))
-            .try_this(format!("--dst 198.18.0.0/16 --flows {flows} --flow-len {flow_len}")));
-    }
+    let Some(flow_len) = args.flow_len else { return Ok(()) };
+    let Some(flows) = args.flows else {
+        (config.hold, config.signature.flow_len) = (flow_len, flow_len);
+        return Ok(());
+    };
     if flows > FLOWS_MAX {
-        return Err(Failure::usage(act(), format!("it is a table of at most {FLOWS_MAX} flows")));
+        let act = format!("use --flows {flows} with --flow-len {flow_len} and --random dst");
+        return Err(Failure::usage(act, format!("it is a table of at most {FLOWS_MAX} flows"))
+            .try_this(format!("--flows {flows} --flow-len {flow_len}, without --random dst")));
     }
     config.flows = flows;
     config.flow_len = flow_len;
@@ -680,7 +673,16 @@ mod tests {
         assert!(refusal("").contains("there is no destination"));
         assert!(refusal("--dst 10.0.0.1 --src fd00::1").contains("different IP versions"));
         assert!(refusal("--src fd00::1 --dst-mac 02:00:00:00:00:01").contains("no destination"));
-        assert!(refusal("--dst fd00::1 --flows 5 --flow-len 2").contains("IPv4 only"));
+    }
+
+    #[test]
+    fn flows_in_a_row_are_ranges_or_the_table_of_pktgen() {
+        let config = ask("--dst fd00::1 --flows 5 --flow-len 2").unwrap();
+        assert_eq!((config.flows, config.hold, config.signature.flow_len), (0, 2, 2));
+        assert_eq!(config.signature.flow_count, 5);
+        let config = ask("--dst 10.0.0.0/24 --flows 5 --flow-len 2").unwrap();
+        assert_eq!((config.flows, config.flow_len, config.hold, config.signature.flow_len), (5, 2, 1, 1));
+        assert!(refusal("--dst 10.0.0.0/8 --random dst --flows 65537 --flow-len 2").contains("65536 flows"));
     }
 
     #[test]

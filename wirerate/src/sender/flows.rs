@@ -1,11 +1,15 @@
 //! `--flows N`: exactly N flows, by addresses and ports.
 //!
-//! Fields with a range are all incremented with each frame, so the frames go through as many flows
-//! as the least common multiple of the lengths of the ranges. So each length is a divisor of N.
+//! Fields with a range are all incremented together, so the frames go through as many flows as the
+//! least common multiple of the lengths of the ranges. So each length is a divisor of N.
+//!
+//! `--flow-len L` holds the values of all addresses and ports for L frames: frame i is of flow
+//! (i / L) % N. Over a range of N or more IPv4 destinations it is pktgen's flow table instead.
 
 use super::args::{Args, RandomField};
 use crate::outcome::Failure;
 use crate::units::{Addresses, Interval, quantity_of};
+use packet::FLOWS_MAX;
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -21,14 +25,27 @@ struct FlowField {
     is_reserve: bool,
 }
 
+/// True if `--flows N --flow-len L` are pktgen's flow table, in which each flow is a destination:
+/// for pktgen's frames to N or more IPv4 addresses, or to random ones.
+fn is_flow_table(args: &Args, flows: u32) -> bool {
+    let is_random = args.is_random(RandomField::Dst);
+    let is_enough = match args.dst {
+        Some(Addresses::V6(_)) => false,
+        _ if is_random => true,
+        Some(dst) => !dst.is_one() && address_count(dst) >= flows.into() && flows <= FLOWS_MAX,
+        None => false,
+    };
+    args.flow_len.is_some() && !args.has_packet_options() && is_enough
+}
+
 /// `args` with ranges of addresses and ports that make `--flows N` flows. Source ports vary first,
-/// then destination ports; addresses only within ranges of the user. Frames of `--flow-len` are
-/// those of pktgen's flow table, so they are not changed.
+/// then destination ports; addresses only within ranges of the user. The flows of pktgen's flow
+/// table stay as they are; `flows` is `None` for all others.
 ///
 /// # Errors
 /// Bad usage if there are fewer combinations, or no N of them; for random fields.
 pub fn spread(args: &Args) -> Result<Cow<'_, Args>, Failure> {
-    let Some(flows) = args.flows.filter(|_| args.flow_len.is_none()).map(u64::from) else {
+    let Some(flows) = args.flows.filter(|flows| !is_flow_table(args, *flows)).map(u64::from) else {
         return Ok(Cow::Borrowed(args));
     };
     check(args, flows)?;
@@ -79,9 +96,14 @@ fn check(args: &Args, flows: u64) -> Result<(), Failure> {
     if let Some((_, name)) = FIELDS.iter().find(|(field, _)| args.is_random(*field)) {
         let why = "random fields make no exact number of flows";
         let failure = Failure::usage(act(&format!("--random {name}")), why);
+        let without = format!("--flows {flows}, without --random {name}");
         return Err(match *name {
-            "flow" => failure.try_this("--flow-len 1 (frames of each flow in a row)"),
-            _ => failure.try_this(format!("--flows {flows}, without --random {name}")),
+            "flow" if !args.has_packet_options() => {
+                let flow_len = args.flow_len.unwrap_or(1);
+                let table = format!("--dst 198.18.0.0/16 --flows {flows} --flow-len {flow_len}");
+                failure.try_this(format!("{table} (each flow is a destination)")).try_this(without)
+            }
+            _ => failure.try_this(without),
         });
     }
     Ok(())
@@ -215,13 +237,20 @@ mod tests {
             ("--udp-dst 80 --flows 300", 300),
             ("--tcp --flows 300", 300),
             ("--icmp echo --src 10.0.0.0/24 --flows 200", 200),
+            ("--flows 1000 --flow-len 3", 1000),
+            ("--dst 198.18.0.0/24 --flows 1000 --flow-len 3", 1000),
+            ("--dst fd00::/112 --flows 100 --flow-len 3", 100),
+            ("--dst 198.18.0.0/16 --tcp --flows 100 --flow-len 3", 100),
+            ("--dst 198.0.0.0/8 --flows 100000 --flow-len 3", 100_000),
         ] {
             assert_eq!(count(words), flows, "{words}");
         }
         let args = spread_of("--flows 1000").unwrap();
         assert_eq!(args.udp_src.unwrap().to_string(), "1024-2023");
         assert_eq!((args.udp_dst, args.src), (None, None));
-        assert!(spread_of("--flows 8 --flow-len 2 --dst 10.0.0.0/24").unwrap().udp_src.is_none());
+        let held = spread_of("--flows 9 --flow-len 2 --dst 10.0.0.0/29").unwrap();
+        assert_eq!((held.udp_src.unwrap().to_string().as_str(), held.flows), ("1024-1032", None));
+        assert_eq!(held.flow_len, Some(2));
     }
 
     #[test]
@@ -232,10 +261,30 @@ mod tests {
             ("--udp-src 1-10 --udp-dst 9 --flows 11", "have 10 combinations only\n  try: --flows 10\n"),
             ("--flows 65537", "no lengths of their ranges make this number\n  try: --flows 65535\n"),
             ("--flows 10 --random udp-src --udp-src 1-9", "without --random udp-src"),
-            ("--flows 10 --random flow", "try: --flow-len 1"),
+            ("--flows 10 --random flow", "try: --dst 198.18.0.0/16 --flows 10 --flow-len 1 (each"),
+            ("--flows 10 --flow-len 3 --random flow", "--flows 10 --flow-len 3 (each flow is a destination)"),
+            (
+                "--flows 10 --flow-len 3 --random flow --tcp",
+                "make no exact number of flows\n  try: --flows 10, w",
+            ),
+            ("--flows 10 --flow-len 3 --random dst --dst fd00::/64", "without --random dst"),
         ] {
             let refusal = spread_of(words).unwrap_err().to_string();
             assert!(refusal.contains(why), "{words}: {refusal}");
+        }
+    }
+
+    /// These frames are pktgen's, bit by bit.
+    #[test]
+    fn a_range_of_ipv4_destinations_is_the_flow_table() {
+        for words in [
+            "--flows 8 --flow-len 2 --dst 10.0.0.0/29",
+            "--flows 8 --flow-len 2 --dst 10.0.0.0/24 --random flow --udp-src 5-9",
+            "--flows 300 --flow-len 2 --dst 10.0.0.0/24 --random dst",
+        ] {
+            let args = spread_of(words).unwrap();
+            assert_eq!((args.flows.is_some(), args.flow_len), (true, Some(2)), "{words}");
+            assert_ne!(args.udp_src.map(|ports| ports.first), Some(PORTS.first), "{words}");
         }
     }
 

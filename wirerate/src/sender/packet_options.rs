@@ -13,7 +13,7 @@ use crate::outcome::Failure;
 use crate::units::{Addresses, Interval, VlanType};
 use crate::waiting_read;
 use packet::{DeviceFacts, MacAddr};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The port of GTP-U.
@@ -90,8 +90,8 @@ pub fn text(args: &Args, dst_mac: MacAddr) -> Result<String, Failure> {
         let dst = config::destinations(args);
         parts.push(ip(
             args,
-            ("dst", dst, args.is_random(RandomField::Dst)),
-            ("src", args.src, args.is_random(RandomField::Src)),
+            ("dst", dst, RangeWalk::of(args, RandomField::Dst)),
+            ("src", args.src, RangeWalk::of(args, RandomField::Src)),
         )?);
         if args.is_tunnel() {
             parts.extend(tunnel(args)?);
@@ -127,12 +127,6 @@ fn check(args: &Args) -> Result<(), Failure> {
             "--tunnel-src-port",
             "it is for tunnels over UDP",
             Some("--vxlan 42"),
-        ),
-        (
-            args.flow_len.is_some(),
-            "--flow-len",
-            "several frames of a flow in a row are pktgen's",
-            Some("--flows 100"),
         ),
         (args.ipsec, "--ipsec", "IPsec protects pktgen's frames only", None),
         (args.has_front_signature(), "--signature", unsigned, Some("--signature mark")),
@@ -172,10 +166,10 @@ fn ethernet(args: &Args, dst_mac: MacAddr) -> Result<String, Failure> {
     };
     let mut fields = Vec::new();
     if !dst_mac.first.is_zero() {
-        fields.push(mac("da", "--dst-mac", dst_mac, args.is_random(RandomField::DstMac))?);
+        fields.push(mac("da", "--dst-mac", dst_mac, RangeWalk::of(args, RandomField::DstMac))?);
     }
     if let Some(src_mac) = args.src_mac {
-        fields.push(mac("sa", "--src-mac", src_mac, args.is_random(RandomField::SrcMac))?);
+        fields.push(mac("sa", "--src-mac", src_mac, RangeWalk::of(args, RandomField::SrcMac))?);
     }
     Ok(format!("eth({})", fields.join(", ")))
 }
@@ -193,22 +187,48 @@ fn counted<const N: usize>(option: &str, first: [u8; N], last: [u8; N]) -> Resul
     Ok((number(count), number(&last[N - COUNTED_LEN..])))
 }
 
-/// A number that is counted or drawn at random.
-fn moving(first: u32, last: u32, random: bool) -> String {
-    format!("{}({first:#x}, {last:#x})", if random { "drnd" } else { "dinc" })
+/// How a field goes through a range of addresses or ports.
+#[derive(Clone, Copy, Debug)]
+struct RangeWalk {
+    /// It draws at random instead of counting.
+    is_random: bool,
+    /// Frames in a row that have one value.
+    hold: u32,
 }
 
-fn mac(field: &str, option: &str, range: Interval<MacAddr>, random: bool) -> Result<String, Failure> {
+impl RangeWalk {
+    fn of(args: &Args, field: RandomField) -> Self {
+        Self { is_random: args.is_random(field), hold: held_frames(args) }
+    }
+
+    /// The function of the language that goes from the first value to the last.
+    fn text(self, first: impl Display, last: impl Display) -> String {
+        let function = format!("{}({first}, {last})", if self.is_random { "drnd" } else { "dinc" });
+        if self.hold > 1 { format!("hold({}, {function})", self.hold) } else { function }
+    }
+
+    /// Numbers in hexadecimal.
+    fn hex(self, first: u32, last: u32) -> String {
+        self.text(format_args!("{first:#x}"), format_args!("{last:#x}"))
+    }
+}
+
+/// Frames in a row that have the same addresses and ports.
+fn held_frames(args: &Args) -> u32 {
+    args.flow_len.unwrap_or(1)
+}
+
+fn mac(field: &str, option: &str, range: Interval<MacAddr>, walk: RangeWalk) -> Result<String, Failure> {
     let text = format!("{field}={}", range.first);
     if range.is_one() {
-        return if random {
+        return if walk.is_random {
             Err(config::nothing_to_draw(option, "02:00:00:00:00:01-02:00:00:00:00:ff"))
         } else {
             Ok(text)
         };
     }
     let (first, last) = counted(option, range.first.0, range.last.0)?;
-    Ok(format!("{text}, {field}[2:4]={}", moving(first, last, random)))
+    Ok(format!("{text}, {field}[2:4]={}", walk.hex(first, last)))
 }
 
 fn tags(args: &Args) -> Result<Vec<String>, Failure> {
@@ -240,17 +260,18 @@ fn tags(args: &Args) -> Result<Vec<String>, Failure> {
 fn arp(args: &Args) -> Result<String, Failure> {
     let mut fields = vec!["request".to_owned()];
     if let Some(src_mac) = args.src_mac {
-        fields.push(mac("smac", "--src-mac", src_mac, args.is_random(RandomField::SrcMac))?);
+        fields.push(mac("smac", "--src-mac", src_mac, RangeWalk::of(args, RandomField::SrcMac))?);
     }
     if let Some(src) = args.src {
-        fields.push(address("sip", "src", src, args.is_random(RandomField::Src))?);
+        fields.push(address("sip", "src", src, RangeWalk::of(args, RandomField::Src))?);
     }
-    fields.push(address("tip", "dst", config::destinations(args), args.is_random(RandomField::Dst))?);
+    let dst = config::destinations(args);
+    fields.push(address("tip", "dst", dst, RangeWalk::of(args, RandomField::Dst))?);
     Ok(format!("arp({})", fields.join(", ")))
 }
 
-/// An address field, its option, and whether it is drawn at random.
-type AddressOption<T> = (&'static str, T, bool);
+/// An option with an address, its value, and how frames go through its range.
+type AddressOption<T> = (&'static str, T, RangeWalk);
 
 fn ip(
     args: &Args,
@@ -264,26 +285,28 @@ fn ip(
         fields.push(if is_v6 { format!("tc={tos}") } else { format!("tos={tos}") });
     }
     match src {
-        (name, Some(src), random) => fields.push(address("sa", name, src, random)?),
-        (name, None, true) => return Err(config::nothing_to_draw(name, &format!("--{name} 198.18.0.0/15"))),
-        (_, None, false) => {}
+        (name, Some(src), walk) => fields.push(address("sa", name, src, walk)?),
+        (name, None, walk) if walk.is_random => {
+            return Err(config::nothing_to_draw(name, &format!("--{name} 198.18.0.0/15")));
+        }
+        (_, None, _) => {}
     }
     fields.push(address("da", dst.0, dst.1, dst.2)?);
     Ok(format!("{}({})", if is_v6 { "ipv6" } else { "ipv4" }, fields.join(", ")))
 }
 
-fn address(field: &str, option: &str, range: Addresses, random: bool) -> Result<String, Failure> {
+fn address(field: &str, option: &str, range: Addresses, walk: RangeWalk) -> Result<String, Failure> {
     match range {
-        _ if range.is_one() && random => {
+        _ if range.is_one() && walk.is_random => {
             Err(config::nothing_to_draw(option, &format!("--{option} 198.18.0.0/15")))
         }
         _ if range.is_one() => Ok(format!("{field}={}", range.first())),
         Addresses::V4(Interval { first, last }) => {
-            Ok(format!("{field}={}", moving(first.to_bits(), last.to_bits(), random)))
+            Ok(format!("{field}={}", walk.hex(first.to_bits(), last.to_bits())))
         }
         Addresses::V6(Interval { first, last }) => {
             let (low, high) = counted(&format!("--{option}"), first.octets(), last.octets())?;
-            Ok(format!("{field}={first}, {field}[12:4]={}", moving(low, high, random)))
+            Ok(format!("{field}={first}, {field}[12:4]={}", walk.hex(low, high)))
         }
     }
 }
@@ -297,11 +320,12 @@ fn tunnel(args: &Args) -> Result<Vec<String>, Failure> {
     });
     let inner = ip(
         args,
-        ("inner-dst", dst, args.is_random(RandomField::InnerDst)),
-        ("inner-src", Some(src), args.is_random(RandomField::InnerSrc)),
+        ("inner-dst", dst, RangeWalk::of(args, RandomField::InnerDst)),
+        ("inner-src", Some(src), RangeWalk::of(args, RandomField::InnerSrc)),
     )?;
+    let hold = held_frames(args);
     let udp = |default: &str| {
-        let given = args.tunnel_src_port.map(|range| port_text(range, false));
+        let given = args.tunnel_src_port.map(|range| port_text(range, RangeWalk { is_random: false, hold }));
         format!("udp(sp={})", given.unwrap_or_else(|| default.to_owned()))
     };
     // The flow inside, as RFC 7348 and RFC 8926 recommend.
@@ -316,16 +340,13 @@ fn tunnel(args: &Args) -> Result<Vec<String>, Failure> {
 }
 
 /// One port, or a range that is counted or drawn.
-fn port_text(range: Interval<u16>, random: bool) -> String {
-    match range.is_one() {
-        true => range.first.to_string(),
-        false => format!("{}({}, {})", if random { "drnd" } else { "dinc" }, range.first, range.last),
-    }
+fn port_text(range: Interval<u16>, walk: RangeWalk) -> String {
+    if range.is_one() { range.first.to_string() } else { walk.text(range.first, range.last) }
 }
 
 fn transport(args: &Args) -> String {
     let port = |range: Option<Interval<u16>>, field: RandomField| {
-        port_text(range.unwrap_or(config::PORT_DEFAULT), args.is_random(field))
+        port_text(range.unwrap_or(config::PORT_DEFAULT), RangeWalk::of(args, field))
     };
     let ports = || {
         format!(
@@ -412,6 +433,11 @@ mod tests {
                 "{ eth(da=02:00:00:00:00:09), ipv4(ttl=32, tos=184, da=10.0.0.2), udp(sp=entropy()), vxlan(vni=42), \
                  eth(da=02:00:00:00:00:02, sa=02:00:00:00:00:01), ipv6(hl=32, tc=184, sa=fd00::1, da=fd00::2), \
                  tcp(sp=9, dp=9, ack, win=64240) }",
+            ),
+            (
+                "--tcp --dst fd00::2 --src fd00:1::/126 --flows 12 --flow-len 5",
+                "{ eth(da=02:00:00:00:00:09), ipv6(hl=32, sa=fd00:1::, sa[12:4]=hold(5, dinc(0x0, 0x3)), da=fd00::2), \
+                 tcp(sp=hold(5, dinc(1024, 1035)), dp=9, ack, win=64240) }",
             ),
             (
                 "--geneve 7 --tunnel-src-port 50000-50009 --dst 10.0.0.2 --icmp echo",

@@ -68,6 +68,7 @@ fn tshark_agrees() -> TestResult {
         (500, "--dst 198.18.0.2 --imix 60:7,594:4,1514:1"),
         (500, "--dst 198.18.0.2-198.18.0.30 --flows 20 --flow-len 3 --tos 0xb8"),
         (500, "--dst 198.18.0.2 --flows 20 --vlan 5,6 --vlan-prio 3,1"),
+        (500, "--dst fd00::2 --src fd00::1-fd00::5 --flows 20 --flow-len 3"),
     ] {
         let path = scratch.file("dry.pcapng");
         let shown = path.display();
@@ -101,6 +102,9 @@ fn flows_and_tags() -> TestResult {
         ("--dst 198.18.0.0/24 --src 10.0.0.1-10.0.0.9 --flows 720", "udp", 720),
         ("--dst 198.18.0.2 --udp-src 1000-1009 --flows 70", "udp", 70),
         ("--dst 198.18.0.2 --tcp --flows 300", "tcp", 300),
+        ("--dst 198.18.0.2 --flows 1000 --flow-len 3", "udp", 1000),
+        ("--dst 198.18.0.0/24 --tcp --flows 300 --flow-len 10", "tcp", 300),
+        ("--dst 198.18.0.0/24 --flows 200 --flow-len 15", "udp", 200),
     ] {
         write(words, 3000);
         let ports = [format!("{layer}.srcport"), format!("{layer}.dstport")];

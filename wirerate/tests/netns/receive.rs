@@ -459,6 +459,9 @@ fn flows_of_several_threads() -> TestResult {
         assert_eq!(counts(&full, kinds), [20_000, 32, 0, 0, 0, 0], "{engine}");
         let short = measure(&format!("--size 60 {ports} --threads 2 --engine {engine}"));
         assert_eq!(counts(&short, kinds), [20_000, 2, 0, 0, 0, 0], "{engine}");
+        let rows = "--dst 198.18.0.2 --flows 16 --flow-len 7 --size 74 --count 20k";
+        let rows = measure(&format!("{rows} --threads 2 --engine {engine}"));
+        assert_eq!(counts(&rows, kinds), [20_000, 32, 0, 0, 0, 0], "{engine}");
     }
     let table =
         measure("--size 74 --flows 64 --flow-len 3 --random flow,dst --dst 198.18.0.0/24 --count 20k");

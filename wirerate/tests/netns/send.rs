@@ -8,6 +8,7 @@ use crate::readers::{Frame, frames, on_the_wire, tshark};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ pub(crate) const CASES: &[Case] = &[
         &["dumpcap", "editcap", "tshark"],
         ranges,
     ),
+    case("send::frames_of_a_flow_come_in_a_row", &["dumpcap", "editcap"], flows_in_rows),
     case("send::the_mac_of_the_neighbour_is_found", &["dumpcap", "editcap"], neighbour_is_found),
     case("send::an_unknown_neighbour_is_refused_with_what_to_type", &[], unknown_neighbour),
     case("send::a_peer_without_xdp_or_gro_is_refused_by_xdp_and_served_by_skb", &[], deaf_peer),
@@ -187,6 +189,47 @@ fn same_bytes_as_dry_run() -> TestResult {
             assert_eq!(seen, planned, "frame {} of {words}", number + 1);
         }
     }
+    Ok(())
+}
+
+/// `--flow-len` was for destinations in IPv4 only. Frame i is of flow (i / 3) % 4 by every engine,
+/// also in several lengths and when the frames of a call wait for their times.
+fn flows_in_rows() -> TestResult {
+    const FRAMES: usize = 60;
+    let lab = Lab::new(Peer::Gro);
+    let ports = |frames: &[Vec<u8>], at: usize| -> Vec<u16> {
+        frames.iter().map(|frame| u16::from_be_bytes([frame[at], frame[at + 1]])).collect()
+    };
+    // GRO keeps the first frames of a TCP flow back, but no SYN.
+    for (port_at, words) in [
+        (34, "--csum"),
+        (34, "--signature full --size 80-90 --src 10.0.0.1-10.0.0.2 --pps 20k"),
+        (54, "--dst fd00::2 --src fd00::1-fd00::4 --csum"),
+        (34, "--tcp --syn"),
+        (54, "--tcp --syn --dst fd00::2 --src fd00::1 --imix 90:7,594:4,1514:1"),
+        (84, "--vxlan 42 --size 120 --inner-dst 10.0.0.1-10.0.0.4"),
+    ] {
+        let words = format!("{words} --flows 4 --flow-len 3 --no-timestamp --seed 5 --count {FRAMES}");
+        let planned = planned(&lab, FRAMES, &words);
+        for engine in ["xdp", "skb", "af_packet", "af_xdp"] {
+            let seen = bytes(on_the_wire(&lab, FRAMES, || {
+                wirerate_run(&sending(&lab, &format!("{words} --engine {engine}"))).expect_paced();
+            }));
+            let ports = ports(&seen, port_at);
+            let is_in_row = |frame: usize| ports[frame] == ports[frame / 3 * 3 % 12];
+            assert!((0..FRAMES).all(is_in_row), "{engine} {words}: {ports:?}");
+            let flows: BTreeSet<u16> = ports[..12].iter().copied().collect();
+            assert_eq!(flows.len(), 4, "{engine} {words}: {ports:?}");
+            assert!(seen == planned, "{engine} {words}");
+        }
+    }
+    // Each of two threads goes through all flows.
+    let words = "--flows 4 --flow-len 3 --threads 2 --count 24";
+    let seen = bytes(on_the_wire(&lab, 24, || {
+        send(&lab, words);
+    }));
+    let ports = ports(&seen, 34);
+    assert!((1024..1028).all(|port| ports.iter().filter(|seen| **seen == port).count() == 6), "{ports:?}");
     Ok(())
 }
 

@@ -161,7 +161,7 @@ fn join(
             .try_this(format!("--threads {STREAMS}")));
     }
     let mut options = options.clone();
-    if sender.flows.is_some() && sender.flow_len.is_none() {
+    if sender.flows.is_some() && config.flows == 0 && config.hold == 1 {
         // Frames without space for their flow go through the flows in turn.
         options.counting.meter.flows = flows_per_thread(config);
     }
