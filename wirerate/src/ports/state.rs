@@ -81,7 +81,8 @@ impl RankedFlows {
     }
 }
 
-/// The counts of a flow as the model has them: with FCS. `rates` are those of sending and receiving.
+/// The counts of a flow as the model has them: with FCS. `rates` are those of sending and
+/// receiving.
 pub(super) fn flow_counts(
     state: FlowState,
     sent: SentFrames,
