@@ -322,12 +322,17 @@ fn send_fcs(finding: &mut CaseReport) -> Result<()> {
 /// All connections through two cards are completed.
 fn connections(card: &'static CardKind, finding: &mut CaseReport) -> Result<()> {
     let _pair = CardPair::new(card)?;
-    let text = sh("ip netns exec rx wirerate accept rx0 --dst 198.18.0.2:80 --xdp generic --quiet > /tmp/accept 2>&1 &
+    let text = sh("ip netns exec rx wirerate accept rx0 --dst 198.18.0.2 > /tmp/accept 2>&1 &
         accept=$!
-        for i in $(seq 100); do ip -n rx link show rx0 | grep -q xdp && break; sleep 0.1; done
+        for i in $(seq 300); do grep -q 'accepting on' /tmp/accept && break; sleep 0.1; done
+        grep -q 'accepting on' /tmp/accept || { cat /tmp/accept >&2; exit 1; }
+        for i in $(seq 300); do
+            a=$(ip netns exec tx cat /sys/class/net/tx0/carrier) b=$(ip netns exec rx cat /sys/class/net/rx0/carrier)
+            [ $a$b = 11 ] && break; sleep 0.1; done
         ip netns exec tx wirerate connect tx0 --dst 198.18.0.2:80 --src 198.18.64.0/24 --cps 50 -c 100 --json --quiet
         code=$?
-        kill $accept; wait $accept || cat /tmp/accept >&2
+        kill $accept; wait $accept
+        [ $code = 0 ] || cat /tmp/accept >&2
         exit $code")?;
     let report: Value = serde_json::from_str(text.trim()).with_context(|| text.clone())?;
     ensure!(report["completed"] == 100 && report["responses"] == 100, "{report}");
