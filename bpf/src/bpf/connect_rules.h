@@ -415,8 +415,7 @@ static __always_inline enum verdict receive_data(struct wr_connection *c, struct
 	n->payload_bytes += len;
 	if (c->state == WR_CONN_ASKED && len)
 		is_complete = take_response(c, n, e, facts, len, is_pushed, now);
-	if (c->state == WR_CONN_ASKED && has_fin && !(c->flags & WR_CONN_SIZED) &&
-	    c->flags & WR_CONN_BEGUN)
+	if (c->state == WR_CONN_ASKED && has_fin && !(c->flags & WR_CONN_SIZED) && c->flags & WR_CONN_BEGUN)
 		is_complete = true;
 	if (is_complete) {
 		count_response(c, n, now);

@@ -22,6 +22,7 @@ mod progress;
 mod run_config;
 mod state;
 mod tag_parts;
+mod tag_readings;
 mod tagged;
 mod token;
 
