@@ -14,6 +14,8 @@ mod host_error;
 pub(crate) use capture_error::for_capture;
 pub(crate) use control_files::{for_exec, for_serve};
 pub(crate) use engine_error::{for_engine, for_engine_here};
+#[cfg(feature = "fleet")]
+pub(crate) use fleets::for_two_agents;
 #[cfg(feature = "otg")]
-pub(crate) use fleets::{for_hub, for_objection, for_two_agents};
+pub(crate) use fleets::{for_hub, for_objection};
 pub(crate) use host_error::for_host;
