@@ -50,10 +50,10 @@ impl TagCounts {
         self.first_ns = lower(self.first_ns, other.first_ns, [self.frames > 0, other.frames > 0]);
         self.last_ns = self.last_ns.max(other.last_ns);
         self.latency_max_ns = self.latency_max_ns.max(other.latency_max_ns);
-        self.frames += other.frames;
-        self.frame_bytes += other.frame_bytes;
-        self.stamped += other.stamped;
-        self.latency_sum_ns += other.latency_sum_ns;
+        self.frames = self.frames.saturating_add(other.frames);
+        self.frame_bytes = self.frame_bytes.saturating_add(other.frame_bytes);
+        self.stamped = self.stamped.saturating_add(other.stamped);
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(other.latency_sum_ns);
     }
 }
 

@@ -36,7 +36,7 @@ impl Scanner {
             }
             self.pass_at_ns = now_ns;
         }
-        // With a limit of each client, the program takes the places of all clients from the begin.
+        // With a limit for each client, the program uses places all over the table.
         let used = match has_client_limit {
             true => program.len(),
             false => program.next_index().min(program.len() as u64) as usize,

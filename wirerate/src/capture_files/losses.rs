@@ -136,19 +136,42 @@ impl Losses {
 
     /// Frames that the captures lost; `None` if the files do not say.
     pub fn total(self) -> Option<u64> {
-        lost_until(self.rows().values().flatten(), u64::MAX)
+        LossTimeline::new(self.rows().values().flatten()).map(|losses| losses.total())
     }
 }
 
-/// Frames that captures lost in spans that begin before a time, or end by it; `None` if the rows do
-/// not say.
-pub fn lost_until<'a>(rows: impl IntoIterator<Item = &'a LossRow>, time_ns: u64) -> Option<u64> {
-    let known = rows.into_iter().filter(|row| row.lost_ring.is_some() || row.lost_nic.is_some());
-    let counts = known.map(|row| match row.from_ns < time_ns || row.to_ns <= time_ns {
-        true => row.lost_ring.unwrap_or(0) + row.lost_nic.unwrap_or(0),
-        false => 0,
-    });
-    counts.reduce(|sum, count| sum + count)
+/// Frames that captures lost up to any time.
+#[derive(Debug)]
+pub struct LossTimeline {
+    /// Span of each row, and the frames of this row and those before it.
+    sums: Vec<(u64, u64, u64)>,
+}
+
+impl LossTimeline {
+    /// The losses of all devices; `None` if the rows do not say.
+    pub fn new<'a>(rows: impl IntoIterator<Item = &'a LossRow>) -> Option<Self> {
+        let known = rows.into_iter().filter(|row| row.lost_ring.is_some() || row.lost_nic.is_some());
+        let lost = |row: &LossRow| row.lost_ring.unwrap_or(0).saturating_add(row.lost_nic.unwrap_or(0));
+        let mut sums: Vec<(u64, u64, u64)> = known.map(|row| (row.from_ns, row.to_ns, lost(row))).collect();
+        sums.sort_unstable();
+        let mut total = 0_u64;
+        for (_, _, lost) in &mut sums {
+            total = total.saturating_add(*lost);
+            *lost = total;
+        }
+        (!sums.is_empty()).then_some(Self { sums })
+    }
+
+    /// Frames that were lost in spans that begin before a time, or end by it.
+    pub fn lost_until(&self, time_ns: u64) -> u64 {
+        let rows = self.sums.partition_point(|(from_ns, to_ns, _)| *from_ns < time_ns || *to_ns <= time_ns);
+        rows.checked_sub(1).map_or(0, |last| self.sums[last].2)
+    }
+
+    /// Frames that were lost at all.
+    pub fn total(&self) -> u64 {
+        self.lost_until(u64::MAX)
+    }
 }
 
 impl DeviceLosses {
@@ -183,6 +206,16 @@ mod tests {
     use super::*;
     use crate::capture_files::records::FileInterface;
     use pcapng::Statistics;
+
+    #[test]
+    fn losses_up_to_a_time_are_those_of_spans_that_have_begun() {
+        let row = |from_ns, to_ns, lost_ring| LossRow { from_ns, to_ns, lost_ring, ..LossRow::default() };
+        let rows = [row(50, 90, Some(4)), row(10, 20, Some(1)), row(50, 50, Some(2)), row(0, 99, None)];
+        let losses = LossTimeline::new(&rows).unwrap();
+        let at = [0, 10, 11, 49, 50, 51, 90].map(|time_ns| losses.lost_until(time_ns));
+        assert_eq!((at, losses.total()), ([0, 0, 1, 1, 3, 7, 7], 7));
+        assert!(LossTimeline::new(&[row(0, 99, None)]).is_none(), "it is not known");
+    }
 
     fn of(is_ours: bool, number: u32, section: u64, statistics: Statistics) -> InterfaceStatistics {
         let interface = FileInterface { is_ours, ..FileInterface::default() };

@@ -1,7 +1,7 @@
 //! `wirerate analyze FILE...`: loss, duplicates, order and latency of the frames in capture files.
 
 use crate::active_window::ActiveRate;
-use crate::capture_files::losses::lost_until;
+use crate::capture_files::losses::LossTimeline;
 use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions};
 use crate::outcome::{Failure, Outcome};
 use crate::receiver::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin};
@@ -9,7 +9,7 @@ use crate::stop::Stop;
 use crate::units::{Count, quantity_of};
 use capture::ReceiveResult;
 use host::ClockOffset;
-use measure::{Arrival, LossRow, Meter, OrderFigures};
+use measure::{Arrival, Meter, OrderFigures};
 use replay::{InterfaceChoice, Record};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -134,19 +134,17 @@ impl<'a> Analysis<'a> {
             );
         }
         let order = OrderFigures::new(meter.arrivals().into_iter().flatten());
-        let losses: Vec<LossRow> = playlist.take_losses().rows().into_values().flatten().collect();
-        let lost_by_capture = lost_until(&losses, u64::MAX);
+        let losses = LossTimeline::new(playlist.take_losses().rows().values().flatten());
         // What the capture lost behind the last frame of a flow is no gap in its numbers.
         let wall_offset_ns = self.clock.map_or(0, |clock| clock.offset_ns.cast_unsigned());
-        let lost_of = |line: usize| {
-            let until_ns = match meter.detail(line).last_ns {
-                // The file has no times.
-                0 => u64::MAX,
-                last_ns => last_ns.wrapping_add(wall_offset_ns),
-            };
-            lost_until(&losses, until_ns).unwrap_or(0)
+        let lost_of = |losses: &LossTimeline, line: usize| match meter.detail(line).last_ns {
+            // The file has no times.
+            0 => losses.total(),
+            last_ns => losses.lost_until(last_ns.wrapping_add(wall_offset_ns)),
         };
-        let lost_of_flows = lost_by_capture.map(|_| (0..meter.lines().len()).map(lost_of).collect());
+        let of_flows = losses.as_ref().filter(|_| args.results.flows_out.is_some());
+        let lost_of_flows =
+            of_flows.map(|losses| (0..meter.lines().len()).map(|line| lost_of(losses, line)).collect());
         let result = ReceiveResult {
             options: *meter.options(),
             lines: meter.lines().to_vec(),
@@ -172,7 +170,7 @@ impl<'a> Analysis<'a> {
             capture: Some(CaptureFigures {
                 order,
                 cut: self.cut,
-                lost_by_capture,
+                lost_by_capture: losses.as_ref().map(LossTimeline::total),
                 lost_of_flows,
                 damages: playlist.damages().clone(),
             }),

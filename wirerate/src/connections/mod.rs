@@ -116,7 +116,8 @@ pub struct Args {
     /// GET request of HTTP/1.1 [default: / with nothing else to send]
     #[arg(long, value_name = "PATH", group = "sent", help_heading = "Requests")]
     pub get: Option<String>,
-    /// Host header of --get, and name of --tls-hello [default: the address of the server]
+    /// Host header of --get, and name of --tls-hello [default for --get: the address of the
+    /// first server, and its port unless that is 80]
     #[arg(long, value_name = "NAME", help_heading = "Requests")]
     pub host: Option<String>,
     /// Send the bytes of this file as the request

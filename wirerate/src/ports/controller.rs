@@ -40,6 +40,8 @@ const ARM_MAX: Duration = Duration::from_secs(75);
 const AGREED_BEFORE: Duration = Duration::from_millis(100);
 /// Flows whose counts are in one answer: they fit into a message of 1 MiB.
 const FLOWS_OF_ANSWER: usize = 1000;
+/// Longest file of a host: its captures have at most 64 MiB of frames.
+const FILE_LEN_MAX: usize = 256 << 20;
 /// Flows that a sentence names.
 const NAMED_MAX: usize = 8;
 /// Any clock will do; what it means for latencies is decided with the configuration.
@@ -509,6 +511,10 @@ impl OtgController {
             let answer = answers.into_iter().next().expect("one order has one answer");
             match answer.result {
                 Ok(OtgResult::Piece { bytes, is_last }) => {
+                    let is_endless = !is_last && bytes.0.is_empty();
+                    if is_endless || file.len() + bytes.0.len() > FILE_LEN_MAX {
+                        return Err(ApiError::internal(format!("{place}: the answer has no end")));
+                    }
                     file.extend(bytes.0);
                     if is_last {
                         return Ok(file);

@@ -21,8 +21,11 @@ fn counts_by_values(config: &FlowConfig, readings: &[TagReading]) -> CountsByVal
 
 /// Counts as the model has them: with FCS.
 fn counts_of(counts: &TagCounts) -> FlowCounts {
-    let rx =
-        TrafficCounts { frames: counts.frames, bytes: counts.frame_bytes + 4 * counts.frames, rate: 0.0 };
+    let rx = TrafficCounts {
+        frames: counts.frames,
+        bytes: counts.frame_bytes.saturating_add(counts.frames.saturating_mul(4)),
+        rate: 0.0,
+    };
     let average = counts.latency_sum_ns as f64 / counts.stamped.max(1) as f64;
     FlowCounts {
         state: FlowState::Stopped,
@@ -82,8 +85,7 @@ pub(super) fn has_values(config: &FlowConfig) -> bool {
 /// A sentence for a flow that has frames without a row of values: the values of the port were too
 /// many, or the frames end before the bits of the tags. `frames` have arrived before the readings.
 pub(super) fn without_values(config: &FlowConfig, frames: u64, readings: &[TagReading]) -> Option<String> {
-    let counted: u64 = readings.iter().map(|reading| reading.counts.frames).sum();
-    let missing = frames.saturating_sub(counted);
+    let missing = readings.iter().fold(frames, |left, reading| left.saturating_sub(reading.counts.frames));
     let name = &config.name;
     (missing > 0).then(|| {
         format!(

@@ -74,6 +74,27 @@ pub(super) fn no_answer() -> TestResult {
     Ok(())
 }
 
+/// Headers that end with the length, and those without a blank before it.
+pub(super) fn short_headers() -> TestResult {
+    let lab = ConnectLab::new(Between::Nothing, "");
+    for length in ["Content-Length: 0", "Content-Length:0", "content-length:5"] {
+        let body = if length.ends_with('5') { "hello" } else { "" };
+        let program = format!(
+            "import socket, sys\ns = socket.create_server(('198.18.0.2', 80), backlog=512)\n\
+             print('ready', file=sys.stderr, flush=True)\n\
+             while True:\n    c = s.accept()[0]\n    while c.recv(4096):\n        \
+             c.sendall(b'HTTP/1.1 200 OK\\r\\n{length}\\r\\n\\r\\n{body}')\n    c.close()\n"
+        );
+        let server = Running::start(python(&lab, &program));
+        server.until_it_says("ready");
+        let words = format!("{SERVER} --open 1 -c 20 --requests 3");
+        let report = accounted(&connect(&lab, &words).expect_code(0));
+        let counts = ["responses", "unsized_responses"].map(|name| count(&report, name));
+        assert_eq!(counts, [60, 0], "{length}: {report}");
+    }
+    Ok(())
+}
+
 /// Answers each segment with up to three wrong ones: numbers, flags, options, lengths, windows.
 const LIAR: &str = r#"
 import os, random, socket, struct, sys

@@ -36,6 +36,7 @@ pub(crate) const CASES: &[Case] = &[
     case("connect::failures_have_their_names", &["nginx"], failing::names),
     case("connect::a_server_that_stops_or_ends_is_accounted_for", &["nginx"], failing::server_stops),
     case("connect::a_server_without_an_answer_has_not_completed", &["python3"], failing::no_answer),
+    case("connect::the_length_of_a_short_header_is_read", &["python3"], failing::short_headers),
     case("connect::hostile_servers_end_in_a_counted_outcome", &["python3"], failing::hostile),
     case("connect::what_must_not_be_done_is_refused", &[], failing::refused),
     case("connect::ipv6_and_generic_mode", &["nginx"], paths::versions),
