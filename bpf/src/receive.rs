@@ -284,6 +284,7 @@ impl From<abi::ReceiveCpu> for Totals {
             frames: cpu.frames,
             frame_bytes: cpu.frame_bytes,
             received: cpu.received,
+            received_bytes: cpu.received_bytes,
             stale: cpu.stale,
             foreign: cpu.foreign,
             icmp_errors: cpu.icmp_errors,

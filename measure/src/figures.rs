@@ -1,7 +1,7 @@
 //! Results: sums over flows, percentiles, and the checks that every report must pass.
 
-use crate::latency::{HistogramLog, Latency, PERCENTILES, Percentile};
-use crate::line::FlowLine;
+use crate::latency::{HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, Percentile};
+use crate::line::{FlowLine, LATENCY_NS_MAX};
 use crate::loss::Loss;
 use crate::meter::MeterOptions;
 use crate::totals::{STREAMS_MAX, Totals};
@@ -33,7 +33,7 @@ pub struct Figures {
     /// Numbers between the first and the highest one that were not received, without those of
     /// [`Self::exclude_unsent`].
     pub missing: u64,
-    /// First copies with a latency above the deadline; `None` without one.
+    /// First copies with a latency above the deadline; `None` without one, and without latencies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
     /// Latency; `None` without time stamps.
@@ -58,7 +58,7 @@ impl Figures {
             has_wide_window: options.has_wide_window,
             too_old: sum(|line| line.too_old.into()),
             missing: missing(options, lines, totals),
-            late: options.deadline_ns.map(|_| totals.late),
+            late: options.deadline_ns.filter(|_| totals.stamped > 0).map(|_| totals.late),
             latency: latency(options, lines, totals, histogram, unique),
             broken: Vec::new(),
         };
@@ -157,6 +157,12 @@ fn latency(
     let bounds = lines.iter().filter_map(FlowLine::latency_bounds_ns);
     let (min_ns, max_ns) = bounds.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))?;
     let log = HistogramLog::new(histogram);
+    // Longer ones are only in the histogram.
+    let is_bounded = |ns: u64| ns < u64::from(LATENCY_NS_MAX);
+    let min_ns = if is_bounded(min_ns) { min_ns } else { log.min_ns() };
+    let max_ns = if is_bounded(max_ns) { max_ns } else { log.max_ns() };
+    // Latencies below 0 and those of the last bucket have no bucket of their own.
+    let is_whole = totals.negative == 0 && histogram.get(HISTOGRAM_LEN - 1).is_none_or(|count| *count == 0);
     let is_sampled = options.stamp_shift > 0;
     let stamped: u64 = lines.iter().map(|line| line.stamped_count(is_sampled)).sum();
     let sum_ns: u128 = lines.iter().map(|line| u128::from(line.latency_sum_ns)).sum();
@@ -174,7 +180,7 @@ fn latency(
             .iter()
             .map(|percentile| Percentile { percentile: *percentile, latency_ns: at(*percentile) })
             .collect(),
-        pdv_p999_ns: at(99.9) - min_ns,
+        pdv_p999_ns: is_whole.then(|| at(99.9).saturating_sub(min_ns)),
         ipdv_min_ns: ipdv.map(|(min_ns, _)| min_ns),
         ipdv_max_ns: ipdv.map(|(_, max_ns)| max_ns),
         jitter_mean_ns: (!jitters.is_empty()).then(|| jitters.iter().sum::<f64>() / jitters.len() as f64),
@@ -193,11 +199,11 @@ pub struct FlowFigures {
     pub reordered: u32,
     /// Frames below the window.
     pub too_old: u32,
-    /// Lowest latency.
+    /// Lowest latency; `None` also above 4.29 s, as a flow keeps 32 bits.
     pub latency_min_ns: Option<u64>,
     /// Mean latency.
     pub latency_mean_ns: Option<u64>,
-    /// Highest latency.
+    /// Highest latency; `None` also above 4.29 s.
     pub latency_max_ns: Option<u64>,
     /// Jitter (RFC 3550).
     pub jitter_ns: Option<f64>,
@@ -207,14 +213,15 @@ impl FlowFigures {
     /// The results of a line. `is_sampled` is true if not each frame has a time stamp.
     pub fn new(line: &FlowLine, is_sampled: bool) -> Self {
         let bounds = line.latency_bounds_ns();
+        let known = |ns: u64| (ns < u64::from(LATENCY_NS_MAX)).then_some(ns);
         Self {
             unique: line.unique(),
             duplicate: line.duplicate,
             reordered: line.reordered,
             too_old: line.too_old,
-            latency_min_ns: bounds.map(|(min_ns, _)| min_ns),
+            latency_min_ns: bounds.and_then(|(min_ns, _)| known(min_ns)),
             latency_mean_ns: line.latency_sum_ns.checked_div(line.stamped_count(is_sampled)),
-            latency_max_ns: bounds.map(|(_, max_ns)| max_ns),
+            latency_max_ns: bounds.and_then(|(_, max_ns)| known(max_ns)),
             jitter_ns: line.jitter_ns(),
         }
     }

@@ -31,11 +31,11 @@ pub use loss::Loss;
 pub use loss_row::LossRow;
 pub use meter::{Arrival, Meter, MeterOptions};
 pub use order::{Arrivals, FramesAt, OrderFigures};
-pub use signature::marked_number;
 pub use signature::{
     AnnouncedEnd, END_MARK_LEN, FULL_LEN, FullFields, HEADER_LEN, Mark, SHORT_LEN, Signature, find_signature,
     is_stamped,
 };
+pub use signature::{MarkedNumber, marked_number};
 pub use tag::{TAG_PART_BITS, TAG_PARTS, TagCounts, TagPart};
 pub use totals::{HELD_LEN, STREAMS_MAX, Totals};
 pub use unwrap::{first_number, unwrap_number};

@@ -9,14 +9,17 @@ use crate::wide_window::{WIDE_WINDOW_LEN, WideWindow};
 pub const WINDOW_LEN: u64 = 64;
 
 /// The CPU that last received a frame of the flow is above these bits of `unique_cpu`.
-const UNIQUE_BITS: u32 = 48;
+const CPU_SHIFT: u32 = 48;
+/// Bit of `unique_cpu`: the last first copy was reordered.
+const AFTER_REORDERED: u64 = 1 << 47;
+/// The first copies in `unique_cpu`.
+const UNIQUE_MASK: u64 = AFTER_REORDERED - 1;
 
-/// Top bit of `transit`: the last first copy was reordered.
-const AFTER_REORDERED: u32 = 1 << 31;
-/// Longest latency in `transit`: 2.1 s.
-const TRANSIT_NS_MAX: u32 = AFTER_REORDERED - 1;
 /// Longest difference in the jitter, 268 ms: 16 times as much fits into 32 bits.
 const DIFFERENCE_NS_MAX: u64 = (1 << 28) - 1;
+
+/// Bounds of the latency of a flow are at most this, 4.3 s; the histogram goes further.
+pub(crate) const LATENCY_NS_MAX: u32 = u32::MAX;
 
 /// What the receiver keeps of a flow; `struct wr_flow_line` in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,9 +28,9 @@ pub struct FlowLine {
     pub high: u64,
     /// Bit i is set if number `high - 1 - i` was received.
     pub window: u64,
-    /// First copies (48 bits) and the CPU of the last frame (16 bits).
+    /// First copies (47 bits), `AFTER_REORDERED`, and the CPU of the last frame (16 bits).
     pub unique_cpu: u64,
-    /// Sum of latencies in nanoseconds.
+    /// Sum of latencies in nanoseconds; a negative one counts as 0, as in the bounds.
     pub latency_sum_ns: u64,
     /// Further copies.
     pub duplicate: u32,
@@ -39,7 +42,8 @@ pub struct FlowLine {
     pub stamped: u32,
     /// Jitter in 1/16 ns.
     pub jitter16: u32,
-    /// Latency of the last stamped frame, and `AFTER_REORDERED`.
+    /// Latency of the last stamped frame modulo 2^32 ns. Only its difference to the next one is used:
+    /// it is right up to 2.1 s, however far apart the clocks of sender and receiver are.
     pub transit: u32,
     /// Complement of the lowest latency in nanoseconds, so that 0 is no latency.
     pub latency_min_inverted: u32,
@@ -86,7 +90,7 @@ pub struct Transit {
 
 impl FlowLine {
     /// Counts a frame with this number, received on `cpu`; `latency_ns` if it has a time stamp.
-    pub fn receive(&mut self, number: u64, cpu: u16, latency_ns: Option<u64>) -> Transit {
+    pub fn receive(&mut self, number: u64, cpu: u16, latency_ns: Option<i64>) -> Transit {
         let place = self.place(number);
         self.enter(place, cpu, latency_ns)
     }
@@ -97,13 +101,31 @@ impl FlowLine {
         wide: &mut WideWindow,
         number: u64,
         cpu: u16,
-        latency_ns: Option<u64>,
+        latency_ns: Option<i64>,
     ) -> Transit {
         let place = self.place_wide(wide, number);
         self.enter(place, cpu, latency_ns)
     }
 
-    fn enter(&mut self, place: Place, cpu: u16, latency_ns: Option<u64>) -> Transit {
+    /// The same where all numbers are kept: `is_first` decides for a frame below the window, too. Such
+    /// a frame was held by all of the window, or more.
+    pub(crate) fn receive_known(
+        &mut self,
+        is_first: bool,
+        number: u64,
+        cpu: u16,
+        latency_ns: Option<i64>,
+    ) -> Transit {
+        let is_below = self.ahead(number) <= -WINDOW_LEN.cast_signed();
+        let place = if is_below {
+            self.place_below(is_first.then(|| self.window.count_ones()))
+        } else {
+            self.place(number)
+        };
+        self.enter(place, cpu, latency_ns)
+    }
+
+    fn enter(&mut self, place: Place, cpu: u16, latency_ns: Option<i64>) -> Transit {
         let held = match place {
             Place::Duplicate | Place::TooOld => return Transit::default(),
             Place::InOrder => 0,
@@ -111,14 +133,14 @@ impl FlowLine {
         };
         let mut transit = Transit { is_unique: true, held, ..Transit::default() };
         let is_first = self.unique() == 0;
-        transit.is_moved = !is_first && self.unique_cpu >> UNIQUE_BITS != u64::from(cpu);
-        self.unique_cpu = (self.unique() + 1) | u64::from(cpu) << UNIQUE_BITS;
+        transit.is_moved = !is_first && self.unique_cpu >> CPU_SHIFT != u64::from(cpu);
+        let was_reordered = self.unique_cpu & AFTER_REORDERED != 0;
+        let mark = if held > 0 { AFTER_REORDERED } else { 0 };
+        self.unique_cpu = (self.unique() + 1) | mark | u64::from(cpu) << CPU_SHIFT;
         if let Some(latency_ns) = latency_ns {
-            let is_next = held == 0 && self.window & 3 == 3;
+            let is_next = held == 0 && self.window & 3 == 3 && !was_reordered;
             transit.ipdv_ns = self.time(latency_ns, is_next);
         }
-        let mark = if held > 0 { AFTER_REORDERED } else { 0 };
-        self.transit = self.transit & TRANSIT_NS_MAX | mark;
         transit
     }
 
@@ -182,30 +204,31 @@ impl FlowLine {
         Place::Reordered { held }
     }
 
-    /// Enters a latency. Returns the difference to the one before if `is_next` and comparable.
-    fn time(&mut self, latency_ns: u64, is_next: bool) -> Option<i64> {
-        let latency = u32::try_from(latency_ns).unwrap_or(u32::MAX);
-        let transit = latency.min(TRANSIT_NS_MAX);
+    /// Enters a latency. Returns the difference to the one before if `is_next`.
+    fn time(&mut self, latency_ns: i64, is_next: bool) -> Option<i64> {
+        let transit = latency_ns as u32;
         let mut ipdv = None;
         if self.stamped > 0 {
-            let difference = i64::from(transit) - i64::from(self.transit & TRANSIT_NS_MAX);
+            let difference = i64::from(transit.wrapping_sub(self.transit).cast_signed());
             let jitter16 = self.jitter16;
             self.jitter16 = jitter16
                 .wrapping_add(difference.unsigned_abs().min(DIFFERENCE_NS_MAX) as u32)
                 .wrapping_sub(jitter16.wrapping_add(8) >> 4);
-            ipdv = (is_next && self.transit & AFTER_REORDERED == 0).then_some(difference);
+            ipdv = is_next.then_some(difference);
         }
+        let known_ns = latency_ns.max(0).unsigned_abs();
+        let bounded = u32::try_from(known_ns).unwrap_or(LATENCY_NS_MAX);
         self.transit = transit;
         self.stamped = self.stamped.wrapping_add(1);
-        self.latency_sum_ns = self.latency_sum_ns.wrapping_add(latency_ns);
-        self.latency_min_inverted = self.latency_min_inverted.max(!latency);
-        self.latency_max_ns = self.latency_max_ns.max(latency);
+        self.latency_sum_ns = self.latency_sum_ns.wrapping_add(known_ns);
+        self.latency_min_inverted = self.latency_min_inverted.max(!bounded);
+        self.latency_max_ns = self.latency_max_ns.max(bounded);
         ipdv
     }
 
     /// First copies.
     pub fn unique(&self) -> u64 {
-        self.unique_cpu & ((1 << UNIQUE_BITS) - 1)
+        self.unique_cpu & UNIQUE_MASK
     }
 
     /// All frames of the flow.
@@ -224,7 +247,7 @@ impl FlowLine {
         if is_sampled { low } else { low + (self.unique().saturating_sub(low) & !u64::from(u32::MAX)) }
     }
 
-    /// Lowest and highest latency in nanoseconds.
+    /// Lowest and highest latency in nanoseconds, each at most 2^32 - 1.
     pub fn latency_bounds_ns(&self) -> Option<(u64, u64)> {
         (self.stamped > 0).then(|| (u64::from(!self.latency_min_inverted), u64::from(self.latency_max_ns)))
     }
@@ -288,7 +311,7 @@ mod tests {
             let before = u64::from(line.transit);
             line.receive(number as u64, 0, Some(latency_ns));
             if number > 0 {
-                jitter += ((latency_ns.abs_diff(before)) as f64 - jitter) / 16.0;
+                jitter += ((latency_ns.cast_unsigned().abs_diff(before)) as f64 - jitter) / 16.0;
             }
             assert!((f64::from(line.jitter16) / 16.0 - jitter).abs() < 1.0, "{number}: {jitter}");
         }
@@ -314,6 +337,24 @@ mod tests {
         }
         let jitter_ns = line.jitter_ns().expect("two latencies") as u64;
         assert!(DIFFERENCE_NS_MAX - jitter_ns < 16, "{jitter_ns}");
+    }
+
+    /// Between two hosts, where the clocks differ by anything, all differences were 0.
+    #[test]
+    fn differences_do_not_depend_on_the_clocks() {
+        let of_clock = |ahead_ns: i64| {
+            let mut line = FlowLine::default();
+            let mut ipdv = Vec::new();
+            for (number, latency_ns) in [5_000, 9_000, 2_000, 1_500_000_000, 7_000].into_iter().enumerate() {
+                ipdv.extend(line.receive(number as u64, 0, Some(latency_ns + ahead_ns)).ipdv_ns);
+            }
+            (ipdv, line.jitter16)
+        };
+        let right = of_clock(0);
+        assert_eq!(right.0, [4_000, -7_000, 1_499_998_000, -1_499_993_000]);
+        for ahead_ns in [-3_600_000_000_000, -2_000_000_000, -4_000, 3_000_000_000, 4_294_960_000, 1 << 45] {
+            assert_eq!(of_clock(ahead_ns), right, "{ahead_ns}");
+        }
     }
 
     #[test]

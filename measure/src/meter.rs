@@ -179,9 +179,7 @@ impl Meter {
             }
             let time_ns = (!arrival.is_untimed).then_some(arrival.time_ns);
             self.details[measured.line].receive(frame_len, time_ns);
-            if let Some(arrivals) = &mut self.arrivals {
-                arrivals[measured.line].receive(measured.number);
-            }
+            self.totals.received_bytes += frame_len as u64;
             self.count(&measured, arrival);
         }
     }
@@ -258,14 +256,16 @@ impl Meter {
         totals.received += 1;
         let is_stamped = is_stamped(measured.stamp_number, self.options.stamp_shift) && !arrival.is_untimed;
         let latency = measured.latency.filter(|_| is_stamped).map(u64::cast_signed);
-        let latency_ns = latency.map(|latency| latency.max(0) as u64);
+        let latency_ns = latency.map(|latency| latency.max(0).unsigned_abs());
         let line = &mut self.lines[measured.line];
         if !line.is_empty() && measured.number > line.high {
             totals.after_gap = totals.after_gap.max(measured.number);
         }
-        let transit = match self.wide_windows.get_mut(measured.line) {
-            Some(wide) => line.receive_wide(wide, measured.number, arrival.cpu, latency_ns),
-            None => line.receive(measured.number, arrival.cpu, latency_ns),
+        let kept = self.arrivals.as_mut().map(|arrivals| arrivals[measured.line].receive(measured.number));
+        let transit = match (kept, self.wide_windows.get_mut(measured.line)) {
+            (Some(is_first), _) => line.receive_known(is_first, measured.number, arrival.cpu, latency),
+            (None, Some(wide)) => line.receive_wide(wide, measured.number, arrival.cpu, latency),
+            (None, None) => line.receive(measured.number, arrival.cpu, latency),
         };
         totals.moves += u64::from(transit.is_moved);
         if let Some(latency_ns) = latency {

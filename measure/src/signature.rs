@@ -237,20 +237,28 @@ fn places_of(frame: &[u8], magic: [u8; 4]) -> impl Iterator<Item = usize> + '_ {
     )
 }
 
-/// The stream and the number of a marked frame. Streams differ in what tells them apart in the
-/// mark; of two streams none has a number of the other.
-pub fn marked_number(frame: &[u8]) -> Option<(u64, u64)> {
+/// The number of a marked frame in its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkedNumber {
+    /// The stream. Streams differ in what tells them apart in the mark; of two streams none has a
+    /// number of the other.
+    pub stream: u64,
+    /// The number.
+    pub number: u64,
+    /// The number has 32 bits only, and starts again with 0 after the highest one.
+    pub is_short: bool,
+}
+
+/// The stream and the number of a marked frame; `None` of any other frame.
+pub fn marked_number(frame: &[u8]) -> Option<MarkedNumber> {
+    let short = |stream, number: u32| Some(MarkedNumber { stream, number: number.into(), is_short: true });
     match find(frame)? {
         Found::Front(Signature { full: Some(full), stream, .. }) => {
-            let key = u64::from(full.flow) << 24 | u64::from(full.run) << 8 | u64::from(stream);
-            Some((key, full.number))
+            let stream = u64::from(full.flow) << 24 | u64::from(full.run) << 8 | u64::from(stream);
+            Some(MarkedNumber { stream, number: full.number, is_short: false })
         }
-        Found::Front(Signature { stream, seq_num, .. }) => {
-            Some((1 << 60 | u64::from(stream), seq_num.into()))
-        }
-        Found::End(mark) => {
-            Some((1 << 61 | u64::from(mark.flow) << 16 | u64::from(mark.run), mark.seq_num.into()))
-        }
+        Found::Front(Signature { stream, seq_num, .. }) => short(1 << 60 | u64::from(stream), seq_num),
+        Found::End(mark) => short(1 << 61 | u64::from(mark.flow) << 16 | u64::from(mark.run), mark.seq_num),
         Found::Announced(_) => None,
     }
 }

@@ -18,6 +18,9 @@ pub struct Totals {
     pub frame_bytes: u64,
     /// Frames with the signature of this run.
     pub received: u64,
+    /// Their lengths in bytes, without FCS.
+    #[serde(skip)]
+    pub received_bytes: u64,
     /// Frames of another run.
     pub stale: u64,
     /// Frames without a signature.
@@ -77,6 +80,7 @@ impl Default for Totals {
             frames: 0,
             frame_bytes: 0,
             received: 0,
+            received_bytes: 0,
             stale: 0,
             foreign: 0,
             icmp_errors: 0,
@@ -105,6 +109,7 @@ impl Totals {
         self.frames += other.frames;
         self.frame_bytes += other.frame_bytes;
         self.received += other.received;
+        self.received_bytes += other.received_bytes;
         self.stale += other.stale;
         self.foreign += other.foreign;
         self.icmp_errors += other.icmp_errors;

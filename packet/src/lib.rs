@@ -25,7 +25,7 @@ mod wire;
 pub use cursor::{Cursor, Flow, Slot};
 pub use error::PlanError;
 pub use flow_sa::FlowAssociations;
-pub use headers::HeaderFields;
+pub use headers::{HeaderFields, has_ports};
 pub use mac::{BadMac, MacAddr};
 pub use mixes::MIXES;
 pub use pktgen::{

@@ -188,7 +188,8 @@ fn frames_below_the_window_are_told_apart() {
     frames.push(Captured { time_ns: SENT_NS, bytes: [&[0; 42][..], &end.emit()].concat() });
     std::fs::write(folder.join("old.pcap"), pcap_file(&frames)).unwrap();
     let report = report(&analyze(&folder, &["old.pcap", "--json"], &[]), 1);
-    assert_eq!(counts(&report, ["/unique", "/duplicate", "/too_old"]), [199, 0, 2]);
+    let kinds = ["/unique", "/duplicate", "/reordered", "/missing", "/too_old"];
+    assert_eq!(counts(&report, kinds), [200, 1, 1, 0, 0]);
     let exact =
         ["/order/unique", "/order/duplicate", "/order/extent_max", "/loss/lost_min", "/loss/lost_max"];
     assert_eq!(counts(&report, exact), [200, 1, 199, 1, 1]);
@@ -211,6 +212,80 @@ fn cut_frames_are_counted_and_marks_need_the_clock_of_the_sender() {
     assert!(note.contains("--sent-here measures the latency if this host sent them"), "{note}");
 }
 
+/// The frame that came last of all was in no latency and in no count of late frames.
+#[test]
+fn the_most_delayed_frame_is_judged() {
+    let folder = Folder::new("analyze-late");
+    let mut frames: Vec<Captured> =
+        (0..1000).filter(|number| *number != 700).map(|number| frame(Level::Full, number, 0, 0)).collect();
+    frames.push(frame(Level::Full, 700, 200_000_000, 0));
+    std::fs::write(folder.join("late.pcap"), pcap_file(&frames)).unwrap();
+    let options = ["late.pcap", "--json", "--sent", "1000", "--deadline", "100ms"];
+    let late = report(&analyze(&folder, &options, &[]), 0);
+    assert_eq!(counts(&late, ["/late", "/reordered", "/unique", "/loss/lost_max"]), [1, 1, 1000, 0]);
+    assert_eq!(counts(&late, ["/latency/max_ns"]), [205_000_000]);
+    let checks = [&options[..], &["--expect", "late=0", "--expect", "max<100ms"]].concat();
+    assert_eq!(report(&analyze(&folder, &checks, &[]), 1)["failed_checks"].as_array().map(Vec::len), Some(2));
+}
+
+/// A check of what was not measured passed: cut frames were lost by the network, and none was late.
+#[test]
+fn what_was_not_measured_is_not_judged() {
+    let folder = Folder::new("analyze-unknown");
+    let frames: Vec<Captured> = (0..100).map(|number| frame(Level::Full, number, 0, 0)).collect();
+    std::fs::write(folder.join("cut.pcapng"), pcapng_file(&frames, 60)).unwrap();
+    let cut = report(&analyze(&folder, &["cut.pcapng", "--json", "--sent", "100"], &[]), 1);
+    assert_eq!(counts(&cut, ["/cut", "/loss/lost_min", "/loss/lost_max"]), [100, 0, 100]);
+    std::fs::write(folder.join("mark.pcap"), pcap_file(&faulty_run(Level::Mark, 0))).unwrap();
+    let late = ["mark.pcap", "--json", "--sent", "4000", "--deadline", "1us"];
+    let options = [&late[..], &["--expect", "late=0", "--late-is-lost"]].concat();
+    let failed = report(&analyze(&folder, &options, &[]), 1);
+    let failed: Vec<&str> =
+        failed["failed_checks"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(
+        failed,
+        ["check late=0 failed: it was not measured", "--late-is-lost failed: no frame has a latency"]
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_takes_nothing_from_the_others() {
+    let folder = Folder::new("analyze-several");
+    let frames: Vec<Captured> = (0..100).map(|number| frame(Level::Full, number, 0, 0)).collect();
+    std::fs::write(folder.join("run.pcapng"), pcapng_file(&frames, 96)).unwrap();
+    std::fs::write(folder.join("empty.pcap"), []).unwrap();
+    for files in [&["run.pcapng", "empty.pcap"][..], &["run.pcapng", "empty.pcap", "--merge"]] {
+        let report = report(&analyze(&folder, &[files, &["--json"]].concat(), &[]), 1);
+        assert_eq!(counts(&report, ["/unique", "/damages/total"]), [100, 1], "{report}");
+        assert_eq!(report["damages"]["places"][0], "empty.pcap: it is empty");
+    }
+    for name in ["eth2", "7"] {
+        let refused = analyze(&folder, &["run.pcapng", "--interface", name], &[]);
+        let why = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{why}");
+        assert!(why.contains("there are those of eth1") && why.contains("try: --interface eth1"), "{why}");
+    }
+    // Before the run, not at its end.
+    let refused = analyze(&folder, &["run.pcapng", "--flows-out", "none/flows.csv"], &[]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(3), 0));
+}
+
+/// The rate was that of all bytes over the whole file.
+#[test]
+fn the_rate_is_that_of_the_measured_frames() {
+    let folder = Folder::new("analyze-rate");
+    let mut frames: Vec<Captured> = (0..101).map(|number| frame(Level::Full, number, 0, 0)).collect();
+    for at_ns in [0, 5_000_000_000] {
+        frames.push(Captured { time_ns: SENT_NS + at_ns, bytes: vec![0; 1400] });
+    }
+    frames.sort_by_key(|captured| captured.time_ns);
+    std::fs::write(folder.join("mixed.pcap"), pcap_file(&frames)).unwrap();
+    let report = report(&analyze(&folder, &["mixed.pcap", "--json"], &[]), 0);
+    let [pps, bps] = ["rate_pps", "rate_bps"].map(|name| report[name].as_f64().unwrap());
+    let frame_len = frames[1].bytes.len() as f64;
+    assert!((pps - 100_000.0).abs() < 1.0 && (bps - 8.0 * frame_len * 100_000.0).abs() < 1000.0, "{report}");
+}
+
 #[test]
 fn a_report_of_a_file_reads_like_this() {
     let folder = Folder::new("analyze-golden");
@@ -224,7 +299,7 @@ fn a_report_of_a_file_reads_like_this() {
     for args in [
         &["run.pcapng"][..],
         &["run.pcapng", "--sent", "4k", "--expect", "lost=0", "--expect", "p50<5ms"],
-        &["run.pcapng", "--interface", "lo"],
+        &["run.pcapng", "--interface", "eth2"],
         &["short.pcapng"],
         &["empty.pcapng"],
         &["missing.pcapng"],

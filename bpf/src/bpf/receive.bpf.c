@@ -40,8 +40,9 @@ const volatile __u8 wr_own_mac[6] = {};		/* of the device, for a reflector */
 #define FRONT_MIN 14		  /* behind Ethernet */
 #define FRONT_MAX 252		  /* last start of a signature; the headers before it have even lengths */
 #define NUMBER_START (1ull << 32) /* of numbers that frames carry themselves */
-#define UNIQUE_BITS 48
-#define AFTER_REORDERED 0x80000000u
+#define CPU_SHIFT 48
+#define AFTER_REORDERED (1ull << 47)
+#define UNIQUE_MASK (AFTER_REORDERED - 1)
 #define IPDV_ZERO (1ull << 32)
 #define LATENCY_ZERO (1ull << 63)
 #define ETHERNET_LEN 14
@@ -437,27 +438,28 @@ static __always_inline bool place(struct wr_flow_line *line, struct wr_wide_wind
 	return true;
 }
 
-/* Enters a latency. */
-static __always_inline void time_line(struct wr_flow_line *line, __u64 latency_ns, struct transit *result)
+/* measure::FlowLine::time. */
+static __always_inline void time_line(struct wr_flow_line *line, __s64 latency_ns, bool is_next,
+				      struct transit *result)
 {
-	__u32 latency = latency_ns > 0xffffffff ? 0xffffffff : latency_ns;
-	__u32 transit_ns = latency > WR_TRANSIT_MAX ? WR_TRANSIT_MAX : latency;
+	__u64 known_ns = latency_ns < 0 ? 0 : latency_ns;
+	__u32 latency = known_ns > 0xffffffff ? 0xffffffff : known_ns;
+	__u32 transit_ns = latency_ns;
 
 	if (line->stamped > 0) {
-		__s64 difference = (__s64)transit_ns - (line->transit_ns & WR_TRANSIT_MAX);
+		__s32 difference = transit_ns - line->transit_ns;
 		__u32 jitter16 = line->jitter16, distance;
 
-		distance = difference < 0 ? -difference : difference;
+		distance = difference < 0 ? -(__u32)difference : difference;
 		if (distance > WR_DIFFERENCE_MAX)
 			distance = WR_DIFFERENCE_MAX;
 		line->jitter16 = jitter16 + distance - ((jitter16 + 8) >> 4);
-		result->has_ipdv =
-		    result->held == 0 && (line->window & 3) == 3 && !(line->transit_ns & AFTER_REORDERED);
+		result->has_ipdv = is_next;
 		result->ipdv_ns = difference;
 	}
 	line->transit_ns = transit_ns;
 	line->stamped++;
-	line->latency_sum_ns += latency_ns;
+	line->latency_sum_ns += known_ns;
 	if (~latency > line->latency_min_inverted)
 		line->latency_min_inverted = ~latency;
 	if (latency > line->latency_max_ns)
@@ -466,22 +468,20 @@ static __always_inline void time_line(struct wr_flow_line *line, __u64 latency_n
 
 /* measure::FlowLine::receive. */
 static __always_inline void enter(struct wr_flow_line *line, struct wr_wide_window *wide, __u64 number,
-				  __u32 cpu, bool has_latency, __u64 latency_ns, struct transit *result)
+				  __u32 cpu, bool has_latency, __s64 latency_ns, struct transit *result)
 {
-	__u64 unique_cpu;
+	__u64 before = line->unique_cpu;
 
 	result->is_after_gap = line->high && number > line->high;
 	if (!place(line, wide, number, &result->held))
 		return;
-	unique_cpu = line->unique_cpu;
 	result->is_unique = true;
-	result->is_moved = unique_cpu && unique_cpu >> UNIQUE_BITS != cpu;
-	if (result->is_moved || !unique_cpu)
-		unique_cpu = (unique_cpu & ((1ull << UNIQUE_BITS) - 1)) | (__u64)cpu << UNIQUE_BITS;
-	line->unique_cpu = unique_cpu + 1;
+	result->is_moved = before && before >> CPU_SHIFT != cpu;
+	line->unique_cpu =
+	    ((before & UNIQUE_MASK) + 1) | (result->held ? AFTER_REORDERED : 0) | (__u64)cpu << CPU_SHIFT;
 	if (has_latency)
-		time_line(line, latency_ns, result);
-	line->transit_ns = (line->transit_ns & WR_TRANSIT_MAX) | (result->held ? AFTER_REORDERED : 0);
+		time_line(line, latency_ns,
+			  !result->held && (line->window & 3) == 3 && !(before & AFTER_REORDERED), result);
 }
 
 static __always_inline void enter_histogram(__u32 cpu, __u64 latency_ns)
@@ -568,6 +568,7 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 	__s64 latency_ns = frame->latency_ns < 0 ? 0 : frame->latency_ns;
 
 	own->received++;
+	own->received_bytes += len;
 	if (wr_has_details) {
 		detail = bpf_map_lookup_elem(&wr_flow_details, &frame->line);
 		if (!detail)
@@ -584,12 +585,12 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 		if (!lock)
 			return;
 		bpf_spin_lock(&lock->lock);
-		enter(line, wide, frame->number, cpu, frame->has_latency, latency_ns, &result);
+		enter(line, wide, frame->number, cpu, frame->has_latency, frame->latency_ns, &result);
 		if (wr_has_details)
 			enter_detail(detail, len, now_ns);
 		bpf_spin_unlock(&lock->lock);
 	} else {
-		enter(line, wide, frame->number, cpu, frame->has_latency, latency_ns, &result);
+		enter(line, wide, frame->number, cpu, frame->has_latency, frame->latency_ns, &result);
 		if (wr_has_details)
 			enter_detail(detail, len, now_ns);
 	}

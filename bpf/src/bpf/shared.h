@@ -432,7 +432,6 @@ enum wr_receive_limit {
 	WR_HISTOGRAM_BITS = 7,		/* 2^7 buckets for each power of two */
 	WR_COUNTED_UP_AT = 46,		/* the number in a frame of a benchmark: UDP over IPv4 */
 	WR_ANY_RUN = 0x10000,		/* wr_receive_control.run: frames of every run count */
-	WR_TRANSIT_MAX = 0x7fffffff,	/* longest latency in wr_flow_line.transit_ns */
 	WR_DIFFERENCE_MAX = 0x0fffffff, /* longest difference in wr_flow_line.jitter16 */
 	WR_TAG_PARTS = 4,		/* tracked parts of a frame: measure::TAG_PARTS */
 	WR_TAG_VALUES = 65536,		/* values of all flows that a receiver counts */
@@ -442,14 +441,14 @@ enum wr_receive_limit {
 struct wr_flow_line {
 	__u64 high;	  /* highest number + 1; 0 before the first frame */
 	__u64 window;	  /* bit i: number high - 1 - i was received */
-	__u64 unique_cpu; /* first copies (48 bits), CPU of the last frame (16 bits) */
+	__u64 unique_cpu; /* first copies (47 bits), 1 if the last was reordered, its CPU (16 bits) */
 	__u64 latency_sum_ns;
 	__u32 duplicate;
 	__u32 reordered;
 	__u32 too_old;
 	__u32 stamped;
 	__u32 jitter16;	  /* RFC 3550, in 1/16 ns */
-	__u32 transit_ns; /* of the last stamped frame; top bit: the last frame was reordered */
+	__u32 transit_ns; /* latency of the last stamped frame modulo 2^32 */
 	__u32 latency_min_inverted;
 	__u32 latency_max_ns;
 };
@@ -517,7 +516,8 @@ struct wr_receive_cpu {
 	__u64 icmp_errors;	    /* that quote a frame with a signature */
 	__u64 icmp_error_kind;	    /* of the last one: IP version, type and code, 8 bits each */
 	__u64 icmp_error_from[2];   /* its source address */
-	__u64 pad0[10];
+	__u64 received_bytes;	    /* of received */
+	__u64 pad0[9];
 	__u64 held[WR_WINDOW_LEN]; /* the last one has all above, too */
 	__u64 lowest_inverted[WR_STREAMS_MAX];
 };

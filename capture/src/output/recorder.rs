@@ -13,7 +13,7 @@ use crate::record::format::Format;
 use crate::time::utc::utc_now_ns;
 use crate::{CaptureError, RecorderOptions};
 use ::filter::Classic;
-use measure::marked_number;
+use measure::{MarkedNumber, first_number, marked_number, unwrap_number};
 use pcapng::Packet;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -76,6 +76,9 @@ struct Condition {
     is_true: bool,
 }
 
+/// A number so far below the highest one is that of a sender that was started anew.
+const RESTART_DISTANCE: u64 = 1024;
+
 /// Gaps in the numbers of marked frames.
 #[derive(Default)]
 struct LossCondition {
@@ -85,14 +88,19 @@ struct LossCondition {
 impl LossCondition {
     /// The numbers that are missing before this frame, for a message.
     fn gap(&mut self, data: &[u8]) -> Option<String> {
-        let (stream, number) = marked_number(data)?;
+        let MarkedNumber { stream, number, is_short } = marked_number(data)?;
         if self.last.len() >= STREAMS_MAX && !self.last.contains_key(&stream) {
             return None;
         }
-        let last = self.last.entry(stream).or_insert(number);
+        let first = if is_short { first_number(number as u32, 1) } else { number };
+        let last = self.last.entry(stream).or_insert(first);
         let before = *last;
-        *last = before.max(number);
-        (number > before + 1).then(|| format!("numbers {} to {} are missing", before + 1, number - 1))
+        let number = if is_short { unwrap_number(before, number as u32) } else { number };
+        let has_restarted = number.saturating_add(RESTART_DISTANCE) < before;
+        *last = if has_restarted { number } else { before.max(number) };
+        let low = |number: u64| if is_short { u64::from(number as u32) } else { number };
+        (number > before + 1)
+            .then(|| format!("numbers {} to {} are missing", low(before + 1), low(number - 1)))
     }
 }
 
@@ -292,6 +300,41 @@ impl Recorder {
         let last = self.pieces.back().map(|piece| piece.last_ns);
         if let (Some(first), Some(last)) = (first, last) {
             self.counts.window_ns.store(last.saturating_sub(first), Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::{FULL_LEN, FullFields, SHORT_LEN, Signature};
+
+    fn frame(number: u64, is_short: bool) -> Vec<u8> {
+        let len = if is_short { SHORT_LEN } else { FULL_LEN };
+        let full = (!is_short).then_some(FullFields { flow: 0, number, run: 1 });
+        let signature = Signature { seq_num: number as u32, sec: 1, full, ..Signature::default() };
+        let mut frame = vec![0; 42 + len];
+        signature.emit(&mut frame[42..]);
+        frame
+    }
+
+    /// After a restart of the sender, or 2^32 frames, no loss was noticed any more.
+    #[test]
+    fn gaps_are_noticed_after_a_restart_and_after_a_wrap() {
+        let wrap = u64::from(u32::MAX);
+        for (numbers, is_short, gaps) in [
+            (vec![100_000, 100_001, 100_003, 0, 1, 4], false, vec!["100002 to 100002", "2 to 3"]),
+            (vec![100_000, 100_001, 0, 1, 4], true, vec!["2 to 3"]),
+            (vec![wrap - 1, wrap, wrap + 1, wrap + 2, wrap + 5], true, vec!["2 to 3"]),
+            (vec![wrap - 1, wrap + 2], true, vec!["4294967295 to 0"]),
+            (vec![0, wrap, 1, 2], true, vec![]),
+            (vec![5, 3, 4, 6, 7], false, vec![]),
+        ] {
+            let mut losses = LossCondition::default();
+            let found: Vec<String> =
+                numbers.iter().filter_map(|number| losses.gap(&frame(*number, is_short))).collect();
+            let expected: Vec<String> = gaps.iter().map(|gap| format!("numbers {gap} are missing")).collect();
+            assert_eq!(found, expected, "{numbers:?}");
         }
     }
 }

@@ -150,7 +150,10 @@ const LATENCY: &[Row] = &[
     ),
     Row(&[ns("min_ns"), ns("mean_ns"), ns("max_ns")], "lowest, mean and highest latency"),
     Row(&[objects("percentiles", &[PERCENTILE])], "percentiles of the latency"),
-    Row(&[ns("pdv_p999_ns")], "packet delay variation: 99.9th percentile minus the lowest latency"),
+    Row(
+        &[ns("pdv_p999_ns").or_null()],
+        "packet delay variation: 99.9th percentile minus the lowest latency; `null` if latencies are below 0 or above 68.7 s",
+    ),
     Row(
         &[signed_ns("ipdv_min_ns").or_null(), signed_ns("ipdv_max_ns").or_null()],
         "smallest and largest difference of the latencies of two consecutive frames",

@@ -16,6 +16,12 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// Protocols that begin with two ports: TCP, UDP, DCCP, SCTP and UDP-Lite.
 const WITH_PORTS: [u8; 5] = [TCP, UDP, 33, 132, 136];
+
+/// True if headers of this protocol of IP begin with two ports.
+#[must_use]
+pub fn has_ports(proto: u8) -> bool {
+    WITH_PORTS.contains(&proto)
+}
 /// Extension headers of IPv6 that say their length in units of 8 bytes: hop-by-hop, routing,
 /// destination options, mobility, HIP and shim6.
 const EXTENSIONS: [u8; 6] = [0, 43, 60, 135, 139, 140];
@@ -186,7 +192,7 @@ impl<'a> HeaderFields<'a> {
     }
 
     fn transport(&mut self, proto: u8, segment: &'a [u8]) {
-        if !WITH_PORTS.contains(&proto) {
+        if !has_ports(proto) {
             return;
         }
         (self.src_port, self.dst_port) = (half(segment, 0), half(segment, 2));

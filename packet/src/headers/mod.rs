@@ -41,7 +41,7 @@ pub mod vxlan;
 mod walk;
 
 pub use addresses::{AddressKind, AddressPlace, AddressRole, for_each_address, port_places};
-pub use fields::HeaderFields;
+pub use fields::{HeaderFields, has_ports};
 pub use header::{EndCause, FirstHeader, Header, Protocol, WalkEnd};
 pub use ip_packet::ip_packet_at;
 pub use sums::{NoSum, PseudoPlaces, SumFinder, SumPlace, SumProtocol, is_plain_and_right};

@@ -1,6 +1,6 @@
 //! Flows of IP in capture files: which packets belong to one, and their number.
 
-use packet::HeaderFields;
+use packet::{HeaderFields, has_ports};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
@@ -38,9 +38,14 @@ impl Default for FlowCounter {
 }
 
 impl FlowCounter {
-    /// A packet with these headers.
+    /// A packet with these headers. Fragments after the first have no ports: they are of the flow of
+    /// the first one.
     #[inline]
     pub fn see(&mut self, headers: &HeaderFields<'_>) {
+        let has_ports = headers.proto.is_some_and(has_ports);
+        if has_ports && headers.is_fragment == Some(true) && headers.src_port.is_none() {
+            return;
+        }
         if let Some((flow, _)) = flow_of(headers, self.start)
             && flow != self.last
         {

@@ -377,12 +377,25 @@ impl Playlist {
     }
 
     fn open_next(&mut self) -> Result<bool, Failure> {
-        let Some(path) = self.files.get(self.next_file) else { return Ok(false) };
-        let mut opened = open_records(path, &self.command)?;
-        opened.set_number(self.next_file);
-        self.next_file += 1;
-        self.open.push(opened);
-        Ok(true)
+        while let Some(path) = self.files.get(self.next_file) {
+            self.next_file += 1;
+            let mut opened = match open_records(path, &self.command) {
+                // One bad file takes nothing from the others.
+                Err(failure) if self.next_file > 1 => {
+                    if self.loops_done == 0 {
+                        self.facts
+                            .damages
+                            .add("rest_of_file", || format!("{}: {}", path.display(), failure.why()));
+                    }
+                    continue;
+                }
+                opened => opened?,
+            };
+            opened.set_number(self.next_file - 1);
+            self.open.push(opened);
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     fn start_loop(&mut self) -> Result<(), Failure> {

@@ -114,6 +114,8 @@ impl OddPackets {
 struct FileFacts {
     /// The interfaces of the section at hand.
     interfaces: Vec<FileInterface>,
+    /// Blocks of interfaces in all sections.
+    interface_count: u64,
     /// Sections so far.
     sections: u64,
     /// Comment of the packet at hand.
@@ -466,6 +468,14 @@ impl FileRecords {
         }
     }
 
+    /// Interfaces so far, in all sections of a pcapng file.
+    pub fn interface_count(&self) -> u64 {
+        match &self.reader {
+            FileReader::Pcap(_) | FileReader::Unreadable(_) => 0,
+            FileReader::Pcapng(_, facts) => facts.interface_count,
+        }
+    }
+
     /// The last statistics of each interface so far.
     pub fn statistics(&self) -> impl Iterator<Item = &InterfaceStatistics> {
         let facts = match &self.reader {
@@ -610,6 +620,7 @@ fn next_packet(
                 let fcs_len = other.iter().find(|option| option.code == IF_FCSLEN);
                 let fcs_len = fcs_len.and_then(|option| option.value.first().copied()).unwrap_or(0);
                 let is_ours = facts.is_ours;
+                facts.interface_count += 1;
                 facts.interfaces.push(FileInterface { link_type, name, snaplen, fcs_len, is_ours });
             }
             Block::Statistics(statistics) => {

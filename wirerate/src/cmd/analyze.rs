@@ -4,15 +4,19 @@ use crate::active_window::ActiveRate;
 use crate::capture_files::losses::LossTimeline;
 use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions};
 use crate::outcome::{Failure, Outcome};
-use crate::receiver::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin};
+use crate::receiver::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin, check_files};
 use crate::stop::Stop;
 use crate::units::{Count, quantity_of};
 use capture::ReceiveResult;
 use host::ClockOffset;
 use measure::{Arrival, Meter, OrderFigures};
 use replay::{InterfaceChoice, Record};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Interfaces that an error names.
+const INTERFACES_SHOWN: usize = 8;
 
 /// Arguments of `wirerate analyze`.
 #[derive(Clone, Debug, clap::Args)]
@@ -60,6 +64,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         loss_interfaces: args.interface.clone(),
         ..PlaylistOptions::default()
     };
+    check_files(&args.results)?;
     let mut playlist = Playlist::open(args.files.clone(), options)?;
     let mut analysis = Analysis::new(args);
     while !stop.is_set() {
@@ -84,6 +89,8 @@ struct Analysis<'a> {
     meter: Meter,
     clock: Option<ClockOffset>,
     packets: u64,
+    /// Names or numbers of the interfaces that were not asked for.
+    passed_over: BTreeSet<String>,
     cut: u64,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -97,6 +104,7 @@ impl<'a> Analysis<'a> {
             meter: if args.sent_here { meter } else { meter.without_boot_clock() },
             clock: args.sent_here.then(ClockOffset::measure),
             packets: 0,
+            passed_over: BTreeSet::new(),
             cut: 0,
             first_ns: None,
             last_ns: 0,
@@ -105,6 +113,10 @@ impl<'a> Analysis<'a> {
 
     fn receive(&mut self, record: &Record<'_>) {
         if !self.interfaces.is_empty() && !self.interfaces.iter().any(|choice| choice.is_of(record)) {
+            let name = || record.interface_name.map_or(record.interface.to_string(), str::to_owned);
+            if self.passed_over.len() < INTERFACES_SHOWN {
+                self.passed_over.insert(name());
+            }
             return;
         }
         self.packets += 1;
@@ -125,6 +137,12 @@ impl<'a> Analysis<'a> {
     }
 
     fn conclude(self, args: &Args, playlist: &mut Playlist) -> Result<Outcome, Failure> {
+        if self.packets == 0 && !self.passed_over.is_empty() {
+            let names: Vec<String> = self.passed_over.into_iter().collect();
+            let why = format!("no packet is of such an interface; there are those of {}", names.join(", "));
+            return Err(Failure::usage("analyze packets of --interface", why)
+                .try_this(format!("--interface {}", names[0])));
+        }
         let meter = &self.meter;
         let has_no_clock = self.clock.is_none() && meter.totals().with_flow > 0;
         if has_no_clock && meter.totals().stamped == 0 && !args.quiet {
@@ -177,7 +195,10 @@ impl<'a> Analysis<'a> {
             sent: args.sent.map(|sent| sent.0).or(result.announced),
             sender: None,
             begin: RunBegin::default(),
-            active: ActiveRate::of_span(result.totals.received, result.totals.frame_bytes, result.elapsed),
+            active: ActiveRate::of_flows(
+                result.totals.received,
+                (0..result.lines.len()).map(|line| meter.detail(line)),
+            ),
             streams: Vec::new(),
             is_report_on_stderr: false,
         };

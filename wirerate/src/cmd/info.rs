@@ -43,18 +43,21 @@ pub struct Args {
 /// Prints a report of each file.
 ///
 /// # Errors
-/// A first file that cannot be read. Others are reported and passed over.
+/// None of the files can be read. Otherwise those that cannot are reported and passed over.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::Done;
-    for (number, path) in args.files.iter().enumerate() {
+    let mut unreadable = None;
+    let mut is_any_readable = false;
+    for path in &args.files {
         let records = match open_records(path, "info") {
-            Err(failure) if number > 0 => {
+            Err(failure) if args.files.len() > 1 => {
                 eprint!("{failure}");
-                outcome = Outcome::No;
+                (outcome, unreadable) = (Outcome::No, Some(failure));
                 continue;
             }
             opened => opened?,
         };
+        is_any_readable = true;
         let report = FileReport::read(path, records, stop);
         if !report.damages.is_empty() {
             outcome = Outcome::No;
@@ -67,7 +70,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             break;
         }
     }
-    Ok(outcome)
+    match unreadable.filter(|_| !is_any_readable) {
+        Some(failure) => Err(failure),
+        None => Ok(outcome),
+    }
 }
 
 /// One interface of a file.
@@ -232,7 +238,7 @@ impl FileReport {
         self.notes = odd_notes(records.odd_packets()).collect();
         (self.flows, self.has_more_flows) = counts.flows.total();
         self.lost_by_capture = counts.losses.total();
-        self.interface_count = counts.interfaces.len() as u64;
+        self.interface_count = records.interface_count();
         self.interfaces = counts.interfaces.into_values().take(INTERFACES_MAX).collect();
         let ip_protocols = (0..=u8::MAX).map(Protocol::Ip).zip(counts.ip_protocols);
         self.protocols = ip_protocols
@@ -284,7 +290,8 @@ impl fmt::Display for FileReport {
             let text = format!("{} {name}: {packets}{}", interface.number, lost.unwrap_or_default());
             table.text("interface", &text);
         }
-        let more = self.interface_count.saturating_sub(INTERFACES_SHOWN as u64);
+        let shown = self.interfaces.len().min(INTERFACES_SHOWN) as u64;
+        let more = self.interface_count.saturating_sub(shown);
         if more > 0 {
             table.text("", &quantity_of(more, "more interface"));
         }

@@ -10,8 +10,9 @@ use packet::WIRE_OVERHEAD;
 use std::fmt;
 use std::str::FromStr;
 
-/// Reads a count from a report; `None` if it was not counted.
-type CountOf = fn(&Report) -> Option<u64>;
+/// Reads a count from a report, as the least and the most that it can be; `None` if it was not
+/// counted.
+type CountOf = fn(&Report) -> Option<(u64, u64)>;
 /// Reads a latency in nanoseconds; `None` if it is unknown.
 type TimeOf = fn(&measure::Latency) -> Option<u64>;
 
@@ -32,17 +33,20 @@ pub enum Metric {
 
 /// Counts by name.
 const COUNTS: [(&str, CountOf); 11] = [
-    ("received", |report| Some(report.figures.totals.received)),
-    ("unique", |report| Some(report.figures.unique)),
-    ("missing", |report| Some(report.figures.missing)),
-    ("duplicate", |report| Some(report.figures.duplicate)),
-    ("reordered", |report| Some(report.figures.reordered)),
-    ("too-old", |report| Some(report.figures.too_old)),
-    ("stale", |report| Some(report.figures.totals.stale)),
-    ("damaged", |report| Some(report.figures.totals.damaged)),
-    ("late", |report| report.figures.late),
-    ("rejected", |report| report.rejected),
-    ("flows", |report| Some(report.figures.flows)),
+    ("received", |report| exactly(Some(report.figures.totals.received))),
+    ("unique", |report| exactly(Some(report.figures.unique))),
+    ("missing", |report| {
+        // Of the frames that were lost here, some may be the last ones.
+        Some((report.figures.missing, report.figures.missing + report.lost_ring.unwrap_or(0)))
+    }),
+    ("duplicate", |report| exactly(Some(report.figures.duplicate))),
+    ("reordered", |report| exactly(Some(report.figures.reordered))),
+    ("too-old", |report| exactly(Some(report.figures.too_old))),
+    ("stale", |report| exactly(Some(report.figures.totals.stale))),
+    ("damaged", |report| exactly(Some(report.figures.totals.damaged))),
+    ("late", |report| report.figures.late.map(|late| (late, late + report.figures.too_old))),
+    ("rejected", |report| exactly(report.rejected)),
+    ("flows", |report| exactly(Some(report.figures.flows))),
 ];
 
 /// Latencies by name.
@@ -50,7 +54,7 @@ const TIMES: [(&str, TimeOf); 5] = [
     ("min", |latency| Some(latency.min_ns)),
     ("mean", |latency| Some(latency.mean_ns)),
     ("max", |latency| Some(latency.max_ns)),
-    ("pdv", |latency| Some(latency.pdv_p999_ns)),
+    ("pdv", |latency| latency.pdv_p999_ns),
     ("jitter", |latency| latency.jitter_mean_ns.map(|ns| ns.ceil() as u64)),
 ];
 
@@ -149,7 +153,7 @@ impl Expectation {
         let latency = report.figures.latency.as_ref();
         let found = match self.metric {
             Metric::Lost => report.loss.map(|loss| (loss.lost_min, loss.lost_max)),
-            Metric::Counted(of) => exactly(of(report)),
+            Metric::Counted(of) => of(report),
             Metric::Rate => return self.rate_failure(report),
             Metric::Time(of) => exactly(latency.and_then(of)),
             Metric::Percentile(percentile) => exactly(latency.and_then(|latency| latency.at(percentile))),
@@ -176,7 +180,7 @@ impl Expectation {
             Some((_, found)) if is_time => Some(format!("{self} failed: it is {}", human_duration(found))),
             Some((min, max)) if min == max => Some(format!("{self} failed: it is {max}")),
             Some((min, max)) => {
-                Some(format!("{self} failed: it is {min} to {max}, as frames arrived too old"))
+                Some(format!("{self} failed: it is {min} to {max}, as {}", report.uncertainty()))
             }
         }
     }
@@ -277,6 +281,21 @@ mod tests {
             let expected = format!("check {fails} failed: it is 6 to 10, as frames arrived too old");
             assert_eq!(failure(fails), Some(expected));
         }
+    }
+
+    /// A receiver that lost most frames in its own ring reported none missing.
+    #[test]
+    fn what_the_receiver_may_not_have_seen_fails_a_check() {
+        let mut report = sample();
+        report.lost_ring = Some(3);
+        report.figures.late = Some(0);
+        let failure = |report: &Report, text: &str| text.parse::<Expectation>().expect(text).failure(report);
+        let missing = failure(&report, "missing=0").expect("some may be missing");
+        assert_eq!(missing, "check missing=0 failed: it is 0 to 3, as the receiver itself lost frames");
+        assert_eq!((failure(&report, "missing<=3"), failure(&report, "late=0")), (None, None));
+        (report.lost_ring, report.figures.too_old) = (Some(0), 2);
+        let late = failure(&report, "late=0").expect("those too old may be late");
+        assert_eq!(late, "check late=0 failed: it is 0 to 2, as frames arrived too old");
     }
 
     #[test]

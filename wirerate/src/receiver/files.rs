@@ -1,15 +1,29 @@
 //! Files beside the report: a line per flow, and the histogram of latencies.
 
+use super::ResultArgs;
 use crate::out;
 use crate::outcome::{Failure, Refused};
 use capture::ReceiveResult;
 use measure::{FlowFigures, FlowRow, HistogramLog, flow_rows};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 const CSV_HEADER: &str = "stream,flow,received,unique,duplicate,reordered,too_old,latency_min_ns,\
                           latency_mean_ns,latency_max_ns,jitter_ns,missing,lost_by_capture";
+
+/// Makes sure that the files of results can be written, before a run of hours. What they hold stays
+/// until the results are written.
+///
+/// # Errors
+/// A file that cannot be written.
+pub(crate) fn check_files(results: &ResultArgs) -> Result<(), Failure> {
+    for path in results.flows_out.iter().chain(&results.hgrm) {
+        let opened = OpenOptions::new().append(true).create(true).open(path);
+        opened.refused(format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
 
 /// Writes a line per flow: CSV if the name ends so, else JSON lines. `lost_of` has the frames that
 /// the capture lost up to the last frame of each flow.

@@ -8,6 +8,7 @@ mod run;
 
 pub use drain::Drain;
 pub use expect::{Expectation, Metric};
+pub(crate) use files::check_files;
 pub use report::{CaptureFigures, ReflectFigures, Report};
 pub(crate) use report::{SenderCounts, StreamSent};
 pub use run::run;

@@ -80,7 +80,8 @@ impl CaptureFigures {
     /// How many of the lost frames the capture and the network lost. The capture may have lost
     /// frames without a signature, too, so the network lost at least the second number.
     fn split(&self, lost: u64) -> Option<(u64, u64)> {
-        self.lost_by_capture.map(|capture| (capture.min(lost), lost.saturating_sub(capture)))
+        self.lost_by_capture
+            .map(|capture| (capture.min(lost), lost.saturating_sub(capture).saturating_sub(self.cut)))
     }
 }
 
@@ -230,6 +231,21 @@ impl Report {
         (self.loss, self.rejected) = (Some(loss), Some(sender.rejected));
     }
 
+    /// Why a count is an interval.
+    pub(crate) fn uncertainty(&self) -> &'static str {
+        match &self.capture {
+            Some(capture) if capture.cut > 0 => "the file has only the start of some frames",
+            _ if self.lost_ring.is_some_and(|lost| lost > 0) => "the receiver itself lost frames",
+            _ => "frames arrived too old",
+        }
+    }
+
+    /// The failure of `--late-is-lost` if no frame has a latency.
+    pub(crate) fn not_judged(&self, late_is_lost: bool) -> Option<String> {
+        let is_unknown = late_is_lost && self.figures.totals.received > 0 && self.figures.late.is_none();
+        is_unknown.then(|| "--late-is-lost failed: no frame has a latency".to_owned())
+    }
+
     /// Counts late frames as lost.
     pub(crate) fn lose_late(&mut self) {
         self.loss = self.loss.map(|loss| loss.with_late(self.figures.late.unwrap_or(0)));
@@ -267,7 +283,7 @@ impl Report {
                     remark += &format!("; {} of them arrived late", human_count(loss.late));
                 }
                 if loss.lost_min < loss.lost_max {
-                    remark += &format!("; at least {}, as frames arrived too old", loss.lost_min);
+                    remark += &format!("; at least {}, as {}", loss.lost_min, self.uncertainty());
                 }
                 table.loss("lost", loss.lost_max, &remark);
                 if let Some((capture, network)) = self.capture.as_ref().and_then(|c| c.split(loss.lost_max)) {
@@ -402,7 +418,10 @@ fn latency_rows(table: &mut Table, name: &str, latency: &Latency) {
     if latency.stamped_share < 1.0 {
         table.count("stamped", latency.stamped, "frames with a latency");
     }
-    table.text("PDV", &format!("{} (p99.9 - min, RFC 5481)", human_duration(latency.pdv_p999_ns)));
+    match latency.pdv_p999_ns {
+        Some(ns) => table.text("PDV", &format!("{} (p99.9 - min, RFC 5481)", human_duration(ns))),
+        None => table.text("PDV", "not measured: the clocks of sender and receiver differ"),
+    }
     if let (Some(min_ns), Some(max_ns)) = (latency.ipdv_min_ns, latency.ipdv_max_ns) {
         table.text("IPDV", &format!("{} to {}", signed(min_ns), signed(max_ns)));
     }

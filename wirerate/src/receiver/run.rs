@@ -144,7 +144,8 @@ impl Receipt<'_> {
     pub(crate) fn conclude(self, result: &ReceiveResult) -> Result<Outcome, Failure> {
         let (options, is_report_on_stderr) = (self.results, self.is_report_on_stderr);
         let mut report = self.report(result);
-        report.failed_checks = options.expect.iter().filter_map(|check| check.failure(&report)).collect();
+        let failed = options.expect.iter().filter_map(|check| check.failure(&report));
+        report.failed_checks = failed.chain(report.not_judged(options.late_is_lost)).collect();
         let format = RowFormat::of(options.json, is_report_on_stderr && !options.json);
         print_report(format, &report.json_line(), &report)?;
         if let Some(path) = &options.flows_out {
@@ -154,7 +155,8 @@ impl Receipt<'_> {
         if let Some(path) = &options.hgrm {
             files::write_hgrm(path, result)?;
         }
-        let is_lossy = report.loss.is_some_and(|loss| options.expect.is_empty() && loss.lost_max > 0);
+        let is_lossy = report.loss.is_some_and(|loss| loss.lost_max > 0) || result.lost_ring > 0;
+        let is_lossy = options.expect.is_empty() && is_lossy;
         let not_sent = report.reflected.and_then(|reflected| reflected.not_sent).unwrap_or(0);
         let is_lossy = is_lossy || not_sent > 0;
         let is_good = report.is_good() && !is_lossy && !result.is_device_gone;
@@ -186,7 +188,7 @@ impl Receipt<'_> {
             streams.map(|(index, sent)| StreamFigures::new(sent, &line(index), is_sampled)).collect();
         if let Some(capture) = self.capture {
             // A capture tells first copies from duplicates at any distance.
-            report.loss = self.sent.map(|sent| Loss::new(sent, capture.order.unique, 0));
+            report.loss = self.sent.map(|sent| Loss::new(sent, capture.order.unique, capture.cut));
             // What the capture lost is in `lost_by_capture`.
             report.lost_ring = None;
             report.capture = Some(capture);
@@ -207,6 +209,7 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
         Some(netns) => format!("receive on {device} in {netns}"),
         None => format!("receive on {device}"),
     };
+    files::check_files(&options.counting.results)?;
     let refused = |why| Failure::host(act(), why);
     let netns = netns.map(Netns::named).transpose().map_err(refused)?;
     if let Some(netns) = &netns {
@@ -270,7 +273,7 @@ fn watch(
 /// Looks at the counters of a receiver, `elapsed` after it was attached.
 pub(crate) fn observe(window: &mut ActiveWindow, observer: &ReceiveObserver, elapsed: Duration) {
     let totals = observer.totals();
-    window.observe(elapsed, totals.received, totals.frame_bytes);
+    window.observe(elapsed, totals.received, totals.received_bytes);
 }
 
 /// The wait for late frames after the sender has announced its end.

@@ -67,6 +67,15 @@ impl PathArgs {
         if self.frame_sizes.is_empty() { &self.size } else { &self.frame_sizes }
     }
 
+    /// What is measured, beside the traffic of each trial: a line for each option that decides it.
+    pub fn measurement(&self) -> String {
+        let rx = self.rx.as_deref().unwrap_or_default();
+        let way = if self.bidirectional { "both ways" } else { "one way" };
+        let netns = self.netns.as_deref().unwrap_or_default();
+        let (reverse, send) = (self.reverse.as_deref().unwrap_or_default(), self.send.join(" "));
+        format!("tx: {}\nrx: {rx}\nnetns: {netns}\n{way}\nreverse: {reverse}\nframes: {send}\n", self.tx)
+    }
+
     /// Loads from the lowest to the highest, in frames per second. `highest` is that of the medium
     /// or of the user.
     ///

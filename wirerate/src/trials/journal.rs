@@ -1,12 +1,13 @@
 //! The trials of `--resume DIR`: each finished trial is a line of `DIR/trials.jsonl`. Searches
-//! follow from their results alone, so earlier results lead to the trial that comes next.
+//! follow from their results alone, so earlier results lead to the trial that comes next. What was
+//! measured is in `DIR/measurement.txt`: results of other devices or frames are no results here.
 
 use crate::outcome::Failure;
 use search::record::{ResultLine, TrafficShape, TrialRecord};
 use search::{TrialRequest, TrialResult};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Trials of an interrupted measurement, and the file for the new ones.
@@ -18,14 +19,30 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Reads the trials of the folder, or makes it.
+    /// Reads the trials of the folder, or makes it. `measurement` says what is measured.
     ///
     /// # Errors
-    /// A folder that cannot be written, or a file with other lines.
-    pub(super) fn open(folder: &Path) -> Result<Self, Failure> {
+    /// A folder that cannot be written, one of another measurement, or a file with other lines.
+    pub(super) fn open(folder: &Path, measurement: &str) -> Result<Self, Failure> {
         let path = folder.join("trials.jsonl");
         let failed = |error| Failure::refused(format!("resume in {}", folder.display()), error);
         fs::create_dir_all(folder).map_err(failed)?;
+        let what = folder.join("measurement.txt");
+        match fs::read_to_string(&what) {
+            Ok(text) if text != measurement => {
+                let why = format!(
+                    "its trials are those of another measurement:\n{text}this one is:\n{measurement}"
+                );
+                let act = format!("resume from {}", what.display());
+                return Err(Failure::usage(act, why.trim_end())
+                    .try_this(format!("--resume {}-new", folder.display())));
+            }
+            Ok(_) => {}
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                fs::write(&what, measurement).map_err(failed)?
+            }
+            Err(why) => return Err(failed(why)),
+        }
         let text = if path.exists() { fs::read_to_string(&path).map_err(failed)? } else { String::new() };
         // A trial whose line was cut off by the interruption is repeated.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);

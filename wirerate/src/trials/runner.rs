@@ -37,7 +37,8 @@ impl<'a> TrialRunner<'a> {
     /// # Errors
     /// The folder of `--resume`.
     pub(crate) fn new(args: &'a PathArgs, stop: &'a Stop) -> Result<Self, Failure> {
-        let journal = args.resume.as_deref().map(Journal::open).transpose()?;
+        let journal =
+            args.resume.as_deref().map(|folder| Journal::open(folder, &args.measurement())).transpose()?;
         Ok(Self { args, stop, journal, number: 0, end: None, shown: None })
     }
 

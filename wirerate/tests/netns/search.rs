@@ -336,6 +336,14 @@ fn resume_repeats_no_finished_trial() -> TestResult {
     assert_eq!(faulty.faults.counts().received - before, sent);
     let other = search(5000).expect_code(2);
     assert!(other.stderr.contains("is not of this measurement") && other.stderr.contains("try: --resume"));
+    // Other frames, the other way: the earlier results were printed as theirs.
+    let command = format!(
+        "search --tx back0@{home} --rx {TX_DEV}@{home} --json --method quick --max-pps 3000 --budget 4s \
+         --resume {} -- --dst 198.18.0.3 --dst-mac {RX_MAC}",
+        results.display()
+    );
+    let other = wirerate_run(&command).expect_code(2);
+    assert!(other.stderr.contains("another measurement") && other.stderr.contains("198.18.0.3"), "{other:?}");
     Ok(())
 }
 

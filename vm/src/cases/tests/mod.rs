@@ -42,6 +42,8 @@ fn run(executable: &str, name: &str) -> Result<String> {
          timeout -s KILL 200 {}/{executable} --exact {name} --test-threads=1 --nocapture 2>&1",
         executables::FOLDER
     );
+    // A machine that writes nothing for long is ended.
+    eprintln!("{executable} {name}");
     let output = try_sh(&script)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure!(output.status.success(), "{executable} {name}: {}\n{text}", output.status);

@@ -241,7 +241,10 @@ impl fmt::Display for Report {
             None => table.text("filtered", "unknown: packet sockets do not count them"),
         }
         let file = self.file.as_ref().map_or_else(
-            || "(counted only: no --write)".to_owned(),
+            || match self.saves_refused {
+                Some(_) => "(no file: nothing triggered)".to_owned(),
+                None => "(counted only: no --write)".to_owned(),
+            },
             |file| {
                 let (bytes, removed) =
                     (quantity_of(self.file_bytes, "byte"), self.files_removed.unwrap_or(0));
