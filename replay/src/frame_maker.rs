@@ -661,8 +661,8 @@ mod tests {
         }
     }
 
-    /// The lengths of all packets that a record of a file becomes, from the IP header on, and whether
-    /// their headers agree.
+    /// The lengths from the IP header on of all packets that a record of a file becomes. Their
+    /// headers agree.
     fn parts(settings: FrameSettings, link_type: u16, frame: &[u8]) -> Vec<usize> {
         let mut maker = FrameMaker::new(FrameSettings { target: TargetKind::File, ..settings });
         let first = FirstHeader::of_link_type(link_type).unwrap();

@@ -41,8 +41,8 @@ pub struct AddressPlace {
     pub role: AddressRole,
 }
 
-/// Calls `found` with each address of `header`, all of whose bytes are in `frame`. Returns the first
-/// byte from which on there may be addresses that could not be found, and the reason.
+/// Calls `found` with each address of `header`, all of whose bytes are in `frame`. Returns the
+/// first byte from which on there may be addresses that could not be found, and the reason.
 pub fn for_each_address(
     frame: &[u8],
     header: &Header,

@@ -746,7 +746,7 @@ mod tests {
         [(0, 0x20), (0x40, 0x60)].map(|(src, dst)| Ends { src: address(src), dst: address(dst) })
     }
 
-    /// `--anonymize` left addresses in clear that the snaplen had cut, and did not count the packets.
+    /// `--anonymize` left addresses in clear that the snaplen had cut, and counted no packet.
     #[test]
     fn cut_packets_keep_no_address_in_clear() {
         let edits = Edits { anonymize: Some(AnonymizeKey::of_text(b"k")), ..Edits::default() };
