@@ -255,10 +255,10 @@ impl Editor {
         hidden.or(no_tags).or(self.has_fixed_ports.then_some(EndCause::Fragment))
     }
 
-    /// Notes the end of the walk if fields may be in the bytes behind it.
+    /// Notes the end of the walk if fields may be in clear in the bytes behind it.
     fn see_end(&mut self, frame: &[u8], end: WalkEnd) {
         let visible_end = self.headers.last().map_or(frame.len(), |header| header.visible_end);
-        if may_hide(end.cause) && end.at < visible_end {
+        if may_hide(end.cause) && end.cause != EndCause::Encrypted && end.at < visible_end {
             self.hidden.push(end);
         }
     }
@@ -792,7 +792,9 @@ mod tests {
         assert_eq!(cause(&tunnel[..54 + 40 + 6]), None, "a cut transport header has no address");
         let mut encrypted = tunnel.clone();
         encrypted[20] = 50;
-        assert_eq!(cause(&encrypted), Some(EndCause::Encrypted));
+        assert_eq!(cause(&encrypted), None, "no address behind the outer ones is in clear");
+        encrypted[20] = 253;
+        assert_eq!(cause(&encrypted), Some(EndCause::Unknown));
         let quote = &ip(way, 17, &udp(way, (2000, 53), b"payload"))[..48];
         let error = sample::icmpv6(way.back(), &[&[1, 4, 0, 0, 0, 0, 0, 0], quote].concat());
         let error = sample::ethernet(&ip(way.back(), 58, &error));
