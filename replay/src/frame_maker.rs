@@ -687,6 +687,7 @@ mod tests {
     /// of IP stayed those of the whole packet.
     #[test]
     fn packets_of_files_are_measured_from_the_ip_header_on() {
+        type Form<'a> = (u16, &'a dyn Fn(&[u8]) -> Vec<u8>);
         let way = sample::Ends { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
         let packet = |len: usize| sample::ip(way, 6, &sample::tcp(way, (1, 2), &vec![7; len - 40]));
         let sll = |packet: &[u8]| [&[0; 14][..], &[8, 0], packet].concat();
@@ -707,7 +708,7 @@ mod tests {
             behind(&[0x81, 0, 0, 7, high, low, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0], packet)
         };
         let raw = |packet: &[u8]| packet.to_vec();
-        let forms: [(u16, &dyn Fn(&[u8]) -> Vec<u8>); 7] = [
+        let forms: [Form<'_>; 7] = [
             (113, &sll),
             (276, &sll2),
             (101, &raw),

@@ -88,8 +88,8 @@ fn is_in_place(args: &Args) -> bool {
 fn unkept_notes(unkept: Unkept) -> Vec<String> {
     let Unkept { long_blocks, swapped_blocks, has_finer_times } = unkept;
     let blocks = [
-        (long_blocks, "left out: they are longer than 16 MiB"),
-        (swapped_blocks, "of unknown types left out: they have another byte order"),
+        (long_blocks, "of more than 16 MiB left out"),
+        (swapped_blocks, "of unknown types in another byte order left out"),
     ];
     let blocks = blocks.into_iter().filter(|(count, _)| *count > 0);
     let blocks = blocks.map(|(count, why)| format!("{} {why}", quantity_of(count, "block")));
