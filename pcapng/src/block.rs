@@ -69,7 +69,8 @@ pub struct Unknown {
     /// The block's type.
     pub block_type: u32,
     /// The bytes between the two lengths, in the byte order of the section; padded with zeros to a
-    /// multiple of four bytes when written.
+    /// multiple of four bytes when written. Type and length of decryption secrets (block type 10)
+    /// are little-endian.
     pub body: Vec<u8>,
 }
 
@@ -102,6 +103,33 @@ impl Unknown {
 
     /// Appends the block in the order of its section. The body is copied as it is.
     pub fn emit_as(&self, order: ByteOrder, out: &mut Vec<u8>) {
-        frame::emit(order, self.block_type, out, |out| out.extend_from_slice(&self.body));
+        frame::emit(order, self.block_type, out, |out| {
+            let start = out.len();
+            out.extend_from_slice(&self.body);
+            swap_secrets(order, self.block_type, &mut out[start..]);
+        });
+    }
+
+    pub(crate) fn parse(order: ByteOrder, block_type: u32, bytes: &[u8]) -> Self {
+        let mut body = bytes.to_vec();
+        swap_secrets(order, block_type, &mut body);
+        if order == ByteOrder::Big
+            && block_type == frame::SECRETS
+            && let Some(len) = body.get(4..).and_then(|bytes| bytes.first_chunk())
+        {
+            // Options, which would have to be swapped, follow the secrets.
+            body.truncate((8 + u32::from_le_bytes(*len) as usize).next_multiple_of(4));
+        }
+        Self { block_type, body }
+    }
+}
+
+/// Swaps type and length of decryption secrets between little-endian order and `order`.
+fn swap_secrets(order: ByteOrder, block_type: u32, body: &mut [u8]) {
+    if order == ByteOrder::Big
+        && block_type == frame::SECRETS
+        && let Some(head) = body.first_chunk_mut::<8>()
+    {
+        head.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse());
     }
 }

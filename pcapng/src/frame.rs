@@ -11,6 +11,8 @@ pub(crate) const SIMPLE_PACKET: u32 = 3;
 pub(crate) const NAMES: u32 = 4;
 pub(crate) const STATISTICS: u32 = 5;
 pub(crate) const PACKET: u32 = 6;
+/// Secrets for decryption: a type, a length, and the secrets.
+pub(crate) const SECRETS: u32 = 10;
 pub(crate) const CUSTOM: u32 = 0x0000_0bad;
 pub(crate) const CUSTOM_DO_NOT_COPY: u32 = 0x4000_0bad;
 

@@ -18,6 +18,9 @@ pub(crate) const OS: u16 = 12;
 pub(crate) const TIME_OFFSET: u16 = 14;
 pub(crate) const HARDWARE: u16 = 15;
 
+/// Options with one number: time zone, and link speeds of both directions.
+const NUMBERS: [u16; 3] = [10, 16, 17];
+
 /// First byte of a filter option whose rest is the text of a libpcap filter.
 pub(crate) const FILTER_TEXT: u8 = 0;
 /// Times in units of 10^-9 seconds, which is what is always written.
@@ -109,12 +112,15 @@ impl Interface {
         if self.time_offset_s != 0 {
             options.number_u64(TIME_OFFSET, Some(self.time_offset_s as u64));
         }
-        options.raw(&self.other);
+        let mut other = self.other.clone();
+        swap_numbers(&mut other, options.order);
+        options.raw(&other);
         options.end();
     }
 
     /// The interface, and how its times are to be read.
     pub(crate) fn parse(mut body: Body<'_>) -> Result<(Self, TimeScale), ReadError> {
+        let order = body.order;
         let mut interface = Self { link_type: body.u16("the link type")?, ..Self::default() };
         body.u16("the reserved field")?;
         interface.snaplen = body.u32("the snaplen")?;
@@ -141,10 +147,19 @@ impl Interface {
             }
             _ => false,
         })?;
+        swap_numbers(&mut interface.other, order);
         interface.time_offset_s = time_offset_s.unwrap_or(0) as i64;
         let [resolution] = resolution.unwrap_or([TimeScale::RESOLUTION_DEFAULT]);
         let scale = TimeScale { resolution, offset_s: interface.time_offset_s };
         Ok((interface, scale))
+    }
+}
+
+/// Swaps the numbers of options between little-endian order and `order`.
+fn swap_numbers(options: &mut [RawOption], order: ByteOrder) {
+    for option in options.iter_mut().filter(|option| NUMBERS.contains(&option.code)) {
+        let len = option.value.len();
+        option.swap_number(order, len);
     }
 }
 

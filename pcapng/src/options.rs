@@ -9,6 +9,9 @@ use crate::{ByteOrder, ReadError, frame};
 pub(crate) const END: u16 = 0;
 pub(crate) const COMMENT: u16 = 1;
 
+/// Options of some company's own: text or bytes behind its enterprise number, to be copied or not.
+const CUSTOM: [u16; 4] = [2988, 2989, 19372, 19373];
+
 /// The longest value of an option: its length is a 16-bit number.
 pub(crate) const VALUE_LEN_MAX: usize = u16::MAX as usize;
 
@@ -19,8 +22,34 @@ pub struct RawOption {
     /// What it is; its meaning depends on the block. Zero would end the options and must not be
     /// used.
     pub code: u16,
-    /// The value without padding, numbers in the byte order of the section. At most 65,535 bytes.
+    /// The value without padding, at most 65,535 bytes. Numbers of interfaces and the enterprise
+    /// number of a custom option are little-endian, others have the byte order of the section.
     pub value: Vec<u8>,
+}
+
+impl RawOption {
+    /// True for an option of some company's own that other programs should not copy into files
+    /// made from this one.
+    #[must_use]
+    pub fn may_not_copy(&self) -> bool {
+        CUSTOM[2..].contains(&self.code)
+    }
+
+    /// Swaps the first `len` bytes of its value between little-endian order and `order`.
+    pub(crate) fn swap_number(&mut self, order: ByteOrder, len: usize) {
+        if order == ByteOrder::Big
+            && let Some(number) = self.value.get_mut(..len)
+        {
+            number.reverse();
+        }
+    }
+
+    /// The same with the enterprise number of a custom option.
+    fn swap_enterprise(&mut self, order: ByteOrder) {
+        if CUSTOM.contains(&self.code) {
+            self.swap_number(order, 4);
+        }
+    }
 }
 
 /// Appends options to a block and ends them.
@@ -74,6 +103,8 @@ impl<'a> Emitter<'a> {
 
     pub(crate) fn raw(&mut self, options: &[RawOption]) {
         for option in options {
+            let mut option = option.clone();
+            option.swap_enterprise(self.order);
             self.bytes(option.code, &option.value);
         }
     }
@@ -103,7 +134,9 @@ pub(crate) fn parse<'a>(
         // after it.
         body.skip(frame::pad_len(len));
         if !take(&option) {
-            other.push(RawOption { code, value: option.value.to_vec() });
+            let mut option = RawOption { code, value: option.value.to_vec() };
+            option.swap_enterprise(body.order);
+            other.push(option);
         }
     }
     Ok(())

@@ -321,7 +321,7 @@ impl<R: Read> Reader<R> {
             frame::NAMES => Block::Names(Names::parse(body)?),
             frame::CUSTOM => Block::Custom(Custom::parse(body, true)?),
             frame::CUSTOM_DO_NOT_COPY => Block::Custom(Custom::parse(body, false)?),
-            _ => Block::Unknown(Unknown { block_type, body: bytes.to_vec() }),
+            _ => Block::Unknown(Unknown::parse(order, block_type, bytes)),
         })
     }
 }
@@ -446,6 +446,32 @@ mod tests {
         let Some(Ok(Block::Packet(packet))) = Reader::new(&file[..]).last() else { panic!("a packet") };
         assert!(packet.has_broken_options);
         assert_eq!((packet.time_ns, packet.queue, &packet.data[..]), (2, Some(3), &DATA[..]));
+    }
+
+    /// Secrets and enterprise numbers of a big-endian file became those of no program in a
+    /// little-endian one.
+    #[test]
+    fn secrets_and_custom_options_are_the_same_in_both_byte_orders() {
+        let option = |code, value: &[u8]| RawOption { code, value: value.to_vec() };
+        let interface =
+            Interface { other: vec![option(10, &3_600_u32.to_le_bytes())], ..Interface::default() };
+        let other = [option(2988, &[&0x8263_u32.to_le_bytes()[..], b"text"].concat()), option(9, &[1, 2])];
+        let packet = Packet { time_ns: 1, frame_len: 60, data: &DATA, other: &other, ..Packet::default() };
+        let secrets = [&0x544c_534b_u32.to_le_bytes()[..], &5_u32.to_le_bytes(), b"keys\n\0\0\0"].concat();
+        let write = |order| {
+            let mut writer = Writer::with_order(Vec::new(), &Section::default(), order).unwrap();
+            writer.add_interface(&interface).unwrap();
+            writer.unknown(&Unknown { block_type: 10, body: secrets.clone() }).unwrap();
+            writer.packet(&packet).unwrap();
+            writer.finish().unwrap()
+        };
+        let [little, big] = [ByteOrder::Little, ByteOrder::Big].map(write);
+        let read = |file: &[u8]| Reader::new(file).map(Result::unwrap).collect::<Vec<_>>();
+        assert_eq!(read(&little), read(&big));
+        let has = |file: &[u8], part: &[u8]| file.windows(part.len()).any(|found| found == part);
+        assert!(has(&big, b"TLSK\0\0\0\x05keys"), "{big:02x?}");
+        assert!(has(&big, &[&[11, 172, 0, 8][..], &0x8263_u32.to_be_bytes(), b"text"].concat()));
+        assert!(has(&big, &[&[0, 10, 0, 4][..], &3_600_u32.to_be_bytes()].concat()));
     }
 
     #[test]

@@ -16,6 +16,12 @@ impl TimeScale {
     /// Microseconds, where a file says nothing.
     pub(crate) const RESOLUTION_DEFAULT: u8 = 6;
 
+    /// True if a unit is shorter than a nanosecond.
+    pub fn is_finer_than_ns(self) -> bool {
+        let exponent = self.resolution & 0x7f;
+        exponent > if self.resolution & 0x80 == 0 { 9 } else { 29 }
+    }
+
     /// `units` in nanoseconds since 1970; finer units are rounded down.
     #[inline]
     pub(crate) fn to_ns(self, units: u64) -> Option<u64> {
@@ -69,6 +75,13 @@ mod tests {
         assert_eq!(to_ns(0x80, 0, 3), Some(3_000_000_000));
         assert_eq!(to_ns(0x80 | 10, 0, 512), Some(500_000_000));
         assert_eq!(to_ns(0x80 | 32, 0, 1 << 33), Some(2_000_000_000));
+    }
+
+    #[test]
+    fn units_below_a_nanosecond_are_told() {
+        let finer = [9, 10, 0x80 | 29, 0x80 | 30];
+        let finer = finer.map(|resolution| TimeScale { resolution, offset_s: 0 }.is_finer_than_ns());
+        assert_eq!(finer, [false, true, false, true]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A fragment can be divided again. The bytes of the packet stay as they are, checksums of its
 //! payload included.
 
+use crate::edit::LengthField;
 use packet::checksum::{add, finish};
 use packet::headers::{EndCause, FirstHeader, Header, Protocol, Walk, fragment, ipv4};
 
@@ -24,6 +25,8 @@ pub(crate) enum NoFragments {
 pub(crate) struct FragmentedPacket {
     bytes: Vec<u8>,
     ip: Header,
+    /// Length fields in front of the packet.
+    link_lengths: Vec<LengthField>,
     /// Where the header ends that each fragment has, without a fragment header.
     header_end: usize,
     /// Place of the protocol that a fragment header of IPv6 takes the place of.
@@ -52,13 +55,17 @@ impl FragmentedPacket {
         number: u64,
     ) -> Result<Self, NoFragments> {
         use NoFragments::Impossible;
-        let mut walk = Walk::new(frame, first);
-        // A length field in front of the packet would have to change, too.
-        let ip = walk.find(|header| header.protocol.is_ip() || header.protocol == Protocol::Pppoe);
-        let ip = ip.filter(|header| header.protocol.is_ip() && header.is_whole()).ok_or(Impossible)?;
+        let (mut walk, mut link_lengths) = (Walk::new(frame, first), Vec::new());
+        let ip = walk.find(|header| {
+            let is_ip = header.protocol.is_ip();
+            link_lengths.extend(LengthField::of(frame, header).filter(|_| !is_ip));
+            is_ip
+        });
+        let ip = ip.filter(|header| header.is_whole()).ok_or(Impossible)?;
         let mut packet = Self {
             bytes: frame.to_vec(),
             ip,
+            link_lengths,
             header_end: ip.at + ip.len,
             next_at: ip.at + 6,
             fragment: [0; fragment::LEN],
@@ -105,11 +112,7 @@ impl FragmentedPacket {
                 self.payload_at = header.at + fragment::LEN;
                 return Ok(());
             }
-            let is_extension = matches!(
-                header.protocol,
-                Protocol::Extension | Protocol::DestinationOptions | Protocol::Routing
-            );
-            if !is_extension || header.depth != self.ip.depth {
+            if !header.protocol.is_extension() || header.depth != self.ip.depth {
                 return Ok(());
             }
             next_at = header.at;
@@ -146,6 +149,8 @@ impl FragmentedPacket {
         } else {
             self.write_v6(frame, from..to, has_more);
         }
+        let end = frame.len();
+        self.link_lengths.iter().for_each(|field| field.write(frame, end));
         self.done += to - from;
         true
     }

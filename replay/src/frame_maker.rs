@@ -4,19 +4,21 @@ use crate::edit::{EditCounts, EditOptions, Editor, Edits};
 use crate::fate::Fate;
 use crate::fragments::{FragmentedPacket, NoFragments};
 use crate::link_type::{LINK_TYPE_ETHERNET, LinkType, Reheader, TargetKind, UnusableLink};
-use crate::outer::{first_header, tag_count};
+use crate::outer::tag_count;
 use crate::per_loop::{LoopSteps, PerLoop};
 use crate::record::Record;
 use crate::segment::SuperFrame;
 use crate::selection::Selection;
 use crate::split::{OutputPort, SplitRule};
-use packet::headers::{EndCause, FirstHeader};
+use packet::headers::{EndCause, FirstHeader, Walk};
 use packet::{FRAME_LEN_MIN, MacAddr};
 
 const ETHERNET_LEN: u32 = 14;
 const TAG_LEN: u32 = 4;
 /// The longest TCP packet with its link header.
 const SUPER_FRAME_LEN_MAX: u32 = 65_535 + 32;
+/// The longest record of a file that libpcap reads. A damaged length may claim 4 GiB.
+const FILE_FRAME_LEN_MAX: u32 = 262_144;
 
 /// What happens to records of which the file has only the first bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,6 +111,17 @@ pub enum StopCause {
         /// Why.
         reason: &'static str,
     },
+    /// `--anonymize` of packets whose addresses are not found.
+    #[error(
+        "packet {number} has link type {}, whose addresses are not found and would stay",
+        LinkType::name(*link_type)
+    )]
+    NotAnonymized {
+        /// Number of the record.
+        number: u64,
+        /// LINKTYPE_ number.
+        link_type: u16,
+    },
     /// `--cut fail`.
     #[error("packet {number} is cut: the file has {captured_len} of its {frame_len} bytes")]
     Cut {
@@ -149,6 +162,16 @@ pub struct MadeFrame<'a> {
     pub wire_len: u32,
     /// LINKTYPE_ number of the bytes.
     pub link_type: u16,
+}
+
+/// A packet that is longer than the device or the file accepts.
+#[derive(Clone, Copy, Debug)]
+struct Excess {
+    /// Its length, and the most that is accepted: of frames for devices, of IP packets for files.
+    len: u32,
+    len_max: u32,
+    /// Longest frame of a part of it.
+    part_len_max: u32,
 }
 
 /// A frame that is sent as several.
@@ -300,10 +323,11 @@ impl FrameMaker {
         let padded_len = if settings.cut == CutPolicy::Pad { cut_len as usize } else { 0 };
         let padded_len = (padded_len + reheader.header().len()).saturating_sub(reheader.strip);
         let claimed_len = padded_len.max(reheader.header().len() + record.data.len() - reheader.strip);
-        // A damaged length may claim 4 GiB.
         let len_max = match settings.long {
+            _ if settings.target == TargetKind::File => {
+                FILE_FRAME_LEN_MAX.max(record.data.len() as u32 + ETHERNET_LEN)
+            }
             LongPolicy::Segment | LongPolicy::Fragment | LongPolicy::FragmentDf => SUPER_FRAME_LEN_MAX,
-            _ if settings.target == TargetKind::File => SUPER_FRAME_LEN_MAX.max(record.data.len() as u32),
             LongPolicy::Skip | LongPolicy::Fail => packet::FRAME_LEN_MAX,
         };
         if claimed_len > len_max as usize {
@@ -318,7 +342,12 @@ impl FrameMaker {
         let is_ethernet = settings.target == TargetKind::Ethernet;
         let is_whole = cut_len == 0 && (!is_ethernet || record.data.len() >= FRAME_LEN_MIN as usize);
         let may_stay = is_whole || (settings.target == TargetKind::File && settings.cut == CutPolicy::Short);
-        let is_edited = self.has_edits || settings.cut == CutPolicy::Shrink;
+        let is_shrunk = cut_len > 0 && settings.cut == CutPolicy::Shrink;
+        let is_edited = self.has_edits || is_shrunk;
+        if is_edited && first.is_none() {
+            self.leave_unread(record)?;
+        }
+        let settings = &self.settings;
         if may_stay && !(is_edited && first.is_some()) && reheader.strip == 0 && reheader.header().is_empty()
         {
             return self.as_recorded(record, first);
@@ -337,7 +366,6 @@ impl FrameMaker {
         if let Some(first) = first {
             self.edit(record, first, is_padded_cut, before)?;
         }
-        let is_shrunk = self.settings.cut == CutPolicy::Shrink;
         let wire_len = match cut_len {
             0 if record.frame_len == 0 => 0,
             0 => self.frame.len(),
@@ -346,11 +374,9 @@ impl FrameMaker {
             _ => (cut_len as usize + reheader.header().len() + self.frame.len())
                 .saturating_sub(reheader.strip + whole_before),
         };
-        let frame_len = self.frame.len() as u32;
-        let frame_len_max = self.frame_len_max(&self.frame);
-        if frame_len > frame_len_max {
+        if let Some(excess) = self.excess(&self.frame, first) {
             let whole = std::mem::take(&mut self.frame);
-            return self.divide(number, &whole, port, (frame_len_max, first, link_type));
+            return self.divide(number, &whole, port, (excess, first, link_type));
         }
         let is_padded_short = self.pad_short();
         let bytes = &self.frame;
@@ -374,17 +400,17 @@ impl FrameMaker {
         captured_len: usize,
     ) -> Result<(), StopCause> {
         let counts = self.loops_done == 0;
+        let shrinks = record.is_cut() && self.settings.cut == CutPolicy::Shrink;
         if counts && is_padded {
             // The zeros make checksums wrong that were not so in the file, where they cannot be
             // checked.
             self.editor.inspect(&self.frame[..captured_len], first);
-        } else if counts && !self.has_edits && self.settings.cut != CutPolicy::Shrink {
+        } else if counts && !self.has_edits && !shrinks {
             self.editor.inspect(&self.frame, first);
         }
-        if !self.has_edits && self.settings.cut != CutPolicy::Shrink {
+        if !self.has_edits && !shrinks {
             return Ok(());
         }
-        let shrinks = self.settings.cut == CutPolicy::Shrink;
         let wrong_before = self.editor.counts.wrong_sums;
         let clients = &self.settings.per_loop.clients;
         let options = EditOptions { first, steps: &self.steps, clients, shrinks, counts };
@@ -398,12 +424,29 @@ impl FrameMaker {
                     EndCause::Cut => "the file does not have the header",
                     EndCause::Encrypted => "the header is encrypted",
                     EndCause::Malformed => "a header before it contradicts itself",
+                    EndCause::Fragment => "the checksum of SCTP covers the fragments behind it",
                     _ => "the header is behind one of an unknown protocol",
                 };
                 Err(StopCause::NotEdited { number: record.number, reason })
             }
             _ => Ok(()),
         }
+    }
+
+    /// Counts a record whose headers are not read.
+    fn leave_unread(&mut self, record: &Record<'_>) -> Result<(), StopCause> {
+        let Record { number, link_type, .. } = *record;
+        if self.settings.edits.anonymize.is_some() {
+            return Err(StopCause::NotAnonymized { number, link_type });
+        }
+        if self.settings.is_strict {
+            return Err(StopCause::NotEdited { number, reason: "headers of its link type are not read" });
+        }
+        if self.loops_done == 0 {
+            self.editor.counts.not_edited.count(EndCause::Unknown);
+            self.editor.counts.unread_link_types.insert(link_type);
+        }
+        Ok(())
     }
 
     /// How the record becomes a frame of the device or the file, and the link type of that.
@@ -435,10 +478,9 @@ impl FrameMaker {
         if let Some(first) = first.filter(|_| self.loops_done == 0) {
             self.editor.inspect(bytes, first);
         }
-        let (frame_len, frame_len_max) = (bytes.len() as u32, self.frame_len_max(bytes));
         let port = self.port(record, bytes);
-        if frame_len > frame_len_max {
-            return self.divide(record.number, bytes, port, (frame_len_max, first, record.link_type));
+        if let Some(excess) = self.excess(bytes, first) {
+            return self.divide(record.number, bytes, port, (excess, first, record.link_type));
         }
         Ok(Ok(MadeFrame {
             bytes,
@@ -457,17 +499,14 @@ impl FrameMaker {
         number: u64,
         frame: &[u8],
         port: OutputPort,
-        (frame_len_max, first, link_type): (u32, Option<FirstHeader>, u16),
+        (excess, first, link_type): (Excess, Option<FirstHeader>, u16),
     ) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
-        let long = self.settings.long;
+        let (long, len_max) = (self.settings.long, excess.part_len_max);
         let parts = match (long, first) {
-            (LongPolicy::Segment, Some(FirstHeader::Ethernet | FirstHeader::Ip)) => {
-                let is_ethernet = first == Some(first_header(true));
-                SuperFrame::new(frame, is_ethernet, frame_len_max).map(Parts::Segments)
-            }
+            (LongPolicy::Segment, Some(first)) => SuperFrame::new(frame, first, len_max).map(Parts::Segments),
             (LongPolicy::Fragment | LongPolicy::FragmentDf, Some(first)) => {
                 let divides_df = long == LongPolicy::FragmentDf;
-                let packet = FragmentedPacket::new(frame, first, frame_len_max, divides_df, number);
+                let packet = FragmentedPacket::new(frame, first, len_max, divides_df, number);
                 self.dont_fragment +=
                     u64::from(packet.as_ref().is_err_and(|why| *why == NoFragments::DontFragment));
                 packet.ok().map(Parts::Fragments)
@@ -479,7 +518,7 @@ impl FrameMaker {
                 self.parts = Some((parts, port, link_type));
                 Ok(Ok(self.next_segment().expect("the first part has payload")))
             }
-            None => self.too_long(number, frame.len() as u32, frame_len_max),
+            None => self.too_long(number, excess.len, excess.len_max),
         }
     }
 
@@ -488,16 +527,22 @@ impl FrameMaker {
         self.settings.split.as_ref().map_or(OutputPort::First, |rule| rule.port(record, frame, is_ethernet))
     }
 
-    /// The longest frame that device and engine accept, for a frame like this one.
-    fn frame_len_max(&self, frame: &[u8]) -> u32 {
+    /// What makes a frame too long for the device and the engine, or a packet for the file.
+    fn excess(&self, frame: &[u8], first: Option<FirstHeader>) -> Option<Excess> {
         let FrameSettings { mtu, frame_len_max, target, .. } = self.settings;
         let by_device = match (mtu, target) {
             (0, _) | (_, TargetKind::Monitor) => u32::MAX,
             (mtu, TargetKind::Ip) => mtu,
             (mtu, TargetKind::Ethernet) => mtu + ETHERNET_LEN + (tag_count(frame).min(1) as u32) * TAG_LEN,
-            (mtu, TargetKind::File) => mtu + ETHERNET_LEN + tag_count(frame) as u32 * TAG_LEN,
+            (mtu, TargetKind::File) => {
+                let ip = Walk::new(frame, first?).find(|header| header.protocol.is_ip())?;
+                let len = (ip.end - ip.at) as u32;
+                let part_len_max = ip.at as u32 + mtu;
+                return (len > mtu).then_some(Excess { len, len_max: mtu, part_len_max });
+            }
         };
-        by_device.min(frame_len_max)
+        let (len, len_max) = (frame.len() as u32, by_device.min(frame_len_max));
+        (len > len_max).then_some(Excess { len, len_max, part_len_max: len_max })
     }
 
     fn too_long<'a>(
@@ -517,6 +562,7 @@ impl FrameMaker {
 mod tests {
     use super::*;
     use crate::edit::{FieldEdit, FieldValue, HeaderChoice, TagEdits, TagFields, TtlEdit, VlanEdit};
+    use crate::sample;
     use proptest::prelude::*;
 
     fn record(link_type: u16, frame_len: u32, data: &[u8]) -> Record<'_> {
@@ -613,6 +659,127 @@ mod tests {
             assert_eq!(short.bytes.len(), 100);
             assert!(maker.next_segment().is_none());
         }
+    }
+
+    /// The lengths from the IP header on of all packets that a record of a file becomes. Their
+    /// headers agree.
+    fn parts(settings: FrameSettings, link_type: u16, frame: &[u8]) -> Vec<usize> {
+        let mut maker = FrameMaker::new(FrameSettings { target: TargetKind::File, ..settings });
+        let first = FirstHeader::of_link_type(link_type).unwrap();
+        let record = record(link_type, frame.len() as u32, frame);
+        let mut made: Vec<_> =
+            maker.make(&record).unwrap().map(|made| made.bytes.to_vec()).into_iter().collect();
+        while let Some(part) = maker.next_segment() {
+            made.push(part.bytes.to_vec());
+        }
+        let ip_len = |bytes: &Vec<u8>| {
+            let mut headers = Walk::new(bytes, first);
+            let ip = headers.find(|header| {
+                assert!(header.is_whole(), "{header:?} {bytes:02x?}");
+                header.protocol.is_ip()
+            });
+            ip.map_or(0, |ip| ip.end - ip.at)
+        };
+        made.iter().map(ip_len).collect()
+    }
+
+    /// `--mtu` took each frame of a file for plain Ethernet without a trailer, and lengths in front
+    /// of IP stayed those of the whole packet.
+    #[test]
+    fn packets_of_files_are_measured_from_the_ip_header_on() {
+        type Form<'a> = (u16, &'a dyn Fn(&[u8]) -> Vec<u8>);
+        let way = sample::Ends { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
+        let packet = |len: usize| sample::ip(way, 6, &sample::tcp(way, (1, 2), &vec![7; len - 40]));
+        let sll = |packet: &[u8]| [&[0; 14][..], &[8, 0], packet].concat();
+        let sll2 = |packet: &[u8]| [&[8, 0][..], &[0; 18], packet].concat();
+        let trailer = |packet: &[u8]| [&sample::ethernet(packet)[..], &[9; 4]].concat();
+        let behind = |head: &[u8], packet: &[u8]| [&sample::MACS, head, packet].concat();
+        let len_of = |packet: &[u8], more: usize| ((packet.len() + more) as u16).to_be_bytes();
+        let pppoe = |packet: &[u8]| {
+            let [high, low] = len_of(packet, 2);
+            behind(&[0x88, 0x64, 0x11, 0, 0, 1, high, low, 0, 0x21], packet)
+        };
+        let snap = |packet: &[u8]| {
+            let [high, low] = len_of(packet, 8);
+            behind(&[high, low, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0], packet)
+        };
+        let tagged_snap = |packet: &[u8]| {
+            let [high, low] = len_of(packet, 8);
+            behind(&[0x81, 0, 0, 7, high, low, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0], packet)
+        };
+        let raw = |packet: &[u8]| packet.to_vec();
+        let forms: [Form<'_>; 7] = [
+            (113, &sll),
+            (276, &sll2),
+            (101, &raw),
+            (1, &trailer),
+            (1, &pppoe),
+            (1, &snap),
+            (1, &tagged_snap),
+        ];
+        for (link_type, form) in forms {
+            let with = |long, len| {
+                parts(
+                    FrameSettings { mtu: 600, long, ..FrameSettings::default() },
+                    link_type,
+                    &form(&packet(len)),
+                )
+            };
+            for long in [LongPolicy::Skip, LongPolicy::Segment, LongPolicy::Fragment] {
+                assert_eq!(with(long, 600), [600], "{link_type} {long:?}");
+            }
+            assert_eq!(with(LongPolicy::Skip, 601), [0; 0], "{link_type}");
+            assert_eq!(with(LongPolicy::Segment, 1200), [600, 600, 80], "{link_type}");
+            assert_eq!(with(LongPolicy::Fragment, 1196), [596, 596, 44], "{link_type}");
+        }
+    }
+
+    #[test]
+    fn records_that_are_padded_beyond_an_ip_packet_are_written() {
+        let settings = || FrameSettings {
+            target: TargetKind::File,
+            frame_len_max: u32::MAX,
+            ..FrameSettings::default()
+        };
+        let made = |frame_len| made(settings(), &record(1, frame_len, &[1; 60])).map(|bytes| bytes.len());
+        assert_eq!(made(66_000), Ok(66_000));
+        assert_eq!(made(u32::MAX), Err(Fate::TooLong), "a damaged length");
+    }
+
+    /// `--cut shrink` lowered the UDP length of whole first fragments.
+    #[test]
+    fn whole_records_keep_their_lengths() {
+        let way = sample::Ends { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
+        let mut frame = sample::ethernet(&sample::ip(way, 17, &sample::udp(way, (1, 2), &[7; 80])[..48]));
+        frame[20] = 0x20;
+        let settings =
+            FrameSettings { target: TargetKind::File, cut: CutPolicy::Shrink, ..FrameSettings::default() };
+        let mut maker = FrameMaker::new(settings);
+        let len = frame.len() as u32;
+        assert!(maker.make(&record(1, len, &frame)).unwrap().unwrap().is_as_recorded);
+        assert!(!maker.make(&record(1, len + 20, &frame)).unwrap().unwrap().is_as_recorded);
+    }
+
+    /// Files of PPP and 802.11 were copied as if they had been edited.
+    #[test]
+    fn records_whose_headers_are_not_read_are_counted_or_refused() {
+        let ttl = FieldEdit { choice: HeaderChoice::Outermost, value: FieldValue::Ttl(TtlEdit::Set(9)) };
+        let edits = || Edits { fields: vec![ttl], ..Edits::default() };
+        let with = |edits| FrameSettings { target: TargetKind::File, edits, ..FrameSettings::default() };
+        let mut maker = FrameMaker::new(with(edits()));
+        assert!(maker.make(&record(9, 60, &[1; 60])).unwrap().unwrap().is_as_recorded);
+        assert_eq!(maker.edit_counts().not_edited.unknown, 1);
+        assert_eq!(maker.edit_counts().unread_link_types, [9].into());
+        let strict = FrameSettings { is_strict: true, ..with(edits()) };
+        let why = FrameMaker::new(strict).make(&record(9, 60, &[1; 60])).unwrap_err();
+        assert!(matches!(why, StopCause::NotEdited { number: 7, .. }), "{why}");
+        let anonymize = Edits { anonymize: Some(crate::AnonymizeKey::of_text(b"k")), ..Edits::default() };
+        let why = FrameMaker::new(with(anonymize)).make(&record(105, 60, &[1; 60])).unwrap_err();
+        let text = "packet 7 has link type 105 (IEEE802_11), whose addresses are not found and would stay";
+        assert_eq!(why.to_string(), text);
+        let mut maker = FrameMaker::new(with(Edits::default()));
+        maker.make(&record(9, 60, &[1; 60])).unwrap().unwrap();
+        assert_eq!(maker.edit_counts().not_edited.unknown, 0, "there are no edits");
     }
 
     #[test]

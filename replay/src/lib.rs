@@ -29,8 +29,8 @@ pub use comparison::{Comparison, ComparisonResult, FrameDigest, queue_of};
 pub use difference::{IgnoredFields, difference};
 pub use edit::{
     AddressRule, AnonymizeKey, ChecksumPolicy, EditCounts, EditUses, Edits, FieldEdit, FieldValue,
-    HeaderChoice, MacMap, MapScope, NotEdited, NotFixed, PortMap, SumCounts, TagEdits, TagFields, TtlEdit,
-    VlanEdit,
+    HeaderChoice, MacMap, MapScope, NotEdited, NotFixed, PortMap, SumCounts, TagEdits, TagFields, TagUses,
+    TtlEdit, VlanEdit,
 };
 pub use fate::{Fate, Fates};
 pub use frame_maker::{CutPolicy, FrameMaker, FrameSettings, LongPolicy, MadeFrame, StopCause};

@@ -46,7 +46,7 @@ impl IpPacket {
             }
             let Some(packet) = found.as_mut().filter(|packet| packet.transport.is_none()) else { continue };
             match header.protocol {
-                Protocol::Extension | Protocol::DestinationOptions | Protocol::Routing | Protocol::Ah => {
+                protocol if protocol.is_extension() || protocol == Protocol::Ah => {
                     packet.protocol = frame[header.at];
                 }
                 Protocol::Fragment => {

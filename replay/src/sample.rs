@@ -69,7 +69,8 @@ pub fn ip(ends: Ends, protocol: u8, payload: &[u8]) -> Vec<u8> {
     ip_with(ends, protocol, payload, &[])
 }
 
-fn with_sum(ends: Ends, final_dst: IpAddr, protocol: u8, bytes: Vec<u8>, at: usize) -> Vec<u8> {
+/// A message of a protocol whose checksum, at `at`, covers the addresses.
+pub fn with_sum(ends: Ends, final_dst: IpAddr, protocol: u8, bytes: Vec<u8>, at: usize) -> Vec<u8> {
     let pseudo = ends.pseudo(final_dst, protocol, bytes.len());
     let found = sum(&[&pseudo, &bytes]);
     set(bytes, at, if protocol == 17 && found == 0 { 0xffff } else { found })

@@ -6,9 +6,10 @@
 //! 6.1.2). The size of the segments on the wire is not in the capture: they are as long as the
 //! device accepts.
 
-use crate::outer::{IpPacket, first_header, word};
+use crate::edit::LengthField;
+use crate::outer::{IpPacket, word};
 use packet::checksum::{add, finish};
-use packet::headers::{Protocol, PseudoPlaces};
+use packet::headers::{FirstHeader, Protocol, PseudoPlaces, Walk};
 
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
@@ -20,6 +21,8 @@ const IPV6_HEADER_LEN: usize = 40;
 #[derive(Clone, Debug)]
 pub(crate) struct SuperFrame {
     bytes: Vec<u8>,
+    /// Length fields in front of the packet.
+    link_lengths: Vec<LengthField>,
     is_v6: bool,
     network_at: usize,
     tcp_at: usize,
@@ -37,8 +40,8 @@ pub(crate) struct SuperFrame {
 
 impl SuperFrame {
     /// A TCP frame for segments of up to `frame_len_max` bytes; nothing for other frames.
-    pub(crate) fn new(frame: &[u8], is_ethernet: bool, frame_len_max: u32) -> Option<Self> {
-        let packet = IpPacket::outermost(frame, first_header(is_ethernet))?;
+    pub(crate) fn new(frame: &[u8], first: FirstHeader, frame_len_max: u32) -> Option<Self> {
+        let packet = IpPacket::outermost(frame, first)?;
         let tcp = packet.transport.filter(|found| found.protocol == Protocol::Tcp)?;
         let pseudo = packet.sum.and_then(|sum| sum.pseudo)?;
         if packet.is_fragment {
@@ -54,8 +57,10 @@ impl SuperFrame {
         };
         let segment_len = (frame_len_max as usize).checked_sub(payload_at).filter(|len| *len > 0)?;
         let is_whole = payload_at >= tcp_at + 20 && payload_at < end && end <= frame.len();
+        let link = Walk::new(frame, first).take_while(|header| header.at < network_at);
         is_whole.then(|| Self {
             bytes: frame.to_vec(),
+            link_lengths: link.filter_map(|header| LengthField::of(frame, &header)).collect(),
             is_v6,
             network_at,
             tcp_at,
@@ -80,6 +85,8 @@ impl SuperFrame {
         frame.extend_from_slice(&self.bytes[from..to]);
         self.write_network(frame);
         self.write_tcp(frame, to == self.end);
+        let end = frame.len();
+        self.link_lengths.iter().for_each(|field| field.write(frame, end));
         self.done += to - from;
         self.segments += 1;
         true
@@ -128,7 +135,7 @@ mod tests {
     use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 
     fn segments(frame: &[u8], len_max: u32) -> Vec<Vec<u8>> {
-        let mut whole = SuperFrame::new(frame, true, len_max).unwrap();
+        let mut whole = SuperFrame::new(frame, FirstHeader::Ethernet, len_max).unwrap();
         let (mut segment, mut segments) = (Vec::new(), Vec::new());
         while whole.next(&mut segment) {
             segments.push(segment.clone());
@@ -182,14 +189,17 @@ mod tests {
         let mut udp = Vec::new();
         let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([1; 4], [2; 4], 64).udp(1, 2);
         builder.write(&mut udp, &[0; 3000]).unwrap();
-        assert!(SuperFrame::new(&udp, true, 1514).is_none());
+        assert!(SuperFrame::new(&udp, FirstHeader::Ethernet, 1514).is_none());
         let mut tcp = Vec::new();
         let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([1; 4], [2; 4], 64).tcp(1, 2, 3, 4);
         builder.write(&mut tcp, &[0; 3000]).unwrap();
-        assert!(SuperFrame::new(&tcp, true, 1514).is_some());
-        assert!(SuperFrame::new(&tcp, true, 54).is_none(), "no space for payload");
-        assert!(SuperFrame::new(&tcp[..2000], true, 1514).is_none(), "the file has not all of it");
+        assert!(SuperFrame::new(&tcp, FirstHeader::Ethernet, 1514).is_some());
+        assert!(SuperFrame::new(&tcp, FirstHeader::Ethernet, 54).is_none(), "no space for payload");
+        assert!(
+            SuperFrame::new(&tcp[..2000], FirstHeader::Ethernet, 1514).is_none(),
+            "the file has not all of it"
+        );
         tcp[20] = 0x20;
-        assert!(SuperFrame::new(&tcp, true, 1514).is_none(), "a fragment");
+        assert!(SuperFrame::new(&tcp, FirstHeader::Ethernet, 1514).is_none(), "a fragment");
     }
 }

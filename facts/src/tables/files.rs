@@ -34,7 +34,10 @@ pub const REWRITE: Document = Document {
     groups: &[
         &[
             Row(&[texts("files"), text("output")], "names of the files"),
-            Row(&[word("end", &["done", "stopped"])], "`done`, or `stopped` by a signal"),
+            Row(
+                &[word("end", &["done", "stopped"])],
+                "`done`, or `stopped` by a signal: no file is written then",
+            ),
             Row(&[packets("read"), packets("written")], "packets"),
             Row(
                 &[packets("sent"), packets("errors")],

@@ -97,8 +97,8 @@ pub(crate) const EDITS: &[Row] = &[
 ];
 
 const NOT_EDITED: &[Row] = &[Row(
-    &[packets("cut"), packets("encrypted"), packets("unknown"), packets("damaged")],
-    "the file does not have the header; it is encrypted; it is behind one of an unknown protocol; it is behind one that contradicts itself",
+    &[packets("cut"), packets("encrypted"), packets("unknown"), packets("damaged"), packets("fragments")],
+    "the file does not have the header; it is encrypted; it is behind one of an unknown protocol, or of a link type that is not read; it is behind one that contradicts itself; a first fragment of SCTP, whose checksum is that of the whole packet",
 )];
 
 const NOT_FIXED: &[Row] = &[Row(

@@ -1,7 +1,7 @@
 //! All addresses of a header: where each is, and whether it is that of a source or a destination.
 
 use super::bytes::half;
-use super::header::{Header, Protocol};
+use super::header::{EndCause, Header, Protocol, WalkEnd};
 use super::{arp, cooked, extension, group_message, icmp, icmpv6, ipv4, ipv6, nd_option, routing};
 
 /// Kind of an address.
@@ -41,16 +41,39 @@ pub struct AddressPlace {
     pub role: AddressRole,
 }
 
-/// Calls `found` with each address of `header`, all of whose bytes are in `frame`.
-pub fn for_each_address(frame: &[u8], header: &Header, found: &mut impl FnMut(AddressPlace)) {
-    use AddressKind::{Mac, V4, V6};
-    use AddressRole::{Destination, Other, SolicitedTarget, Source};
-    let bytes = header.bytes(frame);
-    let mut place = |at: usize, len: usize, kind: AddressKind, role: AddressRole| {
+/// Calls `found` with each address of `header`, all of whose bytes are in `frame`. Returns the
+/// first byte from which on there may be addresses that could not be found, and the reason.
+pub fn for_each_address(
+    frame: &[u8],
+    header: &Header,
+    found: &mut impl FnMut(AddressPlace),
+) -> Option<WalkEnd> {
+    let (bytes, mut hidden_at) = (header.bytes(frame), None);
+    let unread_at = addresses(bytes, header, &mut |at: usize, len: usize, kind, role| {
         if at + len <= bytes.len() {
             found(AddressPlace { at: header.at + at, len, kind, role });
+        } else {
+            hidden_at = hidden_at.or(Some(at));
         }
+    });
+    let at = header.at + hidden_at.or(unread_at)?.min(bytes.len());
+    let cause = match header.protocol {
+        Protocol::Routing => EndCause::Unknown,
+        _ if header.is_whole() && header.at + header.len <= header.visible_end => EndCause::Malformed,
+        _ => EndCause::Cut,
     };
+    Some(WalkEnd { at, cause })
+}
+
+/// Calls `place` with offset, length, kind and role of each address of a header. Returns the offset
+/// of the first part whose addresses have no places.
+fn addresses(
+    bytes: &[u8],
+    header: &Header,
+    place: &mut impl FnMut(usize, usize, AddressKind, AddressRole),
+) -> Option<usize> {
+    use AddressKind::{Mac, V4, V6};
+    use AddressRole::{Destination, Other, SolicitedTarget, Source};
     match header.protocol {
         Protocol::Ethernet => {
             place(0, 6, Mac, Destination);
@@ -63,7 +86,7 @@ pub fn for_each_address(frame: &[u8], header: &Header, found: &mut impl FnMut(Ad
             }
         }
         Protocol::Arp => {
-            let Some(view) = arp::View::new(bytes) else { return };
+            let view = arp::View::new(bytes)?;
             for (places, len, kind) in [(view.mac_places(), 6, Mac), (view.ip_places(), 4, V4)] {
                 if let Some([sender, target]) = places {
                     place(sender, len, kind, Source);
@@ -80,6 +103,7 @@ pub fn for_each_address(frame: &[u8], header: &Header, found: &mut impl FnMut(Ad
                 for list in view.address_lists() {
                     (0..list.count).for_each(|entry| place(list.at + entry * list.step, 4, V4, Other));
                 }
+                return view.unread_option_at();
             }
         }
         Protocol::Ipv6 => {
@@ -87,8 +111,9 @@ pub fn for_each_address(frame: &[u8], header: &Header, found: &mut impl FnMut(Ad
             place(ipv6::DST_AT, 16, V6, Destination);
         }
         Protocol::Routing => {
-            let count = routing::View::new(bytes).map_or(0, |view| view.address_count());
-            (0..count).for_each(|entry| place(8 + entry * 16, 16, V6, Other));
+            let view = routing::View::new(bytes)?;
+            (0..view.address_count()).for_each(|entry| place(8 + entry * 16, 16, V6, Other));
+            return view.hides_addresses().then_some(8);
         }
         Protocol::DestinationOptions => {
             if let Some(at) = extension::View::new(bytes).and_then(|view| view.home_address_at()) {
@@ -105,21 +130,24 @@ pub fn for_each_address(frame: &[u8], header: &Header, found: &mut impl FnMut(Ad
             }
             _ => {}
         },
-        Protocol::Icmpv6 => icmpv6_addresses(bytes, &mut |at, len, kind, is_solicited| {
-            place(at, len, kind, if is_solicited { SolicitedTarget } else { Other });
-        }),
+        Protocol::Icmpv6 => {
+            return icmpv6_addresses(bytes, &mut |at, len, kind, is_solicited| {
+                place(at, len, kind, if is_solicited { SolicitedTarget } else { Other });
+            });
+        }
         Protocol::Igmp => {
             group_message::View::new(bytes, 4).igmp_addresses(|at| place(at, 4, V4, Other));
         }
         _ => {}
     }
+    None
 }
 
 /// Calls `place` with offset, length and kind of each address of an ICMPv6 message, and whether it
-/// is the target of a solicitation.
-fn icmpv6_addresses(bytes: &[u8], place: &mut impl FnMut(usize, usize, AddressKind, bool)) {
+/// is the target of a solicitation. Returns the offset of an option of which bytes are missing.
+fn icmpv6_addresses(bytes: &[u8], place: &mut impl FnMut(usize, usize, AddressKind, bool)) -> Option<usize> {
     use AddressKind::{Mac, V6};
-    let Some(view) = icmpv6::View::new(bytes) else { return };
+    let view = icmpv6::View::new(bytes)?;
     match view.kind() {
         icmpv6::NEIGHBOUR_SOLICITATION => place(8, 16, V6, true),
         icmpv6::NEIGHBOUR_ADVERTISEMENT => place(8, 16, V6, false),
@@ -136,9 +164,11 @@ fn icmpv6_addresses(bytes: &[u8], place: &mut impl FnMut(usize, usize, AddressKi
         }
         _ => {}
     }
-    let Some(options_at) = view.options_at() else { return };
+    let options_at = view.options_at()?;
+    let mut end = options_at;
     for option in nd_option::View::new(bytes.get(options_at..).unwrap_or_default()).fields() {
         let (at, len) = (options_at + option.place.start, option.place.len());
+        end = at + len;
         match option.kind {
             nd_option::SOURCE_LINK | nd_option::TARGET_LINK if len == 8 => place(at + 2, 6, Mac, false),
             nd_option::PREFIX if len == 32 => place(at + 16, 16, V6, false),
@@ -149,6 +179,7 @@ fn icmpv6_addresses(bytes: &[u8], place: &mut impl FnMut(usize, usize, AddressKi
             _ => {}
         }
     }
+    (end < bytes.len()).then_some(end)
 }
 
 /// The ports of a transport header as offsets in the frame, as far as they are there.

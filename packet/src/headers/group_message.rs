@@ -23,7 +23,7 @@ impl<'a> View<'a> {
         Self { bytes, address_len }
     }
 
-    /// Calls `found` with the offset of each address of an IGMP message.
+    /// Calls `found` with the offset of each address of an IGMP message; the last one may be cut.
     pub fn igmp_addresses(&self, found: impl FnMut(usize)) {
         match self.bytes.first() {
             Some(&IGMP_REPORT_V3) => self.report(found),
@@ -58,7 +58,8 @@ impl<'a> View<'a> {
 
     fn list(&self, at: usize, count: usize, mut found: impl FnMut(usize)) {
         let places = (0..count).map(|place| at + place * self.address_len);
-        places.take_while(|at| at + self.address_len <= self.bytes.len()).for_each(&mut found);
+        // The first one of which bytes are missing counts, too.
+        places.take_while(|at| *at < self.bytes.len()).for_each(&mut found);
     }
 
     /// The fields.

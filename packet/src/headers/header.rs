@@ -25,6 +25,10 @@ pub enum Protocol {
     Ipv6,
     /// Extension header of IPv6 without addresses.
     Extension,
+    /// Mobility header of IPv6.
+    Mobility,
+    /// Host identity protocol.
+    Hip,
     /// Destination options of IPv6.
     DestinationOptions,
     /// Routing header of IPv6.
@@ -55,6 +59,8 @@ pub enum Protocol {
     Ospf,
     /// PIM.
     Pim,
+    /// VRRP.
+    Vrrp,
     /// GRE.
     Gre,
     /// ERSPAN.
@@ -72,6 +78,13 @@ impl Protocol {
     #[inline]
     pub fn is_ip(self) -> bool {
         matches!(self, Self::Ipv4 | Self::Ipv6)
+    }
+
+    /// True for extension headers of IPv6, except those of fragments.
+    #[inline]
+    pub fn is_extension(self) -> bool {
+        use Protocol::{DestinationOptions, Extension, Hip, Mobility, Routing};
+        matches!(self, Extension | DestinationOptions | Routing | Mobility | Hip)
     }
 
     /// True for protocols whose ports are edited.

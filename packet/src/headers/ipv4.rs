@@ -81,6 +81,14 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Offset of an option of which bytes are missing, or whose length is wrong.
+    pub fn unread_option_at(&self) -> Option<usize> {
+        let header_len = self.header_len().unwrap_or(LEN_MIN);
+        let end = self.options().last().map_or(LEN_MIN, |(_, place)| place.end);
+        let is_over = end >= header_len || self.1.get(end) == Some(&0);
+        (!is_over).then_some(end)
+    }
+
     /// Addresses of source routes, recorded routes and timestamps.
     pub fn address_lists(&self) -> impl Iterator<Item = AddressList> + use<'a> {
         let bytes = self.1;

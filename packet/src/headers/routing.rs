@@ -38,6 +38,16 @@ impl View<'_> {
         (self.0[3] > 0 && count > 0).then_some(8 + place * 16)
     }
 
+    /// True for a type whose addresses are not read, and that may have some.
+    pub fn hides_addresses(&self) -> bool {
+        !matches!(self.0[2], SOURCE_ROUTE | HOME_ADDRESS | SEGMENTS) && self.0[1] > 0
+    }
+
+    /// True if the final destination is not known: segments are left of a type that is not read.
+    pub fn hides_final_dst(&self) -> bool {
+        self.0[3] > 0 && self.final_dst_at().is_none()
+    }
+
     /// The fields.
     pub fn fields(&self) -> Fields {
         Fields { next: self.next(), len: self.header_len(), kind: self.0[2], segments_left: self.0[3] }

@@ -27,7 +27,8 @@ pub enum SumProtocol {
     Gre,
     /// SCTP, a CRC32c.
     Sctp,
-    /// UDP-Lite, DCCP, OSPF and PIM of IPv6: kept right, but neither checked nor computed anew.
+    /// UDP-Lite, DCCP, VRRP version 3, HIP, mobility headers, OSPF and PIM of IPv6: kept right, but
+    /// neither checked nor computed anew.
     Other,
 }
 
@@ -211,6 +212,8 @@ pub fn is_plain_and_right(frame: &[u8]) -> bool {
 struct IpContext {
     pseudo: PseudoPlaces,
     is_fragment: bool,
+    /// A routing header has the final destination in a form that is not read.
+    hides_final_dst: bool,
 }
 
 /// Finds the checksums of the headers of one frame, in their order.
@@ -239,11 +242,10 @@ impl SumFinder {
                 None
             }
             Protocol::Routing => {
-                let final_dst_at = routing::View::new(bytes)?.final_dst_at()?;
-                let is_there = final_dst_at + 16 <= bytes.len();
-                if let Some(ip) = self.ip.as_mut().filter(|_| is_there) {
-                    ip.pseudo.dst_at = header.at + final_dst_at;
-                }
+                let (view, ip) = (routing::View::new(bytes)?, self.ip.as_mut()?);
+                ip.hides_final_dst |= view.hides_final_dst();
+                let final_dst_at = view.final_dst_at().filter(|at| at + 16 <= bytes.len())?;
+                ip.pseudo.dst_at = header.at + final_dst_at;
                 None
             }
             Protocol::DestinationOptions => {
@@ -266,7 +268,7 @@ impl SumFinder {
 
     fn enter(&mut self, src_at: usize, dst_at: usize, address_len: usize, is_fragment: bool) {
         let pseudo = PseudoPlaces { src_at, dst_at, address_len, protocol: 0 };
-        self.ip = Some(IpContext { pseudo, is_fragment });
+        self.ip = Some(IpContext { pseudo, is_fragment, hides_final_dst: false });
     }
 
     fn of_payload(&self, frame: &[u8], header: &Header) -> Option<SumPlace> {
@@ -286,6 +288,11 @@ impl SumFinder {
             Protocol::Dccp => (SumProtocol::Other, 6, Some(33)),
             Protocol::Ospf if is_v6 => (SumProtocol::Other, 12, Some(89)),
             Protocol::Pim if is_v6 => (SumProtocol::Other, 2, Some(103)),
+            Protocol::Vrrp if self.is_vrrp_with_addresses(frame, header) => {
+                (SumProtocol::Other, 6, Some(112))
+            }
+            Protocol::Mobility => (SumProtocol::Other, 4, Some(135)),
+            Protocol::Hip => (SumProtocol::Other, 4, Some(139)),
             _ => return None,
         };
         let (at, from, to) = (header.at + offset, header.at, header.end);
@@ -298,9 +305,19 @@ impl SumFinder {
             SumProtocol::Other => Some(NoSum::NotChecked),
             _ if ip.is_fragment => Some(NoSum::Fragment),
             _ if !header.is_whole() => Some(NoSum::Cut),
+            _ if ip.hides_final_dst && pseudo_protocol.is_some() => Some(NoSum::NotChecked),
             _ => None,
         };
         let pseudo = pseudo_protocol.map(|protocol| PseudoPlaces { protocol, ..ip.pseudo });
         Some(SumPlace { protocol, at, from, to, pseudo, missing, is_quoted: header.is_quoted })
+    }
+
+    /// True if the checksum of a VRRP message covers addresses: in version 3 (RFC 5798, 5.2.8), but
+    /// over IPv4 there are senders that leave them out, as RFC 9568 does.
+    fn is_vrrp_with_addresses(&self, frame: &[u8], header: &Header) -> bool {
+        let bytes = header.bytes(frame);
+        let is_v6 = self.ip.is_some_and(|ip| ip.pseudo.address_len == 16);
+        let is_right_without = || header.is_whole() && checksum::finish(checksum::add(0, bytes)) == 0;
+        bytes.first().is_some_and(|byte| byte >> 4 == 3) && (is_v6 || !is_right_without())
     }
 }

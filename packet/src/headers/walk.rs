@@ -11,8 +11,8 @@ use super::{
 };
 
 /// Protocols of IP without a header that is read here: GGP, EGP, IGRP, CHAOS, RSVP, no next header,
-/// EIGRP, VRRP, L2TP, ISIS, PGM, and others of routers.
-const IP_PROTOCOLS_KNOWN: [u8; 13] = [3, 8, 9, 16, 46, 59, 88, 112, 113, 115, 124, 98, 108];
+/// EIGRP, L2TP, ISIS, PGM, and others of routers.
+const IP_PROTOCOLS_KNOWN: [u8; 12] = [3, 8, 9, 16, 46, 59, 88, 113, 115, 124, 98, 108];
 const NULL_LEN: usize = 4;
 
 /// What begins at the place of a walk.
@@ -336,7 +336,12 @@ impl<'a> Walk<'a> {
             41 => self.ipv6(),
             0 | 60 | 135 | 139 | 140 if self.is_ipv6 => {
                 let Some(view) = extension::View::new(self.rest()) else { return self.stop(EndCause::Cut) };
-                let kind = if protocol == 60 { Protocol::DestinationOptions } else { Protocol::Extension };
+                let kind = match protocol {
+                    60 => Protocol::DestinationOptions,
+                    135 => Protocol::Mobility,
+                    139 => Protocol::Hip,
+                    _ => Protocol::Extension,
+                };
                 self.found_whole(kind, view.header_len(), Next::Protocol(view.next()))
             }
             43 if self.is_ipv6 => {
@@ -381,6 +386,7 @@ impl<'a> Walk<'a> {
             132 => self.payload(Protocol::Sctp, sctp::LEN),
             89 => self.payload(Protocol::Ospf, 16),
             103 => self.payload(Protocol::Pim, 4),
+            112 => self.payload(Protocol::Vrrp, 8),
             known if IP_PROTOCOLS_KNOWN.contains(&known) => self.stop(EndCause::Payload),
             _ => self.stop(EndCause::Unknown),
         }

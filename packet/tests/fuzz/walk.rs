@@ -67,9 +67,13 @@ fn a_walk_stays_in_its_frame_and_goes_forward() {
             assert!(header.at < frame.len() && header.visible_end <= frame.len(), "{header:?}");
             assert!(header.visible_end <= header.end, "{header:?}");
             (at_before, headers) = (header.at + 1, headers + 1);
-            for_each_address(&frame, &header, &mut |place| {
+            let hidden = for_each_address(&frame, &header, &mut |place| {
                 assert!(place.at >= header.at && place.at + place.len <= header.visible_end, "{place:?}");
             });
+            assert!(
+                hidden.is_none_or(|end| (header.at..=header.visible_end).contains(&end.at)),
+                "{hidden:?}"
+            );
             for at in port_places(&frame, &header).into_iter().flatten() {
                 assert!(at + 2 <= header.visible_end);
             }

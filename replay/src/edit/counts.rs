@@ -2,7 +2,7 @@
 
 use packet::headers::{EndCause, NoSum, SumProtocol};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Checksums by protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,24 +44,26 @@ pub struct NotEdited {
     pub unknown: u64,
     /// The header is behind one that contradicts itself.
     pub damaged: u64,
+    /// They are first fragments of SCTP, whose checksum is that of the whole packet.
+    pub fragments: u64,
 }
 
 impl NotEdited {
-    /// Counts a packet whose walk ended so; false if that hides no header.
-    pub(crate) fn count(&mut self, cause: EndCause) -> bool {
+    /// Counts a packet in which this hides a field.
+    pub(crate) fn count(&mut self, cause: EndCause) {
         match cause {
             EndCause::Cut => self.cut += 1,
             EndCause::Encrypted => self.encrypted += 1,
             EndCause::Unknown => self.unknown += 1,
             EndCause::Malformed => self.damaged += 1,
-            EndCause::Payload | EndCause::Fragment => return false,
+            EndCause::Fragment => self.fragments += 1,
+            EndCause::Payload => {}
         }
-        true
     }
 
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.cut + self.encrypted + self.unknown + self.damaged
+        self.cut + self.encrypted + self.unknown + self.damaged + self.fragments
     }
 
     /// The reasons with their counts, such as `cut 2, encrypted 1`.
@@ -71,6 +73,7 @@ impl NotEdited {
             ("encrypted", self.encrypted),
             ("unknown header", self.unknown),
             ("damaged header", self.damaged),
+            ("fragments of SCTP", self.fragments),
         ];
         let found = all.into_iter().filter(|(_, count)| *count > 0);
         found.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
@@ -96,9 +99,26 @@ impl NotFixed {
     }
 }
 
+/// Frames whose VLAN tags an option has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TagUses {
+    /// A tag was removed by [`TagEdits::pop`](crate::TagEdits::pop).
+    pub pop: u64,
+    /// Tags were added by [`TagEdits::push`](crate::TagEdits::push).
+    pub push: u64,
+    /// The outer tag.
+    pub outer: u64,
+    /// The second tag.
+    pub second: u64,
+    /// The tag in a tunnel.
+    pub inner: u64,
+}
+
 /// How often each option found what it changes, in the order of the options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EditUses {
+    /// Of [`Edits::tags`](crate::Edits::tags).
+    pub tags: TagUses,
     /// Of [`Edits::fields`](crate::Edits::fields).
     pub fields: Vec<u64>,
     /// Of [`Edits::address_rules`](crate::Edits::address_rules).
@@ -116,6 +136,8 @@ pub struct EditCounts {
     pub wrong_sums: SumCounts,
     /// Packets that could not be edited.
     pub not_edited: NotEdited,
+    /// LINKTYPE_ numbers of packets whose headers are not read.
+    pub unread_link_types: BTreeSet<u16>,
     /// Packets whose checksums could not be computed anew.
     pub not_fixed: NotFixed,
     /// Uses of the options.

@@ -13,8 +13,8 @@ use super::tracked::{self, TrackedSum};
 use crate::outer::{tag_count, word};
 use crate::per_loop::{PerLoop, step_address, step_mac};
 use packet::headers::{
-    AddressKind, AddressPlace, AddressRole, EndCause, FirstHeader, Header, NoSum, Protocol, SumFinder, Walk,
-    for_each_address, ipv4, ipv6, is_plain_and_right, port_places,
+    AddressKind, AddressPlace, AddressRole, EndCause, FirstHeader, Header, NoSum, Protocol, SumFinder,
+    SumPlace, SumProtocol, Walk, WalkEnd, for_each_address, ipv4, ipv6, is_plain_and_right, port_places,
 };
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -55,6 +55,14 @@ pub struct Edits {
     pub anonymize: Option<AnonymizeKey>,
     /// Checksums.
     pub checksums: ChecksumPolicy,
+}
+
+impl Edits {
+    /// True if an edit reaches all headers of a packet.
+    fn has_maps(&self) -> bool {
+        self.anonymize.is_some()
+            || !(self.address_rules.is_empty() && self.mac_maps.is_empty() && self.port_maps.is_empty())
+    }
 }
 
 /// What an edit of a frame depends on beside the frame.
@@ -152,6 +160,10 @@ pub(crate) struct Editor {
     sums: Vec<TrackedSum>,
     places: Vec<AddressPlace>,
     groups: Vec<GroupDestination>,
+    /// Parts of the frame that may have fields that could not be reached.
+    hidden: Vec<WalkEnd>,
+    /// A port would have changed under a checksum of which the packet has only a part.
+    has_fixed_ports: bool,
     pub(crate) counts: EditCounts,
 }
 
@@ -170,6 +182,8 @@ impl Editor {
             sums: Vec::new(),
             places: Vec::new(),
             groups: Vec::new(),
+            hidden: Vec::new(),
+            has_fixed_ports: false,
             counts,
         }
     }
@@ -198,40 +212,73 @@ impl Editor {
         let EditOptions { first, steps, clients, shrinks, counts } = *options;
         let is_ethernet = first == FirstHeader::Ethernet && frame.len() >= 14;
         if is_ethernet && self.edits.tags.is_outer() {
-            self.edits.tags.apply(frame);
+            self.edits.tags.apply(frame, &mut self.counts.uses.tags);
         }
         if is_ethernet && steps.vlan != 0 && tag_count(frame) > 0 && frame.len() >= 16 {
             let tag = u16::from_be_bytes([frame[14], frame[15]]);
             let tag = tag & 0xf000 | tag.wrapping_add(steps.vlan) & 0x0fff;
             frame[14..16].copy_from_slice(&tag.to_be_bytes());
         }
-        let is_shrunk = shrinks && lengths::shrink(frame, first);
-        let (found, cause) = self.find(frame, first);
+        let (mut found, mut end) = self.find(frame, first);
+        let is_shrunk = shrinks && lengths::shrink(frame, &self.headers);
+        if is_shrunk {
+            (found, end) = self.find(frame, first);
+        }
         self.check_sums(frame, is_shrunk, counts);
         self.set_fields(frame);
         self.map(frame, clients, steps.clients);
+        self.see_end(frame, end);
+        if self.anonymizer.is_some() {
+            self.clear_cut_addresses(frame);
+        }
         self.step(frame, steps);
         self.follow_groups(frame);
         tracked::finish(frame, &mut self.sums);
-        let is_in_quote = self.headers.last().is_some_and(|header| header.is_quoted);
-        if found.has(&self.needed) || is_in_quote {
-            return None;
-        }
-        let mut not_edited = self.counts.not_edited;
-        if !not_edited.count(cause) {
-            return None;
-        }
+        let has_no_tags = first == FirstHeader::Ethernet && !is_ethernet && self.edits.tags.is_outer();
+        let cause = self.not_edited(found, end.cause, has_no_tags)?;
         if counts {
-            self.counts.not_edited = not_edited;
+            self.counts.not_edited.count(cause);
         }
         Some(cause)
     }
 
+    /// The reason if a field that an edit needs could not be reached.
+    fn not_edited(&self, found: FieldKinds, cause: EndCause, has_no_tags: bool) -> Option<EndCause> {
+        let is_in_quote = self.headers.last().is_some_and(|header| header.is_quoted);
+        let has_all = found.has(&self.needed) || is_in_quote;
+        if !has_all && may_hide(cause) {
+            return Some(cause);
+        }
+        // A map reaches all headers, not only the outermost ones.
+        let hidden = self.hidden.first().filter(|_| self.edits.has_maps()).map(|end| end.cause);
+        let no_tags = has_no_tags.then_some(EndCause::Cut);
+        hidden.or(no_tags).or(self.has_fixed_ports.then_some(EndCause::Fragment))
+    }
+
+    /// Notes the end of the walk if fields may be in clear in the bytes behind it.
+    fn see_end(&mut self, frame: &[u8], end: WalkEnd) {
+        let visible_end = self.headers.last().map_or(frame.len(), |header| header.visible_end);
+        if may_hide(end.cause) && end.cause != EndCause::Encrypted && end.at < visible_end {
+            self.hidden.push(end);
+        }
+    }
+
+    /// Writes zeros over what a cut header has of its addresses. Nothing is behind it.
+    fn clear_cut_addresses(&mut self, frame: &mut [u8]) {
+        for WalkEnd { at, cause } in &self.hidden {
+            if *cause == EndCause::Cut {
+                (*at..frame.len()).for_each(|at| tracked::write(frame, &mut self.sums, at, &[0]));
+            }
+        }
+    }
+
     /// Finds headers, checksums and groups of a frame.
-    fn find(&mut self, frame: &[u8], first: FirstHeader) -> (FieldKinds, EndCause) {
+    fn find(&mut self, frame: &[u8], first: FirstHeader) -> (FieldKinds, WalkEnd) {
         self.headers.clear();
         self.sums.clear();
         self.groups.clear();
+        self.hidden.clear();
+        self.has_fixed_ports = false;
         let (mut found, mut finder, mut ethernet) = (FieldKinds::default(), SumFinder::default(), None);
         let mut walk = Walk::new(frame, first);
         for header in walk.by_ref() {
@@ -257,7 +304,7 @@ impl Editor {
                 _ => {}
             }
         }
-        (found, walk.end().cause)
+        (found, walk.end())
     }
 
     /// Checks all checksums and notes the right ones where they are to be written. Those of a
@@ -293,7 +340,9 @@ impl Editor {
                     headers.rfind(|header| header.depth > 0 && value.is_of(frame, header))
                 }
             };
-            if let Some(bytes) = header.and_then(|header| value.bytes(frame, header)) {
+            if value.is_port() && header.is_some_and(|header| has_fixed_ports(&self.sums, header)) {
+                self.has_fixed_ports = true;
+            } else if let Some(bytes) = header.and_then(|header| value.bytes(frame, header)) {
                 tracked::write(frame, &mut self.sums, bytes.at, bytes.as_slice());
                 self.counts.uses.fields[number] += 1;
             }
@@ -303,6 +352,7 @@ impl Editor {
         {
             // Written as the two words that sums of odd places need, too.
             tracked::write(frame, &mut self.sums, at, &tag);
+            self.counts.uses.tags.inner += 1;
         }
     }
 
@@ -313,7 +363,8 @@ impl Editor {
         if maps_ip || !edits.mac_maps.is_empty() {
             self.places.clear();
             for header in &self.headers {
-                for_each_address(frame, header, &mut |place| self.places.push(place));
+                let end = for_each_address(frame, header, &mut |place| self.places.push(place));
+                self.hidden.extend(end.filter(|end| end.at < header.visible_end));
             }
             let places = std::mem::take(&mut self.places);
             for place in &places {
@@ -338,6 +389,10 @@ impl Editor {
                 let Some((number, to)) = maps.filter_map(|(n, map)| Some((n, map.of(port)?))).next() else {
                     continue;
                 };
+                if has_fixed_ports(&self.sums, header) {
+                    self.has_fixed_ports = true;
+                    continue;
+                }
                 self.counts.uses.port_maps[number] += 1;
                 tracked::write(frame, &mut self.sums, at, &to.to_be_bytes());
             }
@@ -403,6 +458,8 @@ impl Editor {
         }
         let Self { headers, sums, .. } = self;
         let mut headers = headers.iter().filter(|header| !header.is_quoted);
+        let with_ports = headers.clone().find(|header| port_places(frame, header).is_some());
+        let with_ports = with_ports.filter(|header| !has_fixed_ports(sums, header));
         let mut step = |frame: &mut [u8], at: usize, len: usize, change: &dyn Fn(&mut [u8])| {
             let mut bytes = [0; 16];
             bytes[..len].copy_from_slice(&frame[at..at + len]);
@@ -414,7 +471,7 @@ impl Editor {
             step(frame, link.at + 6, 6, &|mac| step_mac(mac, steps.src_mac));
         }
         let is_network = |header: &&Header| header.protocol.is_ip() || header.protocol == Protocol::Arp;
-        if let Some(network) = headers.clone().find(is_network) {
+        if let Some(network) = headers.find(is_network) {
             let mut places = [None; 2];
             for_each_address(frame, network, &mut |place| match (place.kind, place.role) {
                 (AddressKind::Mac, _) => {}
@@ -428,7 +485,7 @@ impl Editor {
                 }
             }
         }
-        let ports = headers.find_map(|header| port_places(frame, header));
+        let ports = with_ports.and_then(|header| port_places(frame, header));
         for (at, by) in ports.into_iter().flatten().zip([steps.src_port, steps.dst_port]) {
             let port = word(frame, at).map_or(0, |port| port.wrapping_add(by));
             step(frame, at, 2, &|bytes| bytes.copy_from_slice(&port.to_be_bytes()));
@@ -443,6 +500,21 @@ impl Editor {
             }
         }
     }
+}
+
+/// True if fields may be behind the end of a walk.
+fn may_hide(cause: EndCause) -> bool {
+    !matches!(cause, EndCause::Payload | EndCause::Fragment)
+}
+
+/// True if a header's checksum covers a whole packet of which this is a fragment, and cannot follow
+/// its ports: a CRC depends on the number of bytes behind them.
+fn has_fixed_ports(sums: &[TrackedSum], header: &Header) -> bool {
+    header.protocol == Protocol::Sctp
+        && sums.iter().any(|sum| {
+            let SumPlace { protocol, from, missing, .. } = sum.place;
+            (protocol, from, missing) == (SumProtocol::Sctp, header.at, Some(NoSum::Fragment))
+        })
 }
 
 /// True if the address at a place is that of a client.
@@ -463,7 +535,7 @@ mod tests {
     use super::super::tags::VlanEdit;
     use super::*;
     use crate::sample;
-    use crate::sample::{Ends, frames, ip, udp};
+    use crate::sample::{Ends, frames, ip, ip_with, udp, udp_to};
     use packet::MacAddr;
     use proptest::prelude::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
@@ -661,6 +733,177 @@ mod tests {
         assert_eq!(cause(&datagram()[..30]), Some(EndCause::Cut));
         assert_eq!(editor.counts.not_edited.reasons(), "cut 1, encrypted 1, unknown header 1");
         assert_eq!((editor.counts.uses.fields[0], editor.counts.uses.port_maps[0]), (2, 1));
+    }
+
+    /// Addresses whose bytes are all different.
+    fn told_apart(is_v6: bool) -> [Ends; 2] {
+        let address = |first: u8| -> IpAddr {
+            match is_v6 {
+                true => IpAddr::from(std::array::from_fn::<u8, 16, _>(|at| 0x31 + first + at as u8)),
+                false => IpAddr::from(std::array::from_fn::<u8, 4, _>(|at| 0x31 + first + 5 * at as u8)),
+            }
+        };
+        [(0, 0x20), (0x40, 0x60)].map(|(src, dst)| Ends { src: address(src), dst: address(dst) })
+    }
+
+    /// `--anonymize` left addresses in clear that the snaplen had cut, and counted no packet.
+    #[test]
+    fn cut_packets_keep_no_address_in_clear() {
+        let edits = Edits { anonymize: Some(AnonymizeKey::of_text(b"k")), ..Edits::default() };
+        let (mut editor, steps) = (Editor::new(edits), PerLoop::default());
+        let options = options(FirstHeader::Ethernet, &steps, false);
+        for is_v6 in [false, true] {
+            let [ends, other] = told_apart(is_v6);
+            let octets = |address: IpAddr| match address {
+                IpAddr::V4(v4) => v4.octets().to_vec(),
+                IpAddr::V6(v6) => v6.octets().to_vec(),
+            };
+            let clear = [ends.src, ends.dst, other.src, other.dst].map(octets);
+            for frame in frames(ends, other, (2000, 53), b"") {
+                for len in 0..frame.len() {
+                    let mut cut = frame[..len].to_vec();
+                    let cause = editor.apply(&mut cut, &options);
+                    let has_part = |part: &[u8]| cut.windows(part.len()).any(|found| found == part);
+                    let left = clear.iter().find(|address| address.windows(3).any(has_part));
+                    assert_eq!((cut.len(), left), (len, None), "{frame:02x?} cut to {len}: {cut:02x?}");
+                    let is_cleared = cut.ends_with(&[0; 9]) && !frame[..len].ends_with(&[0; 9]);
+                    assert!(cause.is_some() || !is_cleared, "{frame:02x?} cut to {len}: {cut:02x?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn packets_with_cut_addresses_behind_others_are_counted() {
+        let edits = Edits { address_rules: rules(&["fd00::/16=fd01::/16"]), ..Edits::default() };
+        let (mut editor, steps) = (Editor::new(edits), PerLoop::default());
+        let options = options(FirstHeader::Ethernet, &steps, false);
+        let mut cause = |frame: &[u8]| editor.apply(&mut frame.to_vec(), &options);
+        let way = ends(true, [1, 2]);
+        let target = "fd00::12:3456".parse::<Ipv6Addr>().unwrap().octets();
+        let bytes = [&[135, 0, 0, 0, 0, 0, 0, 0], &target[..], &[1, 1, 2, 0, 0, 0, 0, 9]].concat();
+        let solicitation = sample::ethernet(&ip(way, 58, &sample::icmpv6(way, &bytes)));
+        assert_eq!(cause(&solicitation), None);
+        assert_eq!(cause(&solicitation[..solicitation.len() - 2]), Some(EndCause::Cut), "the option is cut");
+        assert_eq!(cause(&solicitation[..76]), Some(EndCause::Cut), "the target is cut");
+        let tunnel = sample::ethernet(&ip(way, 41, &ip(way, 17, &udp(way, (2000, 53), b"payload"))));
+        assert_eq!(cause(&tunnel), None);
+        assert_eq!(cause(&tunnel[..54 + 36]), Some(EndCause::Cut));
+        assert_eq!(cause(&tunnel[..54 + 40 + 6]), None, "a cut transport header has no address");
+        let mut encrypted = tunnel.clone();
+        encrypted[20] = 50;
+        assert_eq!(cause(&encrypted), None, "no address behind the outer ones is in clear");
+        encrypted[20] = 253;
+        assert_eq!(cause(&encrypted), Some(EndCause::Unknown));
+        let quote = &ip(way, 17, &udp(way, (2000, 53), b"payload"))[..48];
+        let error = sample::icmpv6(way.back(), &[&[1, 4, 0, 0, 0, 0, 0, 0], quote].concat());
+        let error = sample::ethernet(&ip(way.back(), 58, &error));
+        assert_eq!(cause(&error), None);
+        assert_eq!(cause(&error[..54 + 8 + 30]), Some(EndCause::Cut));
+    }
+
+    /// The mobility header's, HIP's and VRRP's checksums became wrong with new addresses, and
+    /// VRRP's over IPv4 is one of both kinds.
+    #[test]
+    fn messages_whose_checksums_cover_addresses_keep_them_right() {
+        let edits = Edits {
+            address_rules: rules(&["10.0.0.0/8=11.0.0.0/8", "fd00::/16=fd01::/16"]),
+            ..Edits::default()
+        };
+        let to = |address: IpAddr| -> IpAddr {
+            match address {
+                IpAddr::V4(v4) => (v4.to_bits() + (1 << 24)).to_be_bytes().into(),
+                IpAddr::V6(v6) => (v6.to_bits() + (1 << 112)).to_be_bytes().into(),
+            }
+        };
+        let vrrp = |version: u8| vec![version << 4 | 1, 7, 100, 1, 0, 100, 0, 0, 192, 0, 2, 1];
+        let hip = [&[59, 4, 1, 0x21, 0, 0, 0, 0][..], &[7; 32]].concat();
+        for (is_v6, protocol, message, at) in [
+            (true, 112, vrrp(3), 6),
+            (false, 112, vrrp(3), 6),
+            (true, 135, vec![59, 0, 5, 0, 0, 0, 0, 9], 4),
+            (true, 139, hip, 4),
+        ] {
+            let frame = |way: Ends| {
+                let message = sample::with_sum(way, way.dst, protocol, message.clone(), at);
+                sample::ethernet(&ip(way, protocol, &message))
+            };
+            let way = ends(is_v6, [1, 2]);
+            let mapped = Ends { src: to(way.src), dst: to(way.dst) };
+            assert_eq!(edited(&edits, &frame(way)), frame(mapped), "{protocol}");
+        }
+        for version in [2, 3] {
+            // Without addresses under the checksum, as IGMP has its own, two bytes before.
+            let mut message = vrrp(version);
+            let sum = sample::icmp(&[&[0, 0, 0, 0], &message[..]].concat());
+            message[6..8].copy_from_slice(&sum[2..4]);
+            let after = edited(&edits, &sample::ethernet(&ip(ends(false, [1, 2]), 112, &message)));
+            assert!(after.ends_with(&message), "{version}");
+        }
+    }
+
+    /// `--checksums fix` wrote wrong ones behind a routing header of RPL.
+    #[test]
+    fn a_checksum_to_an_unknown_final_destination_stays() {
+        let way = ends(true, [1, 2]);
+        let last = IpAddr::from([9; 16]);
+        let routing = [&[43, 17, 2, 3, 1, 0, 0, 0, 0], &[9; 16][..]].concat();
+        let frame = sample::ethernet(&ip_with(way, 17, &udp_to(way, last, (1, 2), b"x"), &routing));
+        let fixes = Edits { checksums: ChecksumPolicy::Fix, ..Edits::default() };
+        assert_eq!(edited(&fixes, &frame), frame);
+        let mut editor =
+            Editor::new(Edits { address_rules: rules(&["fd00::1=fd00::9"]), ..Edits::default() });
+        let (steps, mut frame) = (PerLoop::default(), frame);
+        let cause = editor.apply(&mut frame, &options(FirstHeader::Ethernet, &steps, false));
+        assert_eq!(cause, Some(EndCause::Unknown), "its addresses are not read");
+        assert_eq!(editor.counts.wrong_sums.total(), 0);
+    }
+
+    /// The CRC of a first fragment was moved by the fragment's length, not the packet's.
+    #[test]
+    fn ports_of_sctp_fragments_stay_and_are_counted() {
+        let sctp = [&[7, 208, 0, 53, 0, 0, 0, 7, 1, 2, 3, 4][..], &[5; 20]].concat();
+        let frame = sample::ethernet(&ip(ends(false, [1, 2]), 132, &sctp));
+        let mut fragment = frame.clone();
+        fragment[20] = 0x20;
+        let port = FieldEdit { choice: HeaderChoice::Outermost, value: FieldValue::DstPort(9) };
+        let map = PortMap { first: 2000, last: 2000, to: 1, is_range: false };
+        for edits in [
+            Edits { fields: vec![port], ..Edits::default() },
+            Edits { port_maps: vec![map], ..Edits::default() },
+        ] {
+            assert_ne!(edited(&edits, &frame), frame);
+            assert_eq!(edited(&edits, &fragment), fragment);
+            let (mut editor, steps) = (Editor::new(edits), PerLoop::default());
+            editor.apply(&mut fragment.clone(), &options(FirstHeader::Ethernet, &steps, false));
+            assert_eq!(editor.counts.not_edited.reasons(), "fragments of SCTP 1");
+        }
+    }
+
+    #[test]
+    fn frames_without_space_for_a_tag_are_counted() {
+        let tags = TagEdits { pop: 1, ..TagEdits::default() };
+        let (mut editor, steps) = (Editor::new(Edits { tags, ..Edits::default() }), PerLoop::default());
+        let options = options(FirstHeader::Ethernet, &steps, false);
+        assert_eq!(editor.apply(&mut vec![2; 13], &options), Some(EndCause::Cut));
+        assert_eq!(editor.apply(&mut datagram(), &options), None);
+        assert_eq!(editor.counts.uses.tags.pop, 0);
+    }
+
+    #[test]
+    fn lengths_of_fragments_are_those_of_the_whole_packet() {
+        let way = ends(false, [1, 2]);
+        let mut frame = sample::ethernet(&ip(way, 17, &udp(way, (1, 2), &[7; 40])));
+        frame[20] = 0x20;
+        let mut cut = frame[..frame.len() - 9].to_vec();
+        let (mut editor, steps) = (Editor::new(Edits::default()), PerLoop::default());
+        editor.apply(&mut cut, &options(FirstHeader::Ethernet, &steps, true));
+        assert_eq!((&cut[16..18], &cut[38..40]), (&[0, 59][..], &[0, 48][..]));
+        // A length in place of an EtherType.
+        let snap = [&sample::MACS[..], &[0, 76, 0xaa, 0xaa, 3, 0, 0, 0], &frame[12..]].concat();
+        let mut cut = snap[..snap.len() - 9].to_vec();
+        editor.apply(&mut cut, &options(FirstHeader::Ethernet, &steps, true));
+        assert_eq!((&cut[12..14], &cut[24..26]), (&[0, 67][..], &[0, 59][..]));
     }
 
     #[test]

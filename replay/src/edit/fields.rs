@@ -79,6 +79,11 @@ impl Bytes {
 }
 
 impl FieldValue {
+    /// True for ports.
+    pub(crate) fn is_port(&self) -> bool {
+        matches!(self, Self::DstPort(_) | Self::SrcPort(_))
+    }
+
     /// True if a header has the field, or one in its place that only the other IP version has.
     pub(crate) fn is_of(&self, frame: &[u8], header: &Header) -> bool {
         match self {

@@ -12,9 +12,10 @@ mod tags;
 mod tracked;
 
 pub use anonymize::AnonymizeKey;
-pub use counts::{EditCounts, EditUses, NotEdited, NotFixed, SumCounts};
+pub use counts::{EditCounts, EditUses, NotEdited, NotFixed, SumCounts, TagUses};
 pub use editor::{ChecksumPolicy, Edits, FieldEdit};
 pub(crate) use editor::{EditOptions, Editor};
 pub use fields::{FieldValue, HeaderChoice, TtlEdit};
+pub(crate) use lengths::LengthField;
 pub use maps::{AddressRule, MacMap, MapScope, PortMap};
 pub use tags::{TagEdits, TagFields, VlanEdit};

@@ -1,5 +1,6 @@
 //! VLAN tags of Ethernet frames: removed, added and changed.
 
+use super::counts::TagUses;
 use crate::outer::tag_count;
 use packet::headers::{Header, Protocol};
 
@@ -72,9 +73,11 @@ impl TagEdits {
             || self.second != TagFields::default()
     }
 
-    /// Changes the tags of an Ethernet frame.
-    pub(crate) fn apply(&self, frame: &mut Vec<u8>) {
+    /// Changes the tags of an Ethernet frame, and counts what has changed.
+    pub(crate) fn apply(&self, frame: &mut Vec<u8>, uses: &mut TagUses) {
         let popped = tag_count(frame).min(self.pop);
+        uses.pop += u64::from(popped > 0);
+        uses.push += u64::from(!self.push.is_empty());
         frame.drain(ADDRESSES_LEN..ADDRESSES_LEN + popped * TAG_LEN);
         for tag in &self.push {
             insert(frame, 0, tag);
@@ -83,15 +86,18 @@ impl TagEdits {
         let removes_outer = self.outer.vlan == Some(VlanEdit::Remove);
         // The second tag first: it is the second of the tags that the frame has now.
         let has_outer = had > 0 || matches!(self.outer.vlan, Some(VlanEdit::Set(_)));
+        uses.outer += u64::from(has_outer);
         if had == 0 && has_outer {
             insert(frame, 0, &self.outer);
         } else if had > 0 && !removes_outer {
             change(frame, 0, &self.outer);
         }
         let count = tag_count(frame);
+        let adds_second = matches!(self.second.vlan, Some(VlanEdit::Set(_))) && count == 1 && !removes_outer;
+        uses.second += u64::from(count > 1 || adds_second);
         match self.second.vlan {
             Some(VlanEdit::Remove) if count > 1 => remove(frame, 1),
-            Some(VlanEdit::Set(_)) if count == 1 && !removes_outer => insert(frame, 1, &self.second),
+            _ if adds_second => insert(frame, 1, &self.second),
             _ if count > 1 => change(frame, 1, &self.second),
             _ => {}
         }
@@ -139,7 +145,7 @@ mod tests {
 
     fn tags(edits: &TagEdits, before: &[[u8; 4]]) -> Vec<[u8; 4]> {
         let mut frame = [vec![2; 12], before.concat(), vec![8, 0, 0x45, 0]].concat();
-        edits.apply(&mut frame);
+        edits.apply(&mut frame, &mut TagUses::default());
         assert!(frame.ends_with(&[8, 0, 0x45, 0]), "{frame:?}");
         frame[12..frame.len() - 4].as_chunks().0.to_vec()
     }
@@ -158,6 +164,22 @@ mod tests {
         assert_eq!(tags(&edits, &[A, B]), [[0x88, 0xa8, 0x60, 8], [0x81, 0, 0, 7], B]);
         assert_eq!(tags(&edits, &[]), [[0x88, 0xa8, 0x60, 8], [0x81, 0, 0, 7]]);
         assert_eq!(tags(&TagEdits { pop: 3, ..TagEdits::default() }, &[A, B]), [[0; 4]; 0]);
+    }
+
+    #[test]
+    fn frames_whose_tags_changed_are_counted() {
+        let uses = |edits: TagEdits, before: &[[u8; 4]]| {
+            let mut frame = [vec![2; 12], before.concat(), vec![8, 0, 0x45, 0]].concat();
+            let mut uses = TagUses::default();
+            edits.apply(&mut frame, &mut uses);
+            [uses.pop, uses.push, uses.outer, uses.second]
+        };
+        let priority = TagFields { priority: Some(1), ..TagFields::default() };
+        let all = |outer, second| TagEdits { pop: 1, push: Vec::new(), outer, second, ..TagEdits::default() };
+        assert_eq!(uses(all(priority, priority), &[]), [0, 0, 0, 0]);
+        assert_eq!(uses(all(priority, priority), &[A, B]), [1, 0, 1, 0]);
+        assert_eq!(uses(all(set(1), set(2)), &[]), [0, 0, 1, 1]);
+        assert_eq!(uses(TagEdits { push: vec![set(7)], ..all(priority, priority) }, &[]), [0, 1, 1, 0]);
     }
 
     #[test]

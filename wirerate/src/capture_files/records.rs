@@ -7,8 +7,8 @@ use crate::monitor::{Counted, count_in};
 use metrics::MetricSet;
 use metrics::families::READ_PACKETS;
 use pcapng::{
-    Block, Interface, NoTime, Packet, PacketBuf, PacketFlags, PlainPacket, RawOption, ReadError, Statistics,
-    pcap,
+    Block, ByteOrder, Interface, NoTime, Packet, PacketBuf, PacketFlags, PlainPacket, RawOption, ReadError,
+    Statistics, pcap,
 };
 use replay::{Direction, Record};
 use std::collections::BTreeMap;
@@ -74,7 +74,33 @@ struct KeptBlocks {
     blocks: Vec<Block<PacketBuf>>,
     /// Options of the packet at hand that no field holds.
     other: Vec<RawOption>,
+    unkept: Unkept,
 }
+
+/// What a pcapng file has that is not kept for a file that is made from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unkept {
+    /// Blocks that are too long.
+    pub long_blocks: u64,
+    /// Blocks of a type that is not read, in another byte order.
+    pub swapped_blocks: u64,
+    /// Times of some interface are finer than a nanosecond.
+    pub has_finer_times: bool,
+}
+
+impl Unkept {
+    /// Adds what another file has.
+    pub fn add(&mut self, other: Self) {
+        self.long_blocks += other.long_blocks;
+        self.swapped_blocks += other.swapped_blocks;
+        self.has_finer_times |= other.has_finer_times;
+    }
+}
+
+/// The systemd journal: text, which has no byte order.
+const JOURNAL_BLOCK: u32 = 9;
+/// Secrets for decryption, whose byte order is known.
+const SECRETS_BLOCK: u32 = 10;
 
 /// The statistics of an interface, and the capture that they belong to.
 #[derive(Clone, Debug)]
@@ -132,7 +158,7 @@ enum FileReader {
     /// Decompression failed before the first bytes, for this reason.
     Unreadable(String),
     Pcap(pcap::Reader<ByteStream>),
-    Pcapng(pcapng::Reader<ByteStream>, FileFacts),
+    Pcapng(pcapng::Reader<ByteStream>, Box<FileFacts>),
 }
 
 /// Everything of a packet but its bytes.
@@ -509,6 +535,14 @@ impl FileRecords {
         }
     }
 
+    /// What was not kept so far.
+    pub fn unkept(&self) -> Unkept {
+        match &self.reader {
+            FileReader::Pcapng(_, FileFacts { kept: Some(kept), .. }) => kept.unkept,
+            _ => Unkept::default(),
+        }
+    }
+
     /// The comment of the packet at hand.
     pub fn comment(&self) -> Option<&str> {
         match &self.reader {
@@ -586,12 +620,19 @@ fn fcs_len_of_pcap(fcs_bits: u16) -> u8 {
     if fcs_bits & 0x400 == 0 { 0 } else { (fcs_bits >> 12) as u8 * 2 }
 }
 
+/// The upper half of pcap's link type that declares a frame check sequence of this length.
+pub fn pcap_fcs_bits(fcs_len: u8) -> u16 {
+    if fcs_len == 0 { 0 } else { 0x400 | u16::from(fcs_len / 2) << 12 }
+}
+
 /// The next packet of a pcapng file; what other blocks say is entered as they come.
 fn next_packet(
     reader: &mut pcapng::Reader<ByteStream>,
     facts: &mut FileFacts,
 ) -> Result<Option<RecordHead>, ReadError> {
-    while let Some(block) = reader.next_block()? {
+    loop {
+        let order = reader.order();
+        let Some(block) = reader.next_block()? else { return Ok(None) };
         if let Block::Packet(packet) = &block {
             facts.comment = packet.comment.map(str::to_owned);
         }
@@ -606,7 +647,14 @@ fn next_packet(
                 Block::Statistics(statistics) => kept.blocks.push(Block::Statistics(statistics.clone())),
                 Block::Names(names) => kept.blocks.push(Block::Names(names.clone())),
                 Block::Custom(custom) => kept.blocks.push(Block::Custom(custom.clone())),
-                Block::Unknown(unknown) => kept.blocks.push(Block::Unknown(unknown.clone())),
+                Block::Unknown(unknown) => {
+                    let has_order = !matches!(unknown.block_type, JOURNAL_BLOCK | SECRETS_BLOCK);
+                    match order {
+                        Some(ByteOrder::Big) if has_order => kept.unkept.swapped_blocks += 1,
+                        _ => kept.blocks.push(Block::Unknown(unknown.clone())),
+                    }
+                }
+                Block::Skipped(_) => kept.unkept.long_blocks += 1,
                 _ => {}
             }
         }
@@ -621,7 +669,11 @@ fn next_packet(
                 let fcs_len = fcs_len.and_then(|option| option.value.first().copied()).unwrap_or(0);
                 let is_ours = facts.is_ours;
                 facts.interface_count += 1;
+                let scale = reader.time_scale(facts.interfaces.len() as u32);
                 facts.interfaces.push(FileInterface { link_type, name, snaplen, fcs_len, is_ours });
+                if let Some(kept) = &mut facts.kept {
+                    kept.unkept.has_finer_times |= scale.is_some_and(|scale| scale.is_finer_than_ns());
+                }
             }
             Block::Statistics(statistics) => {
                 // The reader has checked the number of the interface.
@@ -652,5 +704,4 @@ fn next_packet(
             _ => {}
         }
     }
-    Ok(None)
 }

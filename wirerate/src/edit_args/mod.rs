@@ -16,7 +16,8 @@ use fields::{FieldChange, SetField, TagPlace};
 use packet::MacAddr;
 use policies::{Checksums, Fcs};
 use replay::{
-    AnonymizeKey, EditUses, Edits, FieldEdit, FieldValue, HeaderChoice, MacMap, PortMap, TagFields, VlanEdit,
+    AnonymizeKey, EditCounts, EditUses, Edits, FieldEdit, FieldValue, HeaderChoice, LinkType, MacMap,
+    PortMap, TagFields, TagUses, VlanEdit,
 };
 use std::path::Path;
 use std::str::FromStr;
@@ -234,19 +235,47 @@ impl EditArgs {
         Ok(())
     }
 
-    /// A note for each option that found nothing to change.
-    pub fn unused_notes(&self, uses: &EditUses) -> Vec<String> {
+    /// Notes about packets that are not read, and a note for each option that found nothing to
+    /// change.
+    pub fn notes(&self, counts: &EditCounts) -> Vec<String> {
+        let uses = &counts.uses;
         let fields = self.set.iter().filter(|set| matches!(set.change, FieldChange::Field(_)));
-        let fields = fields.map(|set| (format!("--set {}", set.text), "no packet has the field"));
-        let rules = self.address_rules.texts().map(|text| (text, "no packet has such an address"));
+        let fields = fields.map(|set| (format!("--set {}", set.text), "has the field"));
+        let rules = self.address_rules.texts().map(|text| (text, "has such an address"));
         let macs = self.map_mac.iter().map(|MacMapText(text, _)| format!("--map-mac {text}"));
-        let macs = macs.map(|text| (text, "no packet has this address"));
+        let macs = macs.map(|text| (text, "has this address"));
         let ports = self.map_port.iter().map(|PortMapText(text, _)| format!("--map-port {text}"));
-        let ports = ports.map(|text| (text, "no packet has such a port"));
+        let ports = ports.map(|text| (text, "has such a port"));
         let counted = fields.zip(&uses.fields).chain(rules.zip(&uses.address_rules));
         let counted = counted.chain(macs.zip(&uses.mac_maps)).chain(ports.zip(&uses.port_maps));
-        let unused = counted.filter(|(_, count)| **count == 0);
-        unused.map(|((text, why), _)| format!("{text}: {why}")).collect()
+        let counted = counted.map(|(text, count)| (text, *count)).chain(self.tag_uses(uses));
+        let unused = counted.filter(|(_, count)| *count == 0);
+        // What could not be edited may have it.
+        let none = if counts.not_edited.total() > 0 { "no packet that could be edited" } else { "no packet" };
+        let unread = counts.unread_link_types.iter().map(|link_type| {
+            let name = LinkType::name(*link_type);
+            format!("packets of link type {name} are not edited: their headers are not read")
+        });
+        unread.chain(unused.map(|((text, has), _)| format!("{text}: {none} {has}"))).collect()
+    }
+
+    /// The options of tags with what a frame has that they change, and how many changed.
+    fn tag_uses(&self, uses: &EditUses) -> impl Iterator<Item = ((String, &'static str), u64)> {
+        let TagUses { pop, push, outer, second, inner } = uses.tags;
+        let has_tag = "has the tag";
+        let pop = self.pop_vlan.map(|_| (("--pop-vlan".to_owned(), has_tag), pop));
+        let pushes = !self.push_vlan.is_empty();
+        let push = pushes.then(|| (("--push-vlan".to_owned(), "has an Ethernet header"), push));
+        let sets = self.set.iter().filter_map(move |set| {
+            let FieldChange::Tag(place, _) = set.change else { return None };
+            let count = match place {
+                TagPlace::Outer => outer,
+                TagPlace::Second => second,
+                TagPlace::Inner => inner,
+            };
+            Some(((format!("--set {}", set.text), has_tag), count))
+        });
+        pop.into_iter().chain(push).chain(sets)
     }
 }
 

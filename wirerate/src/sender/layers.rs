@@ -316,6 +316,8 @@ fn layer(frame: &[u8], header: &Header, sum: Option<Checksum>) -> Option<FrameLa
             FrameLayer::Ipv6 { src, dst, class, hop_limit, next }
         }
         Protocol::Extension => FrameLayer::Extension { kind: "options", len: header.len },
+        Protocol::Mobility => FrameLayer::Extension { kind: "mobility", len: header.len },
+        Protocol::Hip => FrameLayer::Extension { kind: "HIP", len: header.len },
         Protocol::DestinationOptions => {
             FrameLayer::Extension { kind: "destination options", len: header.len }
         }
@@ -374,6 +376,7 @@ fn layer(frame: &[u8], header: &Header, sum: Option<Checksum>) -> Option<FrameLa
         | Protocol::Dccp
         | Protocol::Ospf
         | Protocol::Pim
+        | Protocol::Vrrp
         | Protocol::Erspan => return None,
     })
 }

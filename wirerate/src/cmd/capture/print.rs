@@ -251,6 +251,7 @@ fn name(protocol: Protocol) -> Option<&'static str> {
         Protocol::Dccp => "DCCP",
         Protocol::Ospf => "OSPF",
         Protocol::Pim => "PIM",
+        Protocol::Vrrp => "VRRP",
         Protocol::Erspan => "ERSPAN",
         Protocol::Llc => "LLC",
         _ => return None,

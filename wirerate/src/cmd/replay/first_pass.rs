@@ -53,9 +53,16 @@ pub fn first_pass(
                     roles.see(made.bytes, facts.kind == TargetKind::Ethernet);
                 }
                 let edited = edited.as_mut().map(|maker| maker.make(&playlist.record()).map(drop));
-                if let Some(Err(why @ StopCause::NotEdited { .. })) = edited {
-                    return Err(Failure::failed("send edited packets", why)
-                        .try_this("without --strict, to send such packets as they are"));
+                match edited {
+                    Some(Err(why @ StopCause::NotEdited { .. })) => {
+                        return Err(Failure::failed("send edited packets", why)
+                            .try_this("without --strict, to send such packets as they are"));
+                    }
+                    Some(Err(why @ StopCause::NotAnonymized { .. })) => {
+                        return Err(Failure::failed("send edited packets", why)
+                            .try_this("files of Ethernet, IP, loopback or cooked frames"));
+                    }
+                    _ => {}
                 }
             }
         }

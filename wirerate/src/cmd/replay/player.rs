@@ -600,7 +600,7 @@ impl Player {
         let padded_cut = self.padded_cut;
         let fixes = self.edit.checksums == Checksums::Fix;
         let edits = EditReport::new(self.maker.edit_counts(), self.maker.dont_fragment(), fixes);
-        let unused = self.edit.unused_notes(&self.maker.edit_counts().uses);
+        let edit_notes = self.edit.notes(self.maker.edit_counts());
         let note = "packets that the file cuts short were padded with zeros: their checksums are wrong (--checksums fix \
                     mends them)";
         FileReport {
@@ -615,7 +615,7 @@ impl Player {
             edits,
             notes: refused_links
                 .chain((padded_cut > 0 && !fixes).then(|| note.to_owned()))
-                .chain(unused)
+                .chain(edit_notes)
                 .chain(self.role_note)
                 .chain(self.playlist.notes())
                 .chain(self.gap_notes.into_notes())

@@ -35,7 +35,7 @@ pub struct Args {
     /// Packets that are longer than the MTU [default: skip]
     #[arg(long, value_enum, value_name = "POLICY", requires = "mtu", help_heading = "Packets")]
     pub long: Option<Long>,
-    /// Write nothing if a file is damaged or a packet cannot be edited
+    /// Write nothing if a file is damaged, a packet cannot be edited, or a block cannot be copied
     #[arg(long, help_heading = "Packets")]
     pub strict: bool,
 

@@ -105,10 +105,16 @@ impl OutputBytes {
             None => (Box::new(io::stdout()), None),
             Some(path) if is_special(path) => (Box::new(File::create(path)?), None),
             Some(path) => {
+                // A link stays, and its target gets the bytes.
+                let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
                 let mut part = path.as_os_str().to_owned();
                 part.push(format!(".part{}", std::process::id()));
-                let place = PartFile { part: part.into(), path: path.to_owned() };
-                (Box::new(File::create(&place.part)?), Some(place))
+                let place = PartFile { part: part.into(), path };
+                let file = File::create(&place.part)?;
+                if let Ok(before) = fs::metadata(&place.path) {
+                    file.set_permissions(before.permissions())?;
+                }
+                (Box::new(file), Some(place))
             }
         };
         let encoder = match compressor {
@@ -132,6 +138,11 @@ impl OutputBytes {
         let thread = Some(thread::Builder::new().name("rewrite-write".to_owned()).spawn(write)?);
         let buffer = Vec::with_capacity(WRITE_LEN);
         Ok(Self { buffer, full: Some(full), empty, thread, place })
+    }
+
+    /// True for a file that is removed unless it is finished.
+    pub(super) fn is_removable(&self) -> bool {
+        self.place.is_some()
     }
 
     /// Gives the buffer to the thread, and takes an empty one.

@@ -2,16 +2,24 @@
 
 use super::compressed::{Compressor, OutputBytes};
 use crate::capture_files::input::is_stdin;
-use crate::capture_files::records::{FileRecords, IF_FCSLEN};
+use crate::capture_files::records::{FileRecords, IF_FCSLEN, PacketExtras, pcap_fcs_bits};
 use crate::edit_args::policies::Fcs;
 use crate::outcome::{Failure, Refused};
+use crate::units::quantity_of;
 use anyhow::anyhow;
-use pcapng::{Block, Interface, NoTime, Packet, PacketBuf, PacketFlags, Section, Writer, pcap};
+use pcapng::{Block, Interface, NoTime, Packet, PacketBuf, PacketFlags, RawOption, Section, Writer, pcap};
 use replay::{LinkType, MadeFrame};
 use std::path::{Path, PathBuf};
 
-/// Options of an interface with its addresses.
-const IF_ADDRESSES: [u16; 2] = [4, 5];
+/// Options of an interface with its addresses, or a filter that may name some: `if_IPv4addr`,
+/// `if_IPv6addr`, `if_EUIaddr`, `if_filter` in another form than text.
+const IF_ADDRESSES: [u16; 4] = [4, 5, 7, 11];
+/// Options of an interface that hold only numbers: time zone, FCS length, and link speeds.
+const IF_NUMBERS: [u16; 4] = [10, IF_FCSLEN, 16, 17];
+/// Option of a packet: a hash of its bytes.
+const PACKET_HASH: u16 = 3;
+/// Option of a packet: what programs of the kernel returned for it.
+const PACKET_VERDICT: u16 = 7;
 /// Bits of the packet flags that hold the length of the frame check sequence.
 const FCS_BITS: u32 = 0xf << 5;
 
@@ -24,6 +32,10 @@ pub(super) struct OutputRules {
     pub(super) fcs: Fcs,
     /// Addresses change, so names and addresses outside packets are left out.
     pub(super) hides_addresses: bool,
+    /// All addresses change, so everything is left out that may have some.
+    pub(super) is_anonymous: bool,
+    /// Several files become one.
+    pub(super) is_joined: bool,
     /// Frames may be longer than the file's limit.
     pub(super) makes_longer: bool,
 }
@@ -36,6 +48,88 @@ impl OutputRules {
             _ => link_type,
         }
     }
+
+    /// The block as the output has it, if it has it.
+    fn kept(self, block: Block<PacketBuf>, left_out: &mut LeftOut) -> Option<Block<PacketBuf>> {
+        match block {
+            Block::Names(_) if self.hides_addresses => left_out.names += 1,
+            Block::Custom(custom) if !custom.may_copy => left_out.not_to_copy += 1,
+            Block::Custom(_) | Block::Unknown(_) if self.is_anonymous => left_out.blocks += 1,
+            Block::Section(mut section) => {
+                self.keep_texts(&mut section.comment, &mut section.other, &[], left_out);
+                return Some(Block::Section(section));
+            }
+            Block::Statistics(mut statistics) => {
+                self.keep_texts(&mut statistics.comment, &mut statistics.other, &[], left_out);
+                return Some(Block::Statistics(statistics));
+            }
+            Block::Interface(interface) => {
+                return Some(Block::Interface(described(interface, self, left_out)));
+            }
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// Removes the comment and the options that may have addresses if they are hidden, except those
+    /// with the codes in `known`; and options that may not be copied.
+    fn keep_texts(
+        self,
+        comment: &mut Option<String>,
+        other: &mut Vec<RawOption>,
+        known: &[u16],
+        left_out: &mut LeftOut,
+    ) {
+        if self.is_anonymous {
+            left_out.comments += u64::from(comment.take().is_some());
+        }
+        other.retain(|option| self.keeps_option(option, known));
+    }
+
+    fn keeps_option(self, option: &RawOption, known: &[u16]) -> bool {
+        !option.may_not_copy() && (!self.is_anonymous || known.contains(&option.code))
+    }
+}
+
+/// What the input has and the output has not.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeftOut {
+    /// Blocks with names of addresses.
+    names: u64,
+    /// Comments that may have addresses.
+    comments: u64,
+    /// Blocks that may have addresses.
+    blocks: u64,
+    /// Blocks that say that they are not to be copied.
+    not_to_copy: u64,
+    /// Comments, blocks, and packets with options, for which pcap has no place.
+    pcap_comments: u64,
+    pcap_blocks: u64,
+    pcap_options: u64,
+}
+
+impl LeftOut {
+    /// Notes for the user.
+    fn notes(&self) -> Vec<String> {
+        let hidden = [(self.comments, "comment"), (self.blocks, "block")];
+        let hidden = hidden.into_iter().filter(|(count, _)| *count > 0);
+        let hidden = hidden
+            .map(|(count, what)| format!("{} left out, which may have addresses", quantity_of(count, what)));
+        let lost = [
+            (self.pcap_comments, "", "comment"),
+            (self.pcap_blocks, "", "block"),
+            (self.pcap_options, "options of ", "packet"),
+        ];
+        let lost = lost.into_iter().filter(|(count, ..)| *count > 0);
+        let lost: Vec<_> =
+            lost.map(|(count, of, what)| format!("{of}{}", quantity_of(count, what))).collect();
+        let lost = (!lost.is_empty()).then(|| format!("a pcap file has no place for {}", lost.join(", ")));
+        let names = (self.names > 0).then(|| "names of addresses in the file were left out".to_owned());
+        let not_to_copy = (self.not_to_copy > 0).then(|| {
+            format!("{} left out, which is not to be copied", quantity_of(self.not_to_copy, "block"))
+        });
+        names.into_iter().chain(hidden).chain(not_to_copy).chain(lost).collect()
+    }
 }
 
 /// A file that is written.
@@ -47,10 +141,11 @@ pub(super) struct Output {
     writer: Option<FileWriter>,
     /// Bytes per interface are those of link types of the output.
     link_types: Vec<u16>,
-    /// The link type of a pcap file.
-    pcap_link_type: Option<u16>,
-    /// Blocks with names that were left out.
-    pub(super) names_left_out: u64,
+    /// Link type and length of frame check sequences of a pcap file.
+    pcap_link: Option<(u16, u8)>,
+    left_out: LeftOut,
+    /// It leaves nothing behind unless it is finished.
+    pub(super) is_removable: bool,
 }
 
 enum FileWriter {
@@ -83,12 +178,22 @@ impl Output {
         Ok(Self {
             path: path.to_owned(),
             rules,
+            is_removable: bytes.is_removable(),
             unopened: Some((bytes, is_pcapng)),
             writer: None,
             link_types: Vec::new(),
-            pcap_link_type: None,
-            names_left_out: 0,
+            pcap_link: None,
+            left_out: LeftOut::default(),
         })
+    }
+
+    /// Notes about what the output has not.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.left_out.notes()
+    }
+
+    fn is_pcap(&self) -> bool {
+        matches!(self.writer, Some(FileWriter::Pcap(_))) || matches!(self.unopened, Some((_, false)))
     }
 
     fn act(&self) -> String {
@@ -101,33 +206,34 @@ impl Output {
     /// Refused when it cannot be written.
     pub(super) fn begin_file(&mut self, file: &FileRecords) -> Result<(), Failure> {
         let Some(header) = file.pcap_header().copied() else { return Ok(()) };
-        let is_pcap =
-            matches!(self.writer, Some(FileWriter::Pcap(_))) || matches!(self.unopened, Some((_, false)));
-        if !is_pcap {
+        let fcs_len = file.extras().fcs_len;
+        if !self.is_pcap() {
             let application = Some(concat!("wirerate ", env!("CARGO_PKG_VERSION"), " rewrite").to_owned());
             self.block(Block::Section(Section { application, ..Section::default() }))?;
             let (link_type, snaplen) = (header.link_type, header.snaplen);
-            return self.block(Block::Interface(Interface { link_type, snaplen, ..Interface::default() }));
+            let fcs = (fcs_len > 0).then(|| RawOption { code: IF_FCSLEN, value: vec![fcs_len] });
+            let other = fcs.into_iter().collect();
+            let interface = Interface { link_type, snaplen, other, ..Interface::default() };
+            return self.block(Block::Interface(interface));
         }
-        self.open_pcap(self.rules.link_type(header.link_type), &header)
+        self.open_pcap(self.rules.link_type(header.link_type), fcs_len, &header)
     }
 
     /// Begins a pcap file, unless it has begun.
-    fn open_pcap(&mut self, link_type: u16, like: &pcap::Header) -> Result<(), Failure> {
+    fn open_pcap(&mut self, link_type: u16, fcs_len: u8, like: &pcap::Header) -> Result<(), Failure> {
         if self.writer.is_none()
             && let Some((bytes, _)) = self.unopened.take()
         {
-            let fcs_bits = if self.rules.fcs == Fcs::Keep { like.fcs_bits } else { 0 };
-            let snaplen = if self.rules.makes_longer { 0 } else { like.snaplen };
-            let header = pcap::Header {
-                precision: like.precision,
-                snaplen,
-                link_type,
-                fcs_bits,
-                ..pcap::Header::default()
+            let fcs_len = if self.rules.fcs == Fcs::Keep { fcs_len } else { 0 };
+            let snaplen = if self.rules.makes_longer || self.rules.is_joined { 0 } else { like.snaplen };
+            let precision = match self.rules.is_joined {
+                true => pcap::Precision::Nanoseconds,
+                false => like.precision,
             };
+            let fcs_bits = pcap_fcs_bits(fcs_len);
+            let header = pcap::Header { precision, snaplen, link_type, fcs_bits, ..pcap::Header::default() };
             let writer = pcap::Writer::new(bytes, &header).refused(self.act())?;
-            (self.writer, self.pcap_link_type) = (Some(FileWriter::Pcap(writer)), Some(link_type));
+            (self.writer, self.pcap_link) = (Some(FileWriter::Pcap(writer)), Some((link_type, fcs_len)));
         }
         Ok(())
     }
@@ -138,11 +244,9 @@ impl Output {
     /// Refused when it cannot be written.
     pub(super) fn block(&mut self, block: Block<PacketBuf>) -> Result<(), Failure> {
         let act = self.act();
-        if let Some((_, false)) = self.unopened {
-            // A pcap file has no other blocks; interfaces give its link type.
-            if let Block::Interface(interface) = block {
-                self.link_types.push(interface.link_type);
-            }
+        let Some(block) = self.rules.kept(block, &mut self.left_out) else { return Ok(()) };
+        if self.is_pcap() {
+            self.leave_out(block);
             return Ok(());
         }
         if let (Block::Section(section), Some((bytes, _))) = (&block, self.unopened.take()) {
@@ -150,16 +254,11 @@ impl Output {
             self.writer = Some(FileWriter::Pcapng(Box::new(writer)));
             return Ok(());
         }
-        let rules = self.rules;
         let Some(FileWriter::Pcapng(writer)) = &mut self.writer else { return Ok(()) };
         match block {
             Block::Section(section) => writer.section(&section),
-            Block::Interface(interface) => writer.add_interface(&described(interface, rules)).map(drop),
+            Block::Interface(interface) => writer.add_interface(&interface).map(drop),
             Block::Statistics(statistics) => writer.statistics(&statistics),
-            Block::Names(_) if rules.hides_addresses => {
-                self.names_left_out += 1;
-                Ok(())
-            }
             Block::Names(names) => writer.names(&names),
             Block::Custom(custom) => writer.custom(&custom),
             Block::Unknown(unknown) => writer.unknown(&unknown),
@@ -168,33 +267,74 @@ impl Output {
         .refused(act)
     }
 
-    /// Writes a frame of the packet at hand of `file`.
+    /// Counts a block for which pcap has no place. Interfaces give the link type of the file.
+    fn leave_out(&mut self, block: Block<PacketBuf>) {
+        let comment = match block {
+            Block::Interface(interface) => {
+                self.link_types.push(interface.link_type);
+                interface.comment
+            }
+            Block::Section(section) => section.comment,
+            _ => {
+                self.left_out.pcap_blocks += 1;
+                None
+            }
+        };
+        self.left_out.pcap_comments += u64::from(comment.is_some());
+    }
+
+    /// Writes a frame of the packet at hand of `file`; `is_part` for one behind the first one.
     ///
     /// # Errors
-    /// Refused when it cannot be written; a pcap file has one link type, and times up to 2106.
-    pub(super) fn frame(&mut self, file: &FileRecords, frame: &MadeFrame<'_>) -> Result<(), Failure> {
+    /// Refused when it cannot be written; a pcap file has one link type, one length of frame check
+    /// sequences, and times up to 2106.
+    pub(super) fn frame(
+        &mut self,
+        file: &FileRecords,
+        frame: &MadeFrame<'_>,
+        is_part: bool,
+    ) -> Result<(), Failure> {
+        let (rules, extras) = (self.rules, file.extras());
         if self.writer.is_none() {
-            self.open_pcap(frame.link_type, &pcap::Header::default())?;
+            self.open_pcap(frame.link_type, extras.fcs_len, &pcap::Header::default())?;
         }
+        let comment = file.comment().filter(|_| !is_part);
+        let is_hidden = rules.is_anonymous && comment.is_some();
+        self.left_out.comments += u64::from(is_hidden);
+        let comment = comment.filter(|_| !is_hidden);
         let written = match &mut self.writer {
             Some(FileWriter::Pcap(writer)) => {
-                if self.pcap_link_type != Some(frame.link_type) {
-                    let why = anyhow!("a pcap file has one link type, and these files have several");
+                let fcs_len = if rules.fcs == Fcs::Keep { extras.fcs_len } else { 0 };
+                if let Some((link_type, declared)) = self.pcap_link
+                    && (link_type, declared) != (frame.link_type, fcs_len)
+                {
+                    let what =
+                        if link_type == frame.link_type { "frame check sequence" } else { "link type" };
+                    let why = anyhow!("a pcap file has one {what}, and these files have several");
                     return Err(
                         Failure::refused(self.act(), why).try_this("-o FILE.pcapng, which may have several")
                     );
                 }
+                let has_options = has_options(&extras) || !file.kept_options().is_empty();
+                self.left_out.pcap_options += u64::from(has_options && !is_part);
+                self.left_out.pcap_comments += u64::from(comment.is_some());
                 let record =
                     pcap::Record { time_ns: file.order_ns(), frame_len: frame.wire_len, data: frame.bytes };
                 writer.record(&record)
             }
             Some(FileWriter::Pcapng(writer)) => {
-                let (comment, other) = (file.comment(), file.kept_options());
-                let (record, extras) = (file.record_with_fcs(0), file.extras());
-                let keeps_fcs = self.rules.fcs == Fcs::Keep;
-                let flags = extras
-                    .flags
-                    .map(|flags| if keeps_fcs { flags } else { PacketFlags(flags.0 & !FCS_BITS) });
+                let record = file.record_with_fcs(0);
+                let flags = extras.flags.map(|flags| match rules.fcs {
+                    Fcs::Keep => flags,
+                    _ => PacketFlags(flags.0 & !FCS_BITS),
+                });
+                // A hash of other bytes would be wrong.
+                let keeps = |option: &&RawOption| {
+                    rules.keeps_option(option, &[PACKET_HASH, PACKET_VERDICT])
+                        && (option.code != PACKET_HASH || frame.bytes == record.data)
+                };
+                let other: &[RawOption] = if is_part { &[] } else { file.kept_options() };
+                let other: Vec<RawOption> = other.iter().filter(keeps).cloned().collect();
                 let mut packet = Packet {
                     interface: record.interface,
                     time_ns: record.time_ns.unwrap_or(0),
@@ -203,15 +343,16 @@ impl Output {
                     data: frame.bytes,
                     flags,
                     queue: extras.queue,
-                    packet_id: extras.packet_id,
-                    drop_count: extras.drop_count,
+                    packet_id: extras.packet_id.filter(|_| !is_part),
+                    drop_count: extras.drop_count.filter(|_| !is_part),
                     xdp_verdict: extras.xdp_verdict,
                     comment,
-                    other,
+                    other: &other,
                     has_broken_options: false,
                 };
-                if packet.no_time.is_some() && !writer.can_be_simple(&packet) {
-                    // The form without a time has no space for a cut packet.
+                let has_options = has_options(&extras) || comment.is_some() || !other.is_empty();
+                if packet.no_time.is_some() && (has_options || !writer.can_be_simple(&packet)) {
+                    // The form without a time has no space for options and for a cut packet.
                     (packet.no_time, packet.time_ns) = (None, file.order_ns());
                 }
                 writer.packet(&packet)
@@ -232,7 +373,7 @@ impl Output {
             let link_type = self.link_types.first().copied().unwrap_or(pcapng::LINK_TYPE_ETHERNET);
             match self.unopened {
                 Some((_, true)) => self.block(Block::Section(Section::default()))?,
-                _ => self.open_pcap(self.rules.link_type(link_type), &pcap::Header::default())?,
+                _ => self.open_pcap(link_type, 0, &pcap::Header::default())?,
             }
         }
         let bytes = match self.writer {
@@ -244,9 +385,19 @@ impl Output {
     }
 }
 
+/// True if a packet has options in fields.
+fn has_options(extras: &PacketExtras) -> bool {
+    let PacketExtras { queue, drop_count, fcs_len: _, flags, packet_id, xdp_verdict } = *extras;
+    queue.is_some()
+        || drop_count.or(packet_id).or(xdp_verdict).is_some()
+        || flags.is_some_and(|flags| flags.0 & !FCS_BITS != 0)
+}
+
 /// An interface as the output describes it.
-fn described(mut interface: Interface, rules: OutputRules) -> Interface {
+fn described(mut interface: Interface, rules: OutputRules, left_out: &mut LeftOut) -> Interface {
     interface.link_type = rules.link_type(interface.link_type);
+    // Times count from 1970: an offset would leave some of them without a form.
+    interface.time_offset_s = 0;
     if rules.makes_longer {
         interface.snaplen = 0;
     }
@@ -254,8 +405,9 @@ fn described(mut interface: Interface, rules: OutputRules) -> Interface {
         interface.other.retain(|option| option.code != IF_FCSLEN);
     }
     if rules.hides_addresses {
-        interface.mac = None;
+        (interface.mac, interface.filter) = (None, None);
         interface.other.retain(|option| !IF_ADDRESSES.contains(&option.code));
     }
+    rules.keep_texts(&mut interface.comment, &mut interface.other, &IF_NUMBERS, left_out);
     interface
 }

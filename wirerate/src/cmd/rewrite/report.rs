@@ -1,10 +1,11 @@
 //! The report of a rewrite: text, or one line of JSON as `wirerate.rewrite/1`.
 
 use crate::capture_files::damage::Damages;
+use crate::capture_files::records::Unkept;
 use crate::edit_args::report::EditReport;
 use crate::out;
 use crate::units::{Table, human_count};
-use replay::Fates;
+use replay::{Fates, StopCause};
 use serde::Serialize;
 use std::fmt;
 
@@ -15,7 +16,7 @@ pub(super) enum RewriteEnd {
     /// The files were over.
     #[default]
     Done,
-    /// Stopped by a signal.
+    /// Stopped by a signal: no file is written.
     Stopped,
 }
 
@@ -41,7 +42,10 @@ pub(super) struct RewriteReport {
     pub(super) damages: Damages,
     /// The packet that ended the run, which then has no output.
     #[serde(skip)]
-    pub(super) stopped_by: Option<String>,
+    pub(super) stopped_by: Option<StopCause>,
+    /// What the files have and the output has not.
+    #[serde(skip)]
+    pub(super) unkept: Unkept,
     /// Notes for the user, such as an edit that reached no packet.
     pub(super) notes: Vec<String>,
 }
@@ -69,7 +73,9 @@ impl fmt::Display for RewriteReport {
         let written = human_count(self.written);
         match self.end {
             RewriteEnd::Done => writeln!(f, "{}: {written} packets", self.output)?,
-            RewriteEnd::Stopped => writeln!(f, "{}: {written} packets, stopped before its end", self.output)?,
+            RewriteEnd::Stopped => {
+                writeln!(f, "{}: stopped after {written} packets, no file is written", self.output)?
+            }
         }
         let mut table = Table::default();
         let files =
@@ -77,7 +83,7 @@ impl fmt::Display for RewriteReport {
         table.count("read", self.read, &format!("packets of {files}"));
         for (name, count, meaning) in [
             ("cut", self.fates.cut, "the file has only their first bytes, and --cut skip was given"),
-            ("too long", self.fates.too_long, "longer than the MTU"),
+            ("too long", self.fates.too_long, "longer than the MTU, or than 262,144 bytes with padding"),
             ("link type", self.fates.link_type, "without a form as an Ethernet frame"),
             ("damaged", self.fates.damaged, "their bytes are not what their link type requires"),
             ("parts", self.parts, "packets beyond one of each, by --long"),

@@ -4,14 +4,17 @@ use super::args::Args;
 use super::output::{Output, OutputRules};
 use super::report::{RewriteEnd, RewriteReport};
 use crate::capture_files::playlist::{odd_notes, open_records, record_of};
-use crate::capture_files::records::FileRecords;
+use crate::capture_files::records::{FileRecords, Unkept};
 use crate::edit_args::policies::{Checksums, Cut};
 use crate::edit_args::report::EditReport;
 use crate::outcome::Failure;
 use crate::stop::Stop;
+use crate::units::quantity_of;
 use anyhow::anyhow;
 use packet::MacAddr;
-use replay::{Edits, FrameMaker, FrameSettings, TargetKind};
+use replay::{Edits, FieldEdit, FieldValue, FrameMaker, FrameSettings, StopCause, TargetKind};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 /// Source of packets that get an Ethernet header.
 const MAC_MADE_UP: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
@@ -42,26 +45,56 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<RewriteReport, Failure> {
     }
     let fixes = args.edit.checksums == Checksums::Fix;
     report.edits = EditReport::new(maker.edit_counts(), maker.dont_fragment(), fixes);
-    report.notes.extend(args.edit.unused_notes(&maker.edit_counts().uses));
-    if output.names_left_out > 0 {
-        report.notes.push("names of addresses in the file were left out".to_owned());
-    }
+    report.notes.extend(args.edit.notes(maker.edit_counts()));
+    report.notes.extend(output.notes());
+    report.notes.extend(unkept_notes(report.unkept));
     // The unfinished output is removed.
-    if let Some(why) = &report.stopped_by {
-        let failure = Failure::failed(format!("write {}", report.output), anyhow!("{why}"));
-        let is_strict = args.strict && report.edits.not_edited.total() > 0;
-        return Err(if is_strict {
-            failure.try_this("without --strict, to leave such packets as they are")
-        } else {
-            failure.try_this("--cut short or --long skip, to go on behind such packets")
-        });
+    let failed = |why: &str| Failure::failed(format!("write {}", report.output), anyhow!("{why}"));
+    if let Some(cause) = &report.stopped_by {
+        return Err(failed(&cause.to_string()).try_this(match cause {
+            StopCause::NotEdited { .. } => "without --strict, to leave such packets as they are",
+            StopCause::NotAnonymized { .. } => "files of Ethernet, IP, loopback or cooked frames",
+            StopCause::Cut { .. } | StopCause::TooLong { .. } => {
+                "--cut short or --long skip, to go on behind such packets"
+            }
+        }));
     }
-    if let ([why, ..], true) = (&report.damages.places[..], args.strict) {
-        let failure = Failure::failed(format!("write {}", report.output), anyhow!("{why}"));
-        return Err(failure.try_this("without --strict, to write the packets that are whole"));
+    if let [why, ..] = &report.damages.places[..] {
+        if args.strict {
+            return Err(failed(why).try_this("without --strict, to write the packets that are whole"));
+        }
+        if is_in_place(args) {
+            return Err(failed(why).try_this("another name with -o: the damaged file stays as it is"));
+        }
     }
-    output.finish()?;
+    if args.strict && report.unkept.long_blocks + report.unkept.swapped_blocks > 0 {
+        let why = unkept_notes(report.unkept).join("; ");
+        return Err(failed(&why).try_this("without --strict, to leave such blocks out"));
+    }
+    if report.end == RewriteEnd::Done || !output.is_removable {
+        output.finish()?;
+    }
     Ok(report)
+}
+
+/// True if the output takes the place of one of the files.
+fn is_in_place(args: &Args) -> bool {
+    let place = |path| fs::metadata(path).ok().map(|facts| (facts.dev(), facts.ino()));
+    let output = place(&args.output);
+    output.is_some() && args.files.iter().any(|file| place(file) == output)
+}
+
+/// Notes about what is not in a file that is made from others.
+fn unkept_notes(unkept: Unkept) -> Vec<String> {
+    let Unkept { long_blocks, swapped_blocks, has_finer_times } = unkept;
+    let blocks = [
+        (long_blocks, "of more than 16 MiB left out"),
+        (swapped_blocks, "of unknown types in another byte order left out"),
+    ];
+    let blocks = blocks.into_iter().filter(|(count, _)| *count > 0);
+    let blocks = blocks.map(|(count, why)| format!("{} {why}", quantity_of(count, "block")));
+    let times = has_finer_times.then(|| "times finer than a nanosecond were rounded down".to_owned());
+    blocks.chain(times).collect()
 }
 
 /// Edits a file; false if the run is over.
@@ -84,17 +117,17 @@ fn rewrite_file(
         match maker.make(&record) {
             Ok(Ok(made)) => {
                 report.padded_cut += u64::from(made.is_padded_cut);
-                output.frame(file, &made)?;
+                output.frame(file, &made, false)?;
                 report.written += 1;
             }
             Ok(Err(fate)) => report.fates.count(fate),
             Err(cause) => {
-                report.stopped_by = Some(cause.to_string());
+                report.stopped_by = Some(cause);
                 goes_on = false;
             }
         }
         while goes_on && let Some(part) = maker.next_segment() {
-            output.frame(file, &part)?;
+            output.frame(file, &part, true)?;
             report.written += 1;
             report.parts += 1;
         }
@@ -106,6 +139,7 @@ fn rewrite_file(
         output.block(block)?;
     }
     report.damages.merge(file.take_damages());
+    report.unkept.add(file.unkept());
     report.notes.extend(odd_notes(file.odd_packets()));
     Ok(goes_on)
 }
@@ -127,10 +161,19 @@ fn settings(args: &Args, edits: Edits) -> FrameSettings {
 
 fn rules(args: &Args, edits: &Edits) -> OutputRules {
     let makes_ethernet = args.edit.new_dst_mac().is_some();
+    let is_address = |edit: &FieldEdit| {
+        use FieldValue::{Dst, DstMac, Src, SrcMac};
+        matches!(edit.value, Dst(_) | Src(_) | DstMac(_) | SrcMac(_))
+    };
     OutputRules {
         makes_ethernet,
         fcs: args.edit.fcs,
-        hides_addresses: edits.anonymize.is_some() || !edits.address_rules.is_empty(),
+        hides_addresses: edits.anonymize.is_some()
+            || !edits.address_rules.is_empty()
+            || !edits.mac_maps.is_empty()
+            || edits.fields.iter().any(is_address),
+        is_anonymous: edits.anonymize.is_some(),
+        is_joined: args.files.len() > 1,
         makes_longer: makes_ethernet
             || !edits.tags.push.is_empty()
             || edits.tags.outer.vlan.is_some()
