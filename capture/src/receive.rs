@@ -135,6 +135,14 @@ impl ReceiveResult {
         self
     }
 
+    /// The results of flows whose numbers frames carry, without those of the others: their frames
+    /// count as foreign.
+    #[must_use]
+    pub fn of_flows(mut self, flows: &BTreeSet<usize>) -> Self {
+        measure::keep_flows(flows, &mut self.lines, &mut self.totals, &mut self.histogram);
+        self
+    }
+
     /// The results.
     pub fn figures(&self) -> Figures {
         Figures::new(&self.options, &self.lines, &self.totals, &self.histogram)

@@ -114,6 +114,8 @@ pub struct OtgPart {
     pub ports: Vec<u32>,
     /// The number of the configuration in the marks of frames.
     pub mark: u16,
+    /// The seed of its random values that are not to be repeatable: all hosts have the same.
+    pub seed: u64,
 }
 
 /// A ping from an emulated interface.
@@ -170,7 +172,7 @@ pub struct OtgRequest {
 }
 
 impl Message for OtgRequest {
-    const SCHEMA: &'static str = "wirerate.otg-order/2";
+    const SCHEMA: &'static str = "wirerate.otg-order/3";
     const LEN_MAX: usize = PART_LEN_MAX;
 
     fn check(&self) -> Result<(), String> {
@@ -475,7 +477,7 @@ mod tests {
         let order = OtgOrder::ReadCapture { port: 1, slice: Some((0, 9)), offset: 7 };
         let request = OtgRequest { run: "r1".parse().unwrap(), lease_ms: 10_000, order };
         let bytes = encode(&request);
-        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.otg-order/2\","));
+        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.otg-order/3\","));
         assert_eq!(decode::<OtgRequest>(&bytes).unwrap(), request);
         let short = OtgRequest { lease_ms: 1, ..request };
         assert!(decode::<OtgRequest>(&encode(&short)).unwrap_err().to_string().contains("lease_ms 1 "));

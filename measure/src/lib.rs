@@ -8,6 +8,7 @@
 mod figures;
 mod host_clock;
 mod icmp_error;
+mod kept_flows;
 mod latency;
 mod line;
 mod loss;
@@ -23,6 +24,7 @@ mod wide_window;
 pub use figures::{Figures, FlowFigures, FlowRow, flow_rows, missing};
 pub use host_clock::HostClock;
 pub use icmp_error::IcmpError;
+pub use kept_flows::keep_flows;
 pub use latency::{
     HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index, octaves, used_buckets,
 };

@@ -252,6 +252,12 @@ impl FlowLine {
         (self.stamped > 0).then(|| (u64::from(!self.latency_min_inverted), u64::from(self.latency_max_ns)))
     }
 
+    /// Forgets the latencies.
+    pub(crate) fn drop_latency(&mut self) {
+        (self.latency_sum_ns, self.stamped, self.jitter16, self.transit) = (0, 0, 0, 0);
+        (self.latency_min_inverted, self.latency_max_ns) = (0, 0);
+    }
+
     /// Jitter in nanoseconds; `None` before the second latency.
     pub fn jitter_ns(&self) -> Option<f64> {
         (self.stamped > 1).then(|| f64::from(self.jitter16) / 16.0)

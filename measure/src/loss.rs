@@ -31,6 +31,18 @@ impl Loss {
         Self { sent, lost_min, lost_max, excess: unique.saturating_sub(sent), late: 0 }
     }
 
+    /// The loss of several flows: more frames than were sent of one are not those of another.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            sent: self.sent + other.sent,
+            lost_min: self.lost_min + other.lost_min,
+            lost_max: self.lost_max + other.lost_max,
+            excess: self.excess + other.excess,
+            late: self.late + other.late,
+        }
+    }
+
     /// With so many late frames, which are lost as well (RFC 2680).
     #[must_use]
     pub fn with_late(self, late: u64) -> Self {
@@ -64,6 +76,9 @@ mod tests {
 
     #[test]
     fn more_frames_than_were_sent_are_an_excess() {
-        assert_eq!(Loss::new(5, 8, 0), Loss { sent: 5, lost_min: 0, lost_max: 0, excess: 3, late: 0 });
+        let excess = Loss::new(5, 8, 0);
+        assert_eq!(excess, Loss { sent: 5, lost_min: 0, lost_max: 0, excess: 3, late: 0 });
+        let both = Loss { sent: 10, lost_min: 2, lost_max: 2, excess: 3, late: 0 };
+        assert_eq!(excess.and(Loss::new(5, 3, 0)), both, "no loss is made up for");
     }
 }

@@ -135,6 +135,12 @@ impl Totals {
         self.latency_min_inverted = self.latency_min_inverted.max(other.latency_min_inverted);
     }
 
+    /// Forgets the latencies.
+    pub(crate) fn drop_latency(&mut self) {
+        (self.stamped, self.negative, self.hardware_time, self.late) = (0, 0, 0, 0);
+        (self.ipdv_min_inverted, self.ipdv_max, self.latency_min_inverted) = (0, 0, 0);
+    }
+
     /// Enters a latency, which is negative if the clock of the receiver is behind the sender's.
     pub(crate) fn latency(&mut self, latency_ns: i64) {
         self.latency_min_inverted =

@@ -2,8 +2,9 @@
 
 use measure::{
     Arrival, Figures, FullFields, HEADER_LEN, Loss, Mark, Meter, MeterOptions, SHORT_LEN, Signature,
-    flow_rows,
+    flow_rows, keep_flows,
 };
+use std::collections::BTreeSet;
 
 const START_S: u32 = 1_800_000_000;
 
@@ -100,6 +101,40 @@ fn a_flow_in_frames_is_no_stream() {
         let (plain, arrival) = timed(3, 500);
         scheduled.receive(&frame(&Signature { stream: 2, ..plain }, SHORT_LEN), arrival);
         assert_eq!(places(&scheduled), [(2, 3 % flow_count)]);
+    }
+}
+
+/// Frames of a flow that came to the wrong port made up for those that did not arrive.
+#[test]
+fn frames_of_flows_that_are_not_kept_are_foreign() {
+    for (other_latency_ns, is_timed) in [(900, false), (0, true)] {
+        let mut meter = Meter::new(MeterOptions { carried_flows: 100, ..MeterOptions::default() });
+        for (flow, number) in [(5, 0), (5, 1), (40, 0), (40, 2), (40, 1), (40, 3)] {
+            let (plain, arrival) = timed(number, if flow == 5 { 500 } else { other_latency_ns });
+            let stamp = if flow == 40 && is_timed { (0, 0) } else { (plain.sec, plain.usec) };
+            let full = Some(FullFields { flow, number: number.into(), run: 7 });
+            let signature = Signature { full, sec: stamp.0, usec: stamp.1, ..plain };
+            meter.receive(&frame(&signature, 32), arrival);
+        }
+        let (mut lines, mut totals) = (meter.lines().to_vec(), meter.totals().clone());
+        let mut histogram = meter.histogram().to_vec();
+        let kept = |flow: usize| BTreeSet::from([flow, 70]);
+        keep_flows(&kept(5), &mut lines, &mut totals, &mut histogram);
+        let figures = Figures::new(meter.options(), &lines, &totals, &histogram);
+        assert_eq!(figures.broken, Vec::<String>::new());
+        assert_eq!((figures.totals.received, figures.totals.foreign, figures.totals.frames), (2, 4, 6));
+        assert_eq!((figures.unique, figures.flows, figures.reordered, figures.held_max), (2, 1, 0, 0));
+        // The histogram does not say whose latencies it has.
+        assert_eq!(figures.latency.is_some(), is_timed);
+        let (mut lines, mut totals) = (meter.lines().to_vec(), meter.totals().clone());
+        let mut histogram = meter.histogram().to_vec();
+        keep_flows(&kept(40), &mut lines, &mut totals, &mut histogram);
+        let figures = Figures::new(meter.options(), &lines, &totals, &histogram);
+        assert_eq!(figures.broken, Vec::<String>::new());
+        assert_eq!(
+            (figures.unique, figures.reordered, figures.held_max, figures.totals.foreign),
+            (4, 1, 1, 2)
+        );
     }
 }
 

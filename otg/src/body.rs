@@ -6,7 +6,10 @@
 use crate::model::to_json;
 use prost_reflect::prost::bytes::{Buf, Bytes};
 use prost_reflect::prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
-use prost_reflect::{DeserializeOptions, DynamicMessage, FieldDescriptor, MessageDescriptor, ReflectMessage};
+use prost_reflect::{
+    DeserializeOptions, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, ReflectMessage,
+    Value as DynamicValue,
+};
 use serde::de::value::MapDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -108,7 +111,7 @@ impl<'de> DeserializeSeed<'de> for FieldSeed<'_> {
         let fields = MapDeserializer::new(std::iter::once((self.name, value)));
         let message = DynamicMessage::deserialize_with_options(self.whole.clone(), fields, &options());
         let message = message.map_err(|error: serde_json::Error| D::Error::custom(error))?;
-        match to_json(&message) {
+        match known_json(&message).map_err(D::Error::custom)? {
             Value::Object(fields) => Ok(fields),
             _ => Ok(Map::new()),
         }
@@ -162,7 +165,46 @@ impl<'de> DeserializeSeed<'de> for ElementSeed<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
         let element = DynamicMessage::deserialize_with_options(self.0.clone(), source, &options())?;
-        Ok(to_json(&element))
+        known_json(&element).map_err(D::Error::custom)
+    }
+}
+
+/// A message as JSON.
+///
+/// # Errors
+/// A value of an enum that the model does not have: protobuf keeps it as a number. The path of its
+/// field is in front.
+fn known_json(message: &DynamicMessage) -> Result<Value, String> {
+    match unknown_enum(message) {
+        None => Ok(to_json(message)),
+        Some(error) => Err(error),
+    }
+}
+
+fn unknown_enum(message: &DynamicMessage) -> Option<String> {
+    message.fields().find_map(|(field, value)| {
+        let name = field.name();
+        let is_scalar = !matches!(field.kind(), Kind::Enum(_) | Kind::Message(_));
+        match value {
+            _ if is_scalar => None,
+            DynamicValue::List(list) => list
+                .iter()
+                .enumerate()
+                .find_map(|(index, value)| Some(format!("{name}[{index}]{}", unknown_value(&field, value)?))),
+            value => Some(format!("{name}{}", unknown_value(&field, value)?)),
+        }
+    })
+}
+
+/// What is wrong with a value of a field, behind the path of the field.
+fn unknown_value(field: &FieldDescriptor, value: &DynamicValue) -> Option<String> {
+    match (field.kind(), value) {
+        // 0 is what protobuf has for no value; the model has no such value.
+        (Kind::Enum(names), DynamicValue::EnumNumber(number)) => (*number == 0
+            || names.get_value(*number).is_none())
+        .then(|| format!(": the model has no value {number}")),
+        (_, DynamicValue::Message(inner)) => Some(format!(".{}", unknown_enum(inner)?)),
+        _ => None,
     }
 }
 
@@ -202,10 +244,13 @@ pub fn read_protobuf(descriptor: MessageDescriptor, mut bytes: Bytes) -> Result<
             if list.len() >= list_max(&field) {
                 return Err(too_many(&field));
             }
-            list.push(to_json(&decode(part, inner)?));
+            let element = known_json(&decode(part, inner)?);
+            let at = |error| format!("{}[{}].{error}", field.name(), list.len());
+            let element = element.map_err(at)?;
+            list.push(element);
         }
     }
-    if let Value::Object(fields) = to_json(&decode(descriptor, others.into())?) {
+    if let Value::Object(fields) = known_json(&decode(descriptor, others.into())?)? {
         json.extend(fields);
     }
     Ok(Value::Object(json))
@@ -299,6 +344,27 @@ mod tests {
 
     fn too_many_text(name: &str, max: usize) -> String {
         format!("more than {max} {name} are not supported")
+    }
+
+    /// A client of another version of the model has further values. Protobuf has 0 for no value.
+    #[test]
+    fn an_unknown_value_of_an_enum_is_refused() {
+        let flow = |choice: Value| json!({"flows": [{}, {"duration": {"choice": choice}}]});
+        for number in [9, 0] {
+            let why = format!("duration.choice: the model has no value {number}");
+            let error = config(&flow(json!(number)).to_string()).unwrap_err();
+            assert!(error.starts_with(&format!("flows[1]: {why}")), "{error}");
+            assert_eq!(by_protobuf(flow(json!(number))).unwrap_err(), format!("flows[1].{why}"));
+        }
+        let unspecified = config(&flow(json!("unspecified")).to_string()).unwrap_err();
+        assert!(unspecified.contains("the model has no value 0"), "{unspecified}");
+        assert_eq!(by_protobuf(flow(json!("continuous"))), config(&flow(json!("continuous")).to_string()));
+        let state = r#"{"port": {"choice": "link", "link": {"state": 7}}}"#;
+        let error = read_json(message("ControlState"), state.as_bytes()).unwrap_err();
+        assert!(error.contains("port.link.state: the model has no value 7"), "{error}");
+        let columns = r#"{"port": {"column_names": ["link", 99]}}"#;
+        let error = read_json(message("MetricsRequest"), columns.as_bytes()).unwrap_err();
+        assert!(error.contains("port.column_names[1]: the model has no value 99"), "{error}");
     }
 
     #[test]

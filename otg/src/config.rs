@@ -26,7 +26,8 @@ pub struct OtgConfig {
 
 impl OtgConfig {
     /// Reads a configuration that fits the model ([`crate::model`]). Returns the warnings too.
-    /// `seed` is for random values that are not to be repeatable.
+    /// `seed` is for random values that are not to be repeatable: with one seed, a flow has the
+    /// same values beside whatever other flows.
     ///
     /// # Errors
     /// All that is wrong or not supported, each with its path.
@@ -51,15 +52,20 @@ impl OtgConfig {
         }
         let mut names = UniqueNames::new(node.findings());
         config.ports.iter().enumerate().for_each(|(at, port)| names.add("ports", at, &port.name));
+        let mut lines = PortOwners::new("layer1");
         for (at, layer1) in node.objects("layer1").into_iter().enumerate() {
             names.add("layer1", at, layer1.required("name"));
-            layer1.whole(|layer1| config.read_layer1(layer1));
+            layer1.whole(|layer1| config.read_layer1(layer1, &mut lines));
         }
+        let mut captured = PortOwners::new("capture");
         for (at, capture) in node.objects("captures").into_iter().enumerate() {
             let path = capture.at("port_names");
             let capture = capture.whole(CaptureConfig::read);
             names.add("captures", at, &capture.name);
-            capture.ports.iter().for_each(|port| config.topology().check_port(port, &path, node.findings()));
+            for port in &capture.ports {
+                config.topology().check_port(port, &path, node.findings());
+                captured.add(port, &capture.name, &path, node.findings());
+            }
             config.captures.push(capture);
         }
         for (at, device) in node.objects("devices").into_iter().enumerate() {
@@ -123,12 +129,14 @@ impl OtgConfig {
         names: &mut UniqueNames,
         seed: u64,
     ) -> Option<FlowConfig> {
-        names.add("flows", at, flow.required("name"));
-        flow.whole(|flow| FlowConfig::read(flow, &self.topology(), seed.wrapping_add(at as u64)))
+        let name = flow.required("name");
+        names.add("flows", at, name);
+        flow.whole(|flow| FlowConfig::read(flow, &self.topology(), seed_of_flow(seed, name)))
     }
 
     /// The settings of the line of some ports.
-    fn read_layer1(&mut self, node: &ConfigNode) {
+    fn read_layer1(&mut self, node: &ConfigNode, owners: &mut PortOwners) {
+        let owner = node.text("name").unwrap_or_default();
         let speed = node.text("speed").map(speed_of);
         let mtu = node.has("mtu").then(|| node.number("mtu", 1500, 64..=14_000) as u32);
         if !node.flag("promiscuous", true) {
@@ -142,6 +150,7 @@ impl OtgConfig {
         node.ignore(&["media", "ieee_media_defaults", "auto_negotiate", "auto_negotiation"]);
         for name in node.texts("port_names") {
             self.topology().check_port(&name, &node.at("port_names"), node.findings());
+            owners.add(&name, owner, &node.at("port_names"), node.findings());
             if let Some(port) = self.ports.iter_mut().find(|port| port.name == name) {
                 port.speed = speed.or(port.speed);
                 port.mtu = mtu.or(port.mtu);
@@ -152,6 +161,36 @@ impl OtgConfig {
     /// What flows refer to.
     fn topology(&self) -> Topology<'_> {
         Topology { ports: &self.ports, interfaces: &self.interfaces }
+    }
+}
+
+/// The seed of a flow: it depends on the name, and not on the flows beside it (FNV-1a).
+fn seed_of_flow(seed: u64, name: &str) -> u64 {
+    name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// What a port may have one of, with the name of the first one.
+struct PortOwners {
+    what: &'static str,
+    first: BTreeMap<String, String>,
+}
+
+impl PortOwners {
+    fn new(what: &'static str) -> Self {
+        Self { what, first: BTreeMap::new() }
+    }
+
+    /// Reports a port that another one has already.
+    fn add(&mut self, port: &str, owner: &str, path: &str, findings: &Findings) {
+        match self.first.get(port) {
+            None => drop(self.first.insert(port.to_owned(), owner.to_owned())),
+            Some(first) if first != owner => {
+                findings.error(path, format!("the port {port} has the {} {first} too", self.what));
+            }
+            Some(_) => {}
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::tag::{FramesByValues, MetricTag, check_tags};
 use crate::topology::{SPEED_DEFAULT, Topology};
 use packet::FCS_LEN;
 use packet::plan::{FrameMark, FrameSpec, MARK_LEN, MarkCount, PacketOrder};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// A flow of a configuration.
@@ -173,6 +174,15 @@ impl FlowConfig {
 
     fn speed(&self, topology: &Topology) -> u64 {
         topology.port(&self.tx_port).and_then(|port| port.speed).unwrap_or(SPEED_DEFAULT)
+    }
+
+    /// Frames that are to arrive at one of its receiving ports when this many were sent; `None`
+    /// where they may arrive at another one.
+    pub fn frames_due_at_port(&self, sent: u64) -> Option<u64> {
+        match self.metrics.copies {
+            Copies::EachPort => Some(sent),
+            Copies::Ratio(_) => (self.rx_ports.len() == 1).then(|| self.frames_due(sent)),
+        }
     }
 
     /// Frames per second on a line of `speed` bits per second.
@@ -345,13 +355,23 @@ fn read_ends(node: &ConfigNode, topology: &Topology, stack: &mut HeaderStack) ->
     ports.whole(|node| {
         let tx = node.required("tx_name").to_owned();
         let mut rx = node.texts("rx_names");
-        if let Some(name) = node.text("rx_name").filter(|_| rx.is_empty()) {
-            rx.push(name.to_owned());
-        }
         let findings = node.findings();
         topology.check_port(&tx, &node.at("tx_name"), findings);
         for (at, name) in rx.iter().enumerate() {
             topology.check_port(name, &node.at(&format!("rx_names[{at}]")), findings);
+        }
+        // A port that is named twice counts a frame once.
+        let mut named = BTreeSet::new();
+        rx.retain(|name| named.insert(name.clone()));
+        if let Some(name) = node.text("rx_name") {
+            let path = node.at("rx_name");
+            findings.warn(&path, "is deprecated: use rx_names");
+            topology.check_port(name, &path, findings);
+            if rx.is_empty() {
+                rx.push(name.to_owned());
+            } else if !rx.iter().any(|other| other == name) {
+                findings.error(&path, format!("the port {name} is not in rx_names"));
+            }
         }
         Some(FlowEnds { tx_port: tx, rx_ports: rx, gateway_of: None })
     })

@@ -4,19 +4,24 @@
 //! is set and that nothing reads is not supported: [`ConfigNode::end`] reports it.
 
 use serde_json::{Map, Value};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 /// Errors and warnings of an answer, each; beyond it, their number.
 pub const FINDINGS_MAX: usize = 100;
+/// Values in the lists of all fields of a configuration: each takes 16 bytes, and eight more while
+/// its flow is sent.
+const VALUES_MAX: usize = 4_000_000;
 
 /// What is wrong with a configuration, and what is accepted but not done.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     errors: RefCell<FindingList>,
     warnings: RefCell<FindingList>,
+    /// Values of all lists so far.
+    values: Cell<usize>,
 }
 
 /// The first sentences, and the number of further ones.
@@ -54,6 +59,17 @@ impl Findings {
 
     pub(crate) fn warn(&self, path: &str, text: impl Display) {
         self.warnings.borrow_mut().add(path, text);
+    }
+
+    /// Counts the values of a list. False after an error: they are too many with those of the lists
+    /// before.
+    pub(crate) fn has_place_for(&self, path: &str, values: usize) -> bool {
+        let sum = self.values.get().saturating_add(values);
+        self.values.set(sum);
+        if sum > VALUES_MAX {
+            self.error(path, format!("the lists of values up to here have more than {VALUES_MAX} values"));
+        }
+        sum <= VALUES_MAX
     }
 
     /// The warnings, if there are no errors; otherwise the errors.

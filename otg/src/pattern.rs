@@ -114,6 +114,9 @@ impl PatternRow {
             node.error(format!("{} values are more than {VALUES_MAX}", list.len()));
             return Pattern::Value(self.default);
         }
+        if !node.findings().has_place_for(&node.at("values"), list.len()) {
+            return Pattern::Value(self.default);
+        }
         let parsed: Result<Vec<u128>, String> = list.iter().map(|value| self.parse(value)).collect();
         match parsed {
             Ok(values) if values.is_empty() => Pattern::Value(self.default),
@@ -144,6 +147,9 @@ impl PatternRow {
             let count = random.number("count", 1, 1..=VALUES_MAX as u64);
             if max < min {
                 random.error("max is below min");
+                return Pattern::Value(min);
+            }
+            if !random.findings().has_place_for(random.path(), count as usize) {
                 return Pattern::Value(min);
             }
             let mut rng = Rng(if own_seed == 0 { seed } else { own_seed });

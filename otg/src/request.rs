@@ -5,7 +5,7 @@ use crate::device::EmulatedInterface;
 use crate::node::{ConfigNode, Findings};
 use crate::table::TaggedQuery;
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// Pings of an action, which run at once.
@@ -117,7 +117,7 @@ fn read<T>(
     Ok(value)
 }
 
-/// The indexes of names, all if there are none.
+/// The indexes of names, in their order and each once; all if there are none.
 fn indexes<'a>(
     names: &[String],
     all: impl Iterator<Item = &'a str>,
@@ -127,9 +127,8 @@ fn indexes<'a>(
         return Ok((0..all.count()).collect());
     }
     let known: HashMap<&str, usize> = all.enumerate().map(|(index, name)| (name, index)).collect();
-    let mut unknown = Vec::new();
-    let mut found = Vec::new();
-    for name in names {
+    let (mut found, mut unknown, mut named) = (Vec::new(), Vec::new(), HashSet::new());
+    for name in names.iter().filter(|name| named.insert(&name[..])) {
         match known.get(&name[..]) {
             Some(index) => found.push(*index),
             None => unknown.push(format!("there is no {what} named {name}")),
@@ -138,8 +137,9 @@ fn indexes<'a>(
     if unknown.is_empty() { Ok(found) } else { Err(RequestRefusal::Invalid(unknown)) }
 }
 
+/// True if the state, which is required, is this one. Of two states it is the other one otherwise.
 fn is_on(node: &ConfigNode, on: &str) -> bool {
-    node.text("state") == Some(on)
+    node.required("state") == on
 }
 
 impl OtgConfig {
@@ -184,12 +184,12 @@ impl OtgConfig {
         };
         transmit.whole(|node| {
             let flows = self.flow_indexes(&node.texts("flow_names"))?;
-            let state = match node.text("state") {
-                Some("start") => TransmitState::Start,
-                Some("stop") => TransmitState::Stop,
-                Some("pause") => TransmitState::Pause,
-                Some("resume") => TransmitState::Resume,
-                _ => return Err(RequestRefusal::Invalid(vec![format!("{}: is required", node.at("state"))])),
+            let state = match node.required("state") {
+                "start" => TransmitState::Start,
+                "pause" => TransmitState::Pause,
+                "resume" => TransmitState::Resume,
+                // The model has no other state.
+                _ => TransmitState::Stop,
             };
             Ok(ControlRequest::Transmit(flows, state))
         })
@@ -432,7 +432,9 @@ fn protocol_state(node: &ConfigNode) -> Result<ControlRequest, RequestRefusal> {
     node.ignore(&["choice"]);
     match node.choice("all") {
         "all" => {
-            node.ignore(&["all"]);
+            if let Some(all) = node.object("all") {
+                all.whole(|all| all.required("state"));
+            }
             Ok(ControlRequest::Protocols)
         }
         other => Err(RequestRefusal::Unsupported(format!("control state protocol.{other} is not supported"))),

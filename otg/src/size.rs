@@ -23,8 +23,8 @@ pub(crate) enum Sizes {
         min: usize,
         max: usize,
     },
-    /// Sizes and their weights.
-    Weighted(Vec<(usize, f64)>),
+    /// Sizes and the packets that each has of all.
+    Weighted(Vec<(usize, usize)>),
 }
 
 const SIZE_MAX: u64 = 65_535;
@@ -32,6 +32,8 @@ const SIZE_MAX: u64 = 65_535;
 const SIZES_MAX: usize = 4096;
 /// Weights are rounded to parts of at most this many.
 const WEIGHT_PARTS_MAX: usize = 192;
+/// Shares of all frames that differ by less are equal.
+const SHARE_ERROR_MAX: f64 = 0.001;
 
 impl Sizes {
     pub(crate) fn read(node: Option<ConfigNode>) -> Self {
@@ -64,7 +66,7 @@ impl Sizes {
                 }),
                 "weight_pairs" => Self::Weighted(
                     node.object("weight_pairs")
-                        .map_or_else(|| predefined("imix"), |pairs| pairs.whole(read_pairs)),
+                        .map_or_else(|| shares(&predefined("imix")), |pairs| pairs.whole(read_pairs)),
                 ),
                 _ if node.has("fixed") => Self::Fixed(size(node, "fixed", 64)),
                 _ => Self::Least,
@@ -84,7 +86,7 @@ impl Sizes {
             Self::Fixed(size) => Self::Fixed(size.max(least)),
             Self::Random { min, max } => Self::Random { min: min.max(least), max: max.max(least) },
             Self::Weighted(pairs) => {
-                Self::Weighted(pairs.into_iter().map(|(size, weight)| (size.max(least), weight)).collect())
+                Self::Weighted(pairs.into_iter().map(|(size, share)| (size.max(least), share)).collect())
             }
             Self::Increment { start, end, step } if start >= least => Self::Increment { start, end, step },
             // The steps below the least size are sent with the least size.
@@ -139,16 +141,13 @@ impl Sizes {
                 (sizes.collect(), PacketOrder::Random)
             }
             Self::Weighted(pairs) => {
-                let pairs: Vec<(usize, f64)> =
-                    pairs.iter().copied().filter(|(_, weight)| *weight > 0.0).collect();
-                let sizes = pairs.iter().zip(shares(&pairs));
-                let sizes = sizes.flat_map(|((size, _), share)| vec![*size; share]);
+                let sizes = pairs.iter().flat_map(|(size, share)| vec![*size; *share]);
                 (sizes.collect(), PacketOrder::Random)
             }
         }
     }
 
-    /// The mean size.
+    /// The mean size of the packets.
     pub(crate) fn mean(&self) -> f64 {
         match self {
             Self::Least => 64.0,
@@ -157,48 +156,69 @@ impl Sizes {
             Self::List(sizes) => sizes.iter().sum::<usize>() as f64 / sizes.len().max(1) as f64,
             Self::Random { min, max } => (min + max) as f64 / 2.0,
             Self::Weighted(pairs) => {
-                let weights: f64 = pairs.iter().map(|(_, weight)| weight).sum();
-                pairs.iter().map(|(size, weight)| *size as f64 * weight).sum::<f64>() / weights
+                let sum: usize = pairs.iter().map(|(size, share)| size * share).sum();
+                sum as f64 / pairs.iter().map(|(_, share)| share).sum::<usize>().max(1) as f64
             }
         }
     }
 }
 
-/// Whole numbers in the proportion of the weights: the lowest that are right within a thousandth of
-/// all frames, else those that [`WEIGHT_PARTS_MAX`] parts give. At least 1 each.
-fn shares(pairs: &[(usize, f64)]) -> Vec<usize> {
+/// The sizes that have a weight, with whole numbers in the proportion of the weights: the lowest
+/// that are right within [`SHARE_ERROR_MAX`], else those that [`WEIGHT_PARTS_MAX`] parts give. At
+/// least 1 each.
+fn shares(pairs: &[(usize, f64)]) -> Vec<(usize, usize)> {
+    let pairs: Vec<(usize, f64)> = pairs.iter().copied().filter(|(_, weight)| *weight > 0.0).collect();
     let weights: f64 = pairs.iter().map(|(_, weight)| weight).sum();
-    let shares = |parts: usize| -> Vec<usize> {
+    let shares = |parts: usize| -> Vec<(usize, usize)> {
         let share = |weight: f64| ((weight / weights * parts as f64).round() as usize).max(1);
-        pairs.iter().map(|(_, weight)| share(*weight)).collect()
+        pairs.iter().map(|(size, weight)| (*size, share(*weight))).collect()
     };
-    let is_right = |shares: &Vec<usize>| {
-        let parts: usize = shares.iter().sum();
-        let error = |(share, (_, weight)): (&usize, &(usize, f64))| {
-            (*share as f64 / parts as f64 - weight / weights).abs()
-        };
-        shares.iter().zip(pairs).map(error).all(|error| error < 0.001)
-    };
+    let is_right = |shares: &Vec<(usize, usize)>| worst_share(&pairs, shares).is_none();
     let exact = (pairs.len()..WEIGHT_PARTS_MAX).map(shares).find(is_right);
     exact.unwrap_or_else(|| shares(WEIGHT_PARTS_MAX))
+}
+
+/// The size that is sent the most times as often as configured, of those whose share of all frames
+/// is wrong by [`SHARE_ERROR_MAX`] or more; its share as configured, and as sent.
+fn worst_share(pairs: &[(usize, f64)], shares: &[(usize, usize)]) -> Option<(usize, f64, f64)> {
+    let weights: f64 = pairs.iter().map(|(_, weight)| weight).sum();
+    let parts: usize = shares.iter().map(|(_, share)| share).sum();
+    let weighed = pairs.iter().filter(|(_, weight)| *weight > 0.0);
+    let share = |((size, weight), (_, share)): (&(usize, f64), &(usize, usize))| {
+        (*size, weight / weights, *share as f64 / parts as f64)
+    };
+    let is_wrong = |(_, configured, sent): &(usize, f64, f64)| (sent - configured).abs() >= SHARE_ERROR_MAX;
+    let times = |(_, configured, sent): &(usize, f64, f64)| sent / configured;
+    let wrong = weighed.zip(shares).map(share).filter(is_wrong);
+    wrong.max_by(|one, other| times(one).total_cmp(&times(other)))
 }
 
 fn size(node: &ConfigNode, name: &'static str, default: u64) -> usize {
     node.number(name, default, 1..=SIZE_MAX) as usize
 }
 
-fn read_pairs(node: &ConfigNode) -> Vec<(usize, f64)> {
+fn read_pairs(node: &ConfigNode) -> Vec<(usize, usize)> {
     node.ignore(&["choice"]);
     if node.choice("predefined") != "custom" {
-        return predefined(node.text("predefined").unwrap_or("imix"));
+        return shares(&predefined(node.text("predefined").unwrap_or("imix")));
     }
     let pair = |node: ConfigNode| node.whole(|node| (size(node, "size", 64), node.float("weight", 1.0)));
     let pairs: Vec<(usize, f64)> = node.objects("custom").into_iter().map(pair).collect();
-    if pairs.iter().map(|(_, weight)| weight).sum::<f64>() > 0.0 {
-        return pairs;
+    let sum: f64 = pairs.iter().map(|(_, weight)| weight).sum();
+    if sum == 0.0 || sum.is_infinite() {
+        node.findings().error(&node.at("custom"), "needs a size with a weight above 0, and a finite sum");
+        return vec![(64, 1)];
     }
-    node.findings().error(&node.at("custom"), "needs a size with a weight above 0");
-    vec![(64, 1.0)]
+    let shares = shares(&pairs);
+    if let Some((size, configured, sent)) = worst_share(&pairs, &shares) {
+        let [configured, sent] = [configured, sent].map(|share| 100.0 * share);
+        let text = format!(
+            "{sent:.2} % of the frames have {size} bytes instead of {configured:.2} %: each size has at least \
+             one of about {WEIGHT_PARTS_MAX} packets"
+        );
+        node.findings().warn(&node.at("custom"), text);
+    }
+    shares
 }
 
 /// The mix of that name; `imix` for any other, as the model's default is.
@@ -210,12 +230,14 @@ fn predefined(name: &str) -> Vec<(usize, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::Findings;
+    use serde_json::json;
 
     #[test]
     fn mean_sizes() {
         assert_eq!(Sizes::Increment { start: 100, end: 135, step: 10 }.mean(), 115.0);
         assert_eq!(Sizes::Random { min: 64, max: 66 }.mean(), 65.0);
-        assert!((Sizes::Weighted(predefined("imix")).mean() - 353.8).abs() < 0.1);
+        assert!((Sizes::Weighted(shares(&predefined("imix"))).mean() - 353.8).abs() < 0.1);
     }
 
     #[test]
@@ -232,11 +254,36 @@ mod tests {
 
     #[test]
     fn weights_are_few_packets_where_they_are_small_numbers() {
-        assert_eq!(shares(&predefined("imix")), [7, 4, 1]);
-        assert_eq!(shares(&[(64, 1.0), (100, 1.0)]), [1, 1]);
-        let shares = shares(&predefined("tcp_imix"));
-        let parts = shares.iter().sum::<usize>() as f64;
-        assert!((shares[0] as f64 / parts - 0.5867).abs() < 0.005, "{shares:?}");
+        let parts = |pairs: &[(usize, f64)]| -> Vec<usize> {
+            shares(pairs).into_iter().map(|(_, share)| share).collect()
+        };
+        assert_eq!(parts(&predefined("imix")), [7, 4, 1]);
+        assert_eq!(shares(&[(64, 1.0), (9000, 0.0), (100, 1.0)]), [(64, 1), (100, 1)]);
+        let parts = parts(&predefined("tcp_imix"));
+        let sum = parts.iter().sum::<usize>() as f64;
+        assert!((parts[0] as f64 / sum - 0.5867).abs() < 0.005, "{parts:?}");
+    }
+
+    /// The rate in bits is that of the frames that are sent.
+    #[test]
+    fn a_rare_size_is_in_the_mean_as_often_as_it_is_sent() {
+        let custom = |pairs: [(usize, f64); 2]| {
+            let pairs = pairs.map(|(size, weight)| json!({"size": size, "weight": weight}));
+            let size = json!({"weight_pairs": {"custom": pairs}});
+            let findings = Findings::default();
+            let fields = size.as_object().expect("an object");
+            let sizes = Sizes::read(Some(ConfigNode::element(fields, "size".to_owned(), &findings)));
+            (sizes, findings.finish().expect("no errors"))
+        };
+        for pairs in [[(64, 999.0), (1518, 1.0)], [(64, 1e6), (1518, 1.0)], [(64, 1.0), (1518, 3.0)]] {
+            let (sizes, warnings) = custom(pairs);
+            let (packets, _) = sizes.packets(2048);
+            let mean = packets.iter().sum::<usize>() as f64 / packets.len() as f64;
+            assert_eq!(sizes.mean(), mean, "{pairs:?}");
+            assert_eq!(warnings.is_empty(), pairs[0].1 < 2.0, "{warnings:?}");
+        }
+        let warning = "size.weight_pairs.custom: 0.52 % of the frames have 1518 bytes instead of 0.10 %";
+        assert!(custom([(64, 999.0), (1518, 1.0)]).1[0].starts_with(warning));
     }
 
     #[test]

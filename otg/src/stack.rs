@@ -7,7 +7,7 @@
 use crate::header::{ChecksumChoice, FlowHeader, HeaderKind, PlacedPattern};
 use crate::pattern::Pattern;
 use crate::payload::Payload;
-use crate::vlan::VlanTag;
+use crate::vlan::{VlanTag, is_tpid};
 use packet::FCS_LEN;
 use packet::plan::{ChecksumField, Field, FrameMark, FrameSpec, PseudoHeader, SumKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -58,10 +58,9 @@ impl HeaderStack {
     pub(crate) fn destinations(&self) -> Result<Vec<(IpAddr, IpAddr)>, String> {
         let mut found = Vec::new();
         for (index, header) in self.headers.iter().enumerate() {
-            if header.kind == HeaderKind::Custom {
+            if !self.is_followed(index) {
                 return Err(header.path.clone());
             }
-            let next = self.headers.get(index + 1).and_then(|next| next.kind.ether_type());
             for field in &header.fields {
                 let ranges = field.pattern.ranges(field.bits);
                 match (header.kind, field.name) {
@@ -73,14 +72,11 @@ impl HeaderStack {
                         let address = |value: u128| IpAddr::from(Ipv6Addr::from(value));
                         found.extend(ranges.into_iter().map(|(first, last)| (address(first), address(last))));
                     }
-                    (_, "ether_type" | "tpid" | "protocol") if header.kind != HeaderKind::Ipv4 => {
-                        let is_ip = |type_: u16| {
-                            let type_ = u128::from(type_);
-                            ranges.iter().any(|(first, last)| (*first..=*last).contains(&type_))
-                        };
-                        let is_other = |type_: u16| is_ip(type_) && next != Some(type_);
-                        if [0x0800, 0x86dd].into_iter().any(is_other) {
-                            return Err(format!("{}.{}", header.path, field.name));
+                    (kind, name) if tells_next(kind, name) => {
+                        let is_next =
+                            |(first, last): (u128, u128)| first == last && self.is_next(index, name, first);
+                        if !ranges.into_iter().all(is_next) {
+                            return Err(format!("{}.{name}", header.path));
                         }
                     }
                     _ => {}
@@ -88,6 +84,33 @@ impl HeaderStack {
             }
         }
         Ok(found)
+    }
+
+    /// True if the bytes behind a header are the next header of the stack, or no IP packet: the
+    /// payload may be anything. A frame begins with an Ethernet header.
+    fn is_followed(&self, index: usize) -> bool {
+        use HeaderKind::{Custom, Ethernet, Gre, Ipv4, Ipv6, Mpls, Vxlan};
+        let header = &self.headers[index];
+        let next = self.headers.get(index + 1).map(|next| next.kind);
+        (index > 0 || header.kind == Ethernet)
+            && match header.kind {
+                Custom => false,
+                Mpls => matches!(next, Some(Mpls | Ipv4 | Ipv6)),
+                Gre => next.is_some_and(|next| next == Ethernet || next.ether_type().is_some()),
+                Vxlan => next == Some(Ethernet),
+                _ => true,
+            }
+    }
+
+    /// True if a value of a field tells that the next header of the stack follows.
+    fn is_next(&self, index: usize, name: &str, value: u128) -> bool {
+        let next = self.headers.get(index + 1).map(|next| next.kind);
+        let is_other = match next.filter(|_| matches!(name, "ether_type" | "tpid")) {
+            Some(HeaderKind::Vlan) => is_tpid(value),
+            Some(HeaderKind::Mpls) => value == MPLS_MULTICAST,
+            _ => false,
+        };
+        is_other || value == self.filled_in(index, name, 0)
     }
 
     /// First byte of a header.
@@ -175,6 +198,8 @@ impl HeaderStack {
             (HeaderKind::Ethernet, "ether_type") | (HeaderKind::Vlan, "tpid") => {
                 usize::from(ether_type.unwrap_or(0xffff))
             }
+            (HeaderKind::Ipv4, "version") => 4,
+            (HeaderKind::Ipv6, "version") => 6,
             (HeaderKind::Ipv4, "header_length") | (HeaderKind::Tcp, "data_offset") => 5,
             (HeaderKind::Ipv4, "total_length") | (HeaderKind::Udp, "length") => len,
             (HeaderKind::Ipv6, "payload_length") => len - header.len,
@@ -232,6 +257,23 @@ impl HeaderStack {
             }
             Some(ip) => PseudoHeader::Ipv6 { header: self.start(ip), protocol },
         }
+    }
+}
+
+/// The EtherType of MPLS frames with a multicast label.
+const MPLS_MULTICAST: u128 = 0x8848;
+
+/// True for fields that tell how long the header is, or what follows it.
+fn tells_next(kind: HeaderKind, name: &str) -> bool {
+    match kind {
+        HeaderKind::Ethernet => name == "ether_type",
+        HeaderKind::Vlan => name == "tpid",
+        HeaderKind::Ipv4 => matches!(name, "version" | "header_length" | "protocol"),
+        HeaderKind::Ipv6 => matches!(name, "version" | "next_header"),
+        HeaderKind::Mpls => name == "bottom_of_stack",
+        // The reserved bits of RFC 2784 were those of further fields in RFC 1701.
+        HeaderKind::Gre => matches!(name, "version" | "protocol" | "reserved0"),
+        _ => false,
     }
 }
 

@@ -11,6 +11,11 @@ const TAG_AT: usize = 12;
 const TPIDS: [(&str, u16); 5] =
     [("x8100", 0x8100), ("x88A8", 0x88a8), ("x9100", 0x9100), ("x9200", 0x9200), ("x9300", 0x9300)];
 
+/// True for the EtherType of a tag.
+pub(crate) fn is_tpid(ether_type: u128) -> bool {
+    TPIDS.iter().any(|(_, tpid)| u128::from(*tpid) == ether_type)
+}
+
 /// A tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VlanTag {

@@ -39,7 +39,11 @@ fn control_states() {
         config.control(&json!({"traffic": {"flow_transmit": {"flow_names": names, "state": "start"}}}))
     };
     assert_eq!(transmit(json!([])), Ok(ControlRequest::Transmit(vec![0, 1, 2], TransmitState::Start)));
-    assert_eq!(transmit(json!(["c", "a"])), Ok(ControlRequest::Transmit(vec![2, 0], TransmitState::Start)));
+    // A flow that is named twice is started once.
+    assert_eq!(
+        transmit(json!(["c", "a", "c"])),
+        Ok(ControlRequest::Transmit(vec![2, 0], TransmitState::Start))
+    );
     assert_eq!(transmit(json!(["x"])), Err(refused(&["there is no flow named x"])));
     let capture = |names: Value| {
         config.control(&json!({"choice": "port", "port": {"choice": "capture", "capture": {"port_names": names, "state": "start"}}}))
@@ -52,6 +56,14 @@ fn control_states() {
         config.control(&json!({"protocol": {"all": {"state": "start"}}})),
         Ok(ControlRequest::Protocols)
     );
+    for (body, path) in [
+        (json!({"port": {"link": {}}}), "port.link.state"),
+        (json!({"port": {"capture": {"port_names": ["q"]}}}), "port.capture.state"),
+        (json!({"traffic": {"flow_transmit": {}}}), "traffic.flow_transmit.state"),
+        (json!({"protocol": {"all": {}}}), "protocol.all.state"),
+    ] {
+        assert_eq!(config.control(&body), Err(refused(&[&format!("{path}: is required")])), "{body}");
+    }
     let bgp = config.control(&json!({"choice": "protocol", "protocol": {"choice": "bgp", "bgp": {}}}));
     assert_eq!(
         bgp,
@@ -209,6 +221,79 @@ fn what_follows_from_another_error_is_left_out() {
         "flows": [{"name": "f", "tx_rx": {"choice": "device", "device": {"tx_names": ["route"], "rx_names": ["route"]}}}],
     });
     assert_eq!(OtgConfig::read(&json, 1).unwrap_err(), ["devices[0].bgp: is not supported"]);
+}
+
+#[test]
+fn a_port_has_one_capture_and_one_layer1() {
+    let json = json!({
+        "ports": [{"name": "p", "location": "eth1"}, {"name": "q", "location": "eth2"}],
+        "captures": [{"name": "c1", "port_names": ["p", "q"]}, {"name": "c2", "port_names": ["q"]}],
+        "layer1": [{"name": "l1", "port_names": ["p"]}, {"name": "l2", "port_names": ["q", "p"]}],
+    });
+    let expected = [
+        "layer1[1].port_names: the port p has the layer1 l1 too",
+        "captures[1].port_names: the port q has the capture c1 too",
+    ];
+    assert_eq!(OtgConfig::read(&json, 1).unwrap_err(), expected);
+}
+
+#[test]
+fn the_deprecated_name_of_the_receiving_port_is_one_of_its_names() {
+    let read = |ends: Value| {
+        let json = json!({
+            "ports": [{"name": "p", "location": "eth1"}, {"name": "q", "location": "eth2"}],
+            "flows": [{"name": "f", "tx_rx": {"port": ends}}],
+        });
+        OtgConfig::read(&json, 1).map(|(config, warnings)| (config.flows[0].rx_ports.clone(), warnings))
+    };
+    let path = "flows[0].tx_rx.port.rx_name";
+    let deprecated = vec![format!("{path}: is deprecated: use rx_names")];
+    let named = vec!["q".to_owned()];
+    assert_eq!(read(json!({"tx_name": "p", "rx_names": ["q", "q"]})), Ok((named.clone(), vec![])));
+    for ends in
+        [json!({"tx_name": "p", "rx_name": "q"}), json!({"tx_name": "p", "rx_name": "q", "rx_names": ["q"]})]
+    {
+        assert_eq!(read(ends), Ok((named.clone(), deprecated.clone())));
+    }
+    let other = read(json!({"tx_name": "p", "rx_name": "p", "rx_names": ["q"]}));
+    assert_eq!(other, Err(vec![format!("{path}: the port p is not in rx_names")]));
+    let unknown = read(json!({"tx_name": "p", "rx_name": "x"}));
+    assert_eq!(unknown, Err(vec![format!("{path}: there is no port named x")]));
+}
+
+#[test]
+fn the_values_of_a_configuration_are_bounded() {
+    let flow = |number: usize| {
+        let random = json!({"random": {"seed": number, "count": 500_000}});
+        json!({"name": format!("f{number}"), "tx_rx": {"port": {"tx_name": "p"}},
+            "packet": [{"ethernet": {}}, {"ipv4": {}}, {"udp": {"src_port": random}}]})
+    };
+    let read = |flows: usize| {
+        let flows: Vec<Value> = (0..flows).map(flow).collect();
+        OtgConfig::read(&json!({"ports": [{"name": "p", "location": "a"}], "flows": flows}), 1)
+    };
+    assert!(read(8).is_ok());
+    let why = "flows[8].packet[2].udp.src_port.random: the lists of values up to here have more than \
+               4000000 values";
+    assert_eq!(read(9).unwrap_err(), [why]);
+}
+
+/// Other flows come and go, and the configuration is read again.
+#[test]
+fn random_values_without_a_seed_do_not_depend_on_other_flows() {
+    let flow = |name: &str| {
+        json!({"name": name, "tx_rx": {"port": {"tx_name": "p"}}, "packet": [{"ethernet": {}}, {"ipv4": {}},
+            {"udp": {"src_port": {"random": {"seed": 0, "count": 9}}}}]})
+    };
+    let read = |seed: u64, names: &[&str]| {
+        let flows: Vec<Value> = names.iter().map(|name| flow(name)).collect();
+        let json = json!({"ports": [{"name": "p", "location": "a"}], "flows": flows});
+        OtgConfig::read(&json, seed).expect("a configuration").0.flows.pop().expect("a flow")
+    };
+    assert_eq!(read(7, &["f"]), read(7, &["g", "h", "f"]));
+    assert_ne!(read(7, &["f"]), read(8, &["f"]));
+    let (one, other) = (read(7, &["f"]), read(7, &["g"]));
+    assert_ne!(one.packet(96).unwrap(), other.packet(96).unwrap());
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub enum ErrorKind {
     Unsupported,
     /// The host refused: 500, INTERNAL.
     Internal,
-    /// Another program has the device: 409, FAILED_PRECONDITION.
+    /// Another program has the device: status 400, gRPC INVALID_ARGUMENT, as for a wrong location.
     Conflict,
     /// Other calls take all places: 429, RESOURCE_EXHAUSTED.
     Busy,
@@ -66,20 +66,18 @@ impl ApiError {
 
     pub(crate) fn status(&self) -> StatusCode {
         match self.kind {
-            ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            ErrorKind::Invalid | ErrorKind::Conflict => StatusCode::BAD_REQUEST,
             ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
             ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            ErrorKind::Conflict => StatusCode::CONFLICT,
             ErrorKind::Busy => StatusCode::TOO_MANY_REQUESTS,
         }
     }
 
     pub(crate) fn grpc_code(&self) -> tonic::Code {
         match self.kind {
-            ErrorKind::Invalid => tonic::Code::InvalidArgument,
+            ErrorKind::Invalid | ErrorKind::Conflict => tonic::Code::InvalidArgument,
             ErrorKind::Unsupported => tonic::Code::Unimplemented,
             ErrorKind::Internal => tonic::Code::Internal,
-            ErrorKind::Conflict => tonic::Code::FailedPrecondition,
             ErrorKind::Busy => tonic::Code::ResourceExhausted,
         }
     }

@@ -278,7 +278,7 @@ impl FileRecords {
                 let is_pcapng = start.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]);
                 let whole: ByteStream = Box::new(std::io::Cursor::new(start).chain(bytes));
                 match is_pcapng {
-                    true => FileReader::Pcapng(pcapng::Reader::new(whole), FileFacts::default()),
+                    true => FileReader::Pcapng(pcapng::Reader::new(whole), Box::default()),
                     false => FileReader::Pcap(pcap::Reader::new(whole)?),
                 }
             }
@@ -530,7 +530,9 @@ impl FileRecords {
     /// The kept blocks before the packet at hand, or at the end of the file.
     pub fn take_blocks(&mut self) -> Vec<Block<PacketBuf>> {
         match &mut self.reader {
-            FileReader::Pcapng(_, FileFacts { kept: Some(kept), .. }) => std::mem::take(&mut kept.blocks),
+            FileReader::Pcapng(_, facts) => {
+                facts.kept.as_mut().map(|kept| std::mem::take(&mut kept.blocks)).unwrap_or_default()
+            }
             _ => Vec::new(),
         }
     }
@@ -538,7 +540,7 @@ impl FileRecords {
     /// What was not kept so far.
     pub fn unkept(&self) -> Unkept {
         match &self.reader {
-            FileReader::Pcapng(_, FileFacts { kept: Some(kept), .. }) => kept.unkept,
+            FileReader::Pcapng(_, facts) => facts.kept.as_ref().map(|kept| kept.unkept).unwrap_or_default(),
             _ => Unkept::default(),
         }
     }
@@ -554,7 +556,7 @@ impl FileRecords {
     /// The kept options of the packet at hand that no field holds.
     pub fn kept_options(&self) -> &[RawOption] {
         match &self.reader {
-            FileReader::Pcapng(_, FileFacts { kept: Some(kept), .. }) => &kept.other,
+            FileReader::Pcapng(_, facts) => facts.kept.as_ref().map_or(&[], |kept| &kept.other),
             _ => &[],
         }
     }

@@ -3,12 +3,12 @@
 //! One lock is held while a call changes something, another while the state is read or written. So
 //! metrics are answered while a stop waits for the last frames.
 
-use super::flow::FlowRun;
 use super::neighbours::Pinger;
 use super::port_rules::PortRules;
 use super::state::{self, ActiveState, CheckedConfig, RankedFlows};
 use super::tagged::{egress_ports, egress_row};
 use crate::monitor::sources::RunList;
+use crate::seed::fresh_seed;
 use engine::StartGate;
 use fleet::{FlowStart, TagReading};
 use otg::metrics::{FlowState, MetricsTable};
@@ -97,7 +97,7 @@ impl OtgBackend {
     /// Ends the traffic at once, also while a call changes something. No flow starts after it.
     pub(super) fn close(&self) {
         self.is_closing.store(true, SeqCst);
-        self.ask_to_end(&self.all_flows());
+        self.ask_to_end(&self.all_flows(), false);
     }
 
     fn is_closing(&self) -> bool {
@@ -105,9 +105,11 @@ impl OtgBackend {
     }
 
     /// Asks the runs of flows to end, and does not wait for it.
-    fn ask_to_end(&self, flows: &[usize]) {
-        let state = lock(&self.state);
-        flows.iter().filter_map(|flow| state.flows.get(*flow)).for_each(FlowRun::ask_to_end);
+    fn ask_to_end(&self, flows: &[usize], pauses: bool) {
+        let mut state = lock(&self.state);
+        for flow in flows {
+            state.flows.get_mut(*flow).into_iter().for_each(|run| run.ask_to_end(pauses));
+        }
     }
 
     /// Ends all runs and releases the ports.
@@ -134,30 +136,40 @@ impl OtgBackend {
     /// # Errors
     /// All that is wrong with it; or the host refused.
     pub(super) fn set_config(&self, body: Value) -> Result<Vec<String>, ApiError> {
-        self.set_part(body, None, None)
+        self.set_part(body, None, None, fresh_seed())
     }
 
     /// Checks a configuration of which this host has these ports. Returns warnings.
     ///
     /// # Errors
-    /// All that is wrong with it.
-    pub(super) fn check_part(&self, body: Value, ports: &[usize]) -> Result<Vec<String>, ApiError> {
-        Ok(state::check(body, &*self.rules, Some(ports))?.warnings)
+    /// All that is wrong with it; devices that others use.
+    pub(super) fn check_part(
+        &self,
+        body: Value,
+        ports: &[usize],
+        seed: u64,
+    ) -> Result<Vec<String>, ApiError> {
+        let checked = state::check(body, &*self.rules, Some(ports), seed)?;
+        lock(&self.state).refuse_busy(&checked)?;
+        Ok(checked.warnings)
     }
 
     /// Puts a configuration in force of which this host has these ports, or all. `mark` is the run
     /// in the marks of frames, if a controller decides it. Returns warnings.
     ///
     /// # Errors
-    /// All that is wrong with it; or the host refused.
+    /// All that is wrong with it, and devices that others use: the configuration before stays in
+    /// force. Or the host refused.
     pub(super) fn set_part(
         &self,
         body: Value,
         ports: Option<&[usize]>,
         mark: Option<u16>,
+        seed: u64,
     ) -> Result<Vec<String>, ApiError> {
         let _change = lock(&self.change);
-        let checked = state::check(body, &*self.rules, ports)?;
+        let checked = state::check(body, &*self.rules, ports, seed)?;
+        lock(&self.state).refuse_busy(&checked)?;
         self.end_flows(&self.all_flows(), false);
         lock(&self.state).take(checked, mark)
     }
@@ -184,7 +196,8 @@ impl OtgBackend {
     }
 
     fn replace_flows(&self, json: Value, ports: Option<&[usize]>) -> Result<Vec<String>, ApiError> {
-        let checked = state::check(json, &*self.rules, ports)?;
+        let seed = lock(&self.state).seed;
+        let checked = state::check(json, &*self.rules, ports, seed)?;
         let CheckedConfig { json, config, warnings, .. } = checked;
         lock(&self.state).check_tags(&config)?;
         let (gone, changed) = lock(&self.state).differences(&config);
@@ -283,8 +296,10 @@ impl OtgBackend {
     /// Frames of flows that are to stop do not wait until other calls have changed something.
     fn end_at_once(&self, body: &Value) {
         let control = lock(&self.state).config.control(body);
-        if let Ok(ControlRequest::Transmit(flows, TransmitState::Stop | TransmitState::Pause)) = control {
-            self.ask_to_end(&flows);
+        match control {
+            Ok(ControlRequest::Transmit(flows, TransmitState::Stop)) => self.ask_to_end(&flows, false),
+            Ok(ControlRequest::Transmit(flows, TransmitState::Pause)) => self.ask_to_end(&flows, true),
+            _ => {}
         }
     }
 
@@ -454,8 +469,8 @@ impl OtgBackend {
 
     /// Ends the runs of flows. Frames may still be on their way.
     fn end_flows(&self, flows: &[usize], pauses: bool) {
+        self.ask_to_end(flows, pauses);
         let state = lock(&self.state);
-        flows.iter().for_each(|flow| state.flows[*flow].ask_to_end());
         let handles: Vec<_> = flows.iter().filter_map(|flow| state.flows[*flow].handle().cloned()).collect();
         drop(state);
         for handle in &handles {
@@ -464,21 +479,34 @@ impl OtgBackend {
         let mut state = lock(&self.state);
         for &flow in flows {
             let received = state.received(flow).frames;
-            state.flows[flow].take_end(received, pauses, Duration::ZERO);
+            state.flows[flow].take_end(received, Duration::ZERO);
         }
+        state.look_at_ports(Instant::now());
     }
 
     fn ping(&self, body: &Value) -> Result<ApiReply, ApiError> {
         let requests = lock(&self.state).config.pings(body).map_err(refused)?;
-        let is_answered = self.send_pings(&requests.pings);
+        let is_answered = self.send_pings(&requests.pings)?;
         Ok(ApiReply::Json(requests.response(&is_answered)))
     }
 
     /// Pings from emulated interfaces, all at once. Other calls go on while it waits for replies.
     /// Returns whether each was answered.
-    pub(super) fn send_pings(&self, pings: &[PingRequest]) -> Vec<bool> {
+    ///
+    /// # Errors
+    /// Addresses that a port may not send to: nothing is sent.
+    pub(super) fn send_pings(&self, pings: &[PingRequest]) -> Result<Vec<bool>, ApiError> {
         let pingers: Vec<_> = {
             let state = lock(&self.state);
+            let refused = |ping: &PingRequest| {
+                let port = state.ports.iter().find(|port| port.name == ping.port)?;
+                let why = self.rules.check_destination(&port.location, ping.to).err()?;
+                Some(format!("interface {}: ping: {why}", ping.interface))
+            };
+            let errors: Vec<String> = pings.iter().filter_map(refused).collect();
+            if !errors.is_empty() {
+                return Err(ApiError { kind: ErrorKind::Invalid, errors });
+            }
             let of = |ping: &PingRequest| state.neighbours_at(&ping.port).map(|port| port.pinger());
             pings.iter().map(of).collect()
         };
@@ -488,7 +516,7 @@ impl OtgBackend {
         thread::scope(|scope| {
             let pings = pings.iter().zip(&pingers);
             let pings: Vec<_> = pings.map(|one| scope.spawn(move || ping(one))).collect();
-            pings.into_iter().map(|ping| ping.join().unwrap_or(false)).collect()
+            Ok(pings.into_iter().map(|ping| ping.join().unwrap_or(false)).collect())
         })
     }
 

@@ -7,11 +7,12 @@ use super::backend::{lock, refused, version, warned};
 use super::hosts::{FleetHosts, HostAnswer, HostFault, HostPlace, all_done, said_by};
 use super::joint::{ByHost, JointConfig, JointHost, whole_path};
 use super::location::LocalPorts;
+use super::state::NOTHING_IN_FORCE;
 use super::tagged::{egress_ports, egress_row, has_values, without_values};
 use crate::advice;
 use crate::seed::fresh_seed;
 use crate::start_at::host_clock;
-use crate::units::{human_duration, time_of_day_ns};
+use crate::units::human_duration;
 use fleet::{
     FleetName, FlowReading, OtgOrder, OtgResult, PortPing, PortReading, Readiness, StartPolicy, TagReading,
     TagReadings,
@@ -155,11 +156,12 @@ impl OtgController {
         if errors.is_empty() { Ok(places) } else { Err(invalid(errors)) }
     }
 
-    /// Checks a configuration on all of its hosts. Nothing changes. Returns warnings.
-    fn check(&self, json: Value) -> Result<(JointConfig, Vec<String>), ApiError> {
-        let (config, mut warnings) = OtgConfig::read(&json, time_of_day_ns()).map_err(invalid)?;
+    /// Checks a configuration on all of its hosts. Nothing changes. `seed` is that of
+    /// [`OtgConfig::read`]. Returns warnings.
+    fn check(&self, json: Value, seed: u64) -> Result<(JointConfig, Vec<String>), ApiError> {
+        let (config, mut warnings) = OtgConfig::read(&json, seed).map_err(invalid)?;
         let places = self.places(&config)?;
-        let joint = JointConfig::new(json, config, &places, fresh_seed() as u16, self.ports.drain);
+        let joint = JointConfig::new(json, config, &places, (fresh_seed() as u16, seed), self.ports.drain);
         let orders =
             joint.hosts.iter().map(|host| (host.place.clone(), OtgOrder::Check(joint.part_of(host))));
         let answers = self.hosts.ask(orders.collect(), ANSWER_MAX);
@@ -177,7 +179,7 @@ impl OtgController {
 
     fn set_config(&self, body: Value) -> Result<Vec<String>, ApiError> {
         let _change = lock(&self.change);
-        let (new, warnings) = self.check(body)?;
+        let (new, warnings) = self.check(body, fresh_seed())?;
         let mut joint = lock(&self.joint);
         let before = std::mem::take(&mut *joint);
         let stays = |place: &HostPlace| new.hosts.iter().any(|host| host.place == *place);
@@ -193,10 +195,12 @@ impl OtgController {
         let answers = self.hosts.ask(orders.collect(), ANSWER_MAX);
         let places = joint.hosts.iter().map(|host| host.place.clone());
         let put = done(&joint.hosts, places.zip(answers));
-        if put.is_err() {
+        put.map(drop).map_err(|mut error| {
             self.release_hosts(joint.hosts.iter().map(|host| host.place.clone()));
-        }
-        put.map(drop)
+            error.errors.retain(|sentence| !sentence.ends_with(NOTHING_IN_FORCE));
+            error.errors.push(NOTHING_IN_FORCE.to_owned());
+            error
+        })
     }
 
     fn change_config(
@@ -205,14 +209,15 @@ impl OtgController {
         edit: fn(&Value, &Value) -> Result<Value, RequestRefusal>,
     ) -> Result<ApiReply, ApiError> {
         let _change = lock(&self.change);
-        let json = edit(&lock(&self.joint).as_set(), body).map_err(refused)?;
-        let (mut new, warnings) = self.check(json)?;
+        let (before, seed) = {
+            let joint = lock(&self.joint);
+            (joint.as_set(), joint.seed)
+        };
+        let json = edit(&before, body).map_err(refused)?;
+        let (mut new, warnings) = self.check(json, seed)?;
         let mut joint = lock(&self.joint);
         new.continues(std::mem::take(&mut *joint));
-        self.put(&new, OtgOrder::Change).map_err(|mut error| {
-            error.errors.push("nothing is in force any more: set the configuration again".to_owned());
-            error
-        })?;
+        self.put(&new, OtgOrder::Change)?;
         *joint = new;
         Ok(warned(warnings))
     }
@@ -246,9 +251,7 @@ impl OtgController {
     }
 
     fn start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
-        let mut known = BTreeSet::new();
-        let anew: Vec<(usize, bool)> =
-            flows.iter().filter(|flow| known.insert(**flow)).map(|flow| (*flow, true)).collect();
+        let anew: Vec<(usize, bool)> = flows.iter().map(|flow| (*flow, true)).collect();
         let is_all = anew.len() == lock(&self.joint).flows.len();
         self.begin(&anew, is_all)
     }
@@ -259,8 +262,7 @@ impl OtgController {
             let joint = lock(&self.joint);
             let flow = |flow: &usize| (*flow, !joint.flows[*flow].progress.is_paused());
             let rests = |flow: &&usize| !joint.flows[**flow].progress.is_sending();
-            let mut known = BTreeSet::new();
-            flows.iter().filter(rests).filter(|flow| known.insert(**flow)).map(flow).collect()
+            flows.iter().filter(rests).map(flow).collect()
         };
         self.begin(&resting, false)
     }
@@ -305,6 +307,8 @@ impl OtgController {
         let now = Instant::now();
         for (flow, reading) in readings.flows {
             let (sent, received) = (reading.sent.frames, reading.arrived.frames);
+            // A short run has ended by now; then its last frames are waited for.
+            joint.flows[flow].progress.sends();
             joint.settle(flow, &reading, now);
             joint.flows[flow].progress.has_started(sent, received, now);
         }
@@ -399,8 +403,6 @@ impl OtgController {
     /// Reads the counts of flows and ports on their hosts. A flow of a host that could not be read
     /// has no reading.
     fn read(&self, joint: &JointConfig, flows: &[usize], ports: &[usize]) -> Readings {
-        // A flow that is named twice is read once.
-        let flows: BTreeSet<usize> = flows.iter().copied().collect();
         let mut readings = Readings::default();
         let mut orders: Vec<(usize, Vec<usize>, Vec<usize>)> = Vec::new();
         for host in 0..joint.hosts.len() {
@@ -536,9 +538,15 @@ impl OtgController {
             }
             MetricsQuery::Flows(flows, columns, query) => {
                 let asked = if query.include { &flows[..] } else { &[] };
-                let tagged = self.read_tags(&joint, asked, &[])?;
+                let mut tagged = self.read_tags(&joint, asked, &[])?;
                 let readings = self.known(&joint, &flows, &[])?;
                 let now = Instant::now();
+                // The values of a flow that is stopped are final.
+                let has_ended = |flow: &usize| joint.has_ended(*flow, &readings.flows[flow], now);
+                let ended: Vec<usize> = flows.iter().copied().filter(has_ended).collect();
+                if query.include {
+                    tagged.flows.extend(self.read_tags(&joint, &ended, &[])?.flows);
+                }
                 let row = |flow| {
                     let tagged = tagged.flows.get(&flow).map_or(&[][..], Vec::as_slice);
                     joint.flow_row(flow, &readings.flows[&flow], (&query, tagged), now)

@@ -22,6 +22,8 @@ pub(super) struct FlowRun {
     /// Its size was changed after its start, so its frames have several.
     pub(super) has_several_sizes: bool,
     handle: Option<Arc<RunHandle>>,
+    /// Its run was asked to end by a pause.
+    pauses: bool,
     progress: FlowProgress,
     /// Of runs that have ended.
     past: SentFrames,
@@ -49,6 +51,7 @@ impl FlowRun {
     /// Its run was requested, at this rate if it has one, on this CPU.
     pub(super) fn runs(&mut self, handle: Arc<RunHandle>, asked: Option<Asked>, cpu: u32) {
         self.handle = Some(handle);
+        self.pauses = false;
         self.asked = asked.map(|asked| (asked, cpu));
         self.progress.sends();
     }
@@ -65,15 +68,26 @@ impl FlowRun {
         self.progress.is_paused()
     }
 
-    /// Asks its run to end.
-    pub(super) fn ask_to_end(&self) {
+    /// Asks its run to end. `pauses`: it may go on later. A paused flow is stopped otherwise.
+    pub(super) fn ask_to_end(&mut self, pauses: bool) {
+        self.pauses = pauses;
+        if !pauses {
+            self.progress.stops();
+        }
         if let Some(handle) = &self.handle {
             handle.stop();
         }
     }
 
-    /// Takes the report of a run that has ended. `pauses`: it may go on later.
-    pub(super) fn take_end(&mut self, received: u64, pauses: bool, timeout: Duration) {
+    /// It has no run: it has sent all, so it does not go on later.
+    pub(super) fn stops_without_run(&mut self) {
+        if self.handle.is_none() {
+            self.progress.stops();
+        }
+    }
+
+    /// Takes the report of a run that has ended. One that has ended by itself is not paused.
+    pub(super) fn take_end(&mut self, received: u64, timeout: Duration) {
         let Some(report) = self.handle.as_ref().and_then(|handle| handle.wait(timeout)) else { return };
         self.handle = None;
         let (report, shortfall) = match self.asked.take() {
@@ -86,6 +100,7 @@ impl FlowRun {
         self.past.bytes += total.sent_bytes();
         let air_ns = self.resume.as_ref().map_or(0, |(_, air_ns)| *air_ns) + report.elapsed_ns();
         self.resume = Some((report.cursor, air_ns));
+        let pauses = self.pauses && matches!(report.end, End::Stopped);
         if let End::Failed(error) = report.end {
             self.failure = Some(error.in_one_line());
         } else if total.errors.no_carrier > 0 {
@@ -130,7 +145,7 @@ impl FlowRun {
         now: Instant,
     ) -> FlowState {
         if self.is_sending() && self.handle.as_ref().is_some_and(|handle| handle.has_ended()) {
-            self.take_end(arrived.frames, false, Duration::ZERO);
+            self.take_end(arrived.frames, Duration::ZERO);
         }
         self.progress.settle(due(self.past.frames), arrived, rule, now)
     }

@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn orders_of_a_configuration_are_carried_out_by_one_agent() {
         let (mut instances, host) = (BTreeMap::new(), "h1".parse().unwrap());
-        let part = || OtgPart { config: Value::Null, ports: Vec::new(), mark: 0 };
+        let part = || OtgPart { config: Value::Null, ports: Vec::new(), mark: 0, seed: 0 };
         let (check, set) = (OtgOrder::Check(part()), OtgOrder::Set(part()));
         let read = OtgOrder::Read { flows: Vec::new(), ports: Vec::new() };
         let mut is_same = |instance: u64, order: &OtgOrder| is_same(&mut instances, &host, instance, order);

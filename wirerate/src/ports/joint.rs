@@ -52,6 +52,8 @@ pub(super) struct JointConfig {
     pub(super) flows: Vec<JointFlow>,
     /// The run in the marks of frames.
     pub(super) mark: u16,
+    /// The seed of random values that are not to be repeatable.
+    pub(super) seed: u64,
     /// The next number of a flow in marks.
     next_number: u32,
     /// How long the last frames of a flow may take.
@@ -68,12 +70,13 @@ pub(super) fn whole_path(hosts: &[JointHost], place: &HostPlace, text: &str) -> 
 pub(super) type ByHost<T> = BTreeMap<usize, Vec<T>>;
 
 impl JointConfig {
-    /// Splits a checked configuration; `places` has the host of each port.
+    /// Splits a checked configuration, which was read with `seed`; `places` has the host of each
+    /// port.
     pub(super) fn new(
         json: Value,
         config: OtgConfig,
         places: &[HostPlace],
-        mark: u16,
+        (mark, seed): (u16, u64),
         drain: DrainRule,
     ) -> Self {
         let mut ports: BTreeMap<&HostPlace, Vec<usize>> = BTreeMap::new();
@@ -94,7 +97,7 @@ impl JointConfig {
                 }
             }
         }
-        Self { json: Some(json), config, hosts, flows, mark, next_number: 0, drain }
+        Self { json: Some(json), config, hosts, flows, mark, seed, next_number: 0, drain }
     }
 
     /// Flows of the same name go on from `before`, which has the same ports.
@@ -121,6 +124,7 @@ impl JointConfig {
             config: host.part.json(self.json.as_ref().unwrap_or(&Value::Null)),
             ports: host.part.ports.iter().map(|port| *port as u32).collect(),
             mark: self.mark,
+            seed: self.seed,
         }
     }
 
@@ -208,6 +212,11 @@ impl JointConfig {
         config.metrics.enable && !config.rx_ports.is_empty()
     }
 
+    /// Settles a flow. True if it was started, and is not any more.
+    pub(super) fn has_ended(&mut self, flow: usize, reading: &FlowReading, now: Instant) -> bool {
+        self.flows[flow].progress.is_started() && self.settle(flow, reading, now) != FlowState::Started
+    }
+
     /// What a flow does, from the sum of its readings.
     pub(super) fn settle(&mut self, flow: usize, reading: &FlowReading, now: Instant) -> FlowState {
         let (config, progress) = (&self.config.flows[flow], &mut self.flows[flow].progress);
@@ -285,7 +294,7 @@ mod tests {
         let (config, _) = OtgConfig::read(&json, 1).unwrap();
         let places: Vec<HostPlace> =
             config.ports.iter().map(|port| HostPlace::of(&port.location).unwrap()).collect();
-        JointConfig::new(json, config, &places, 7, DrainRule::default())
+        JointConfig::new(json, config, &places, (7, 1), DrainRule::default())
     }
 
     #[test]
@@ -306,7 +315,7 @@ mod tests {
         assert_eq!(joint.senders_of(&[0, 1, 2]), BTreeMap::from([(0, vec![0]), (1, vec![0]), (2, vec![1])]));
         assert_eq!(joint.names_at(&[0, 1, 2], 2), ["ab", "bad"]);
         let part = joint.part_of(&joint.hosts[2]);
-        assert_eq!((part.ports, part.mark), (vec![1], 7));
+        assert_eq!((part.ports, part.mark, part.seed), (vec![1], 7, 1));
         assert_eq!(part.config["flows"].as_array().map(Vec::len), Some(2));
     }
 

@@ -5,6 +5,7 @@ use super::progress::DrainRule;
 use crate::sender::device::TxDevice;
 use host::DevicePlace;
 use otg::FlowConfig;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 /// A location, and the device that it means.
@@ -73,6 +74,10 @@ impl PortRules for LocalPorts {
 
     fn check(&self, _: &str, _: &[(usize, &FlowConfig)], _: u64) -> Vec<String> {
         Vec::new()
+    }
+
+    fn check_destination(&self, _: &str, _: IpAddr) -> Result<(), String> {
+        Ok(())
     }
 
     fn sending(&self) -> SendRules {

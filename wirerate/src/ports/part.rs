@@ -50,7 +50,10 @@ impl HostPart {
     /// Carries out an order. It may block.
     pub(crate) fn carry_out(&self, order: OtgOrder) -> OtgResult {
         self.attempt(order).unwrap_or_else(|error| OtgResult::Refused {
-            is_invalid: matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unsupported),
+            is_invalid: matches!(
+                error.kind,
+                ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Conflict
+            ),
             errors: error.shortened(),
         })
     }
@@ -66,14 +69,15 @@ impl HostPart {
         };
         match order {
             OtgOrder::Check(part) => {
+                let seed = part.seed;
                 let (config, ports) = read_part(part)?;
-                backend.check_part(config, &ports).map(done)
+                backend.check_part(config, &ports, seed).map(done)
             }
             OtgOrder::Set(part) => {
                 *lock(&self.gate) = None;
-                let mark = part.mark;
+                let (mark, seed) = (part.mark, part.seed);
                 let (config, ports) = read_part(part)?;
-                backend.set_part(config, Some(&ports), Some(mark)).map(done)
+                backend.set_part(config, Some(&ports), Some(mark), seed).map(done)
             }
             OtgOrder::Change(part) => {
                 let (config, ports) = read_part(part)?;
@@ -108,7 +112,7 @@ impl HostPart {
             OtgOrder::Ping { pings } => {
                 let ping = |PortPing { interface, port, to }| PingRequest { interface, port, to };
                 let pings: Vec<PingRequest> = pings.into_iter().map(ping).collect();
-                Ok(OtgResult::Pings(backend.send_pings(&pings)))
+                backend.send_pings(&pings).map(OtgResult::Pings)
             }
             OtgOrder::Neighbours => {
                 Ok(OtgResult::Neighbours(backend.with_state(|state| state.gateway_macs())))
@@ -260,7 +264,8 @@ mod tests {
         };
         let config = json!({"flows": (0..150).map(flow).collect::<Vec<_>>()});
         let expected = OtgConfig::read(&config, 1).unwrap_err();
-        let refused = part.carry_out(OtgOrder::Check(OtgPart { config, ports: Vec::new(), mark: 0 }));
+        let refused =
+            part.carry_out(OtgOrder::Check(OtgPart { config, ports: Vec::new(), mark: 0, seed: 1 }));
         let OtgResult::Refused { is_invalid: true, errors } = refused else { panic!("{refused:?}") };
         assert_eq!((errors.len(), errors), (101, expected));
     }

@@ -2,6 +2,7 @@
 
 use super::capture::PortCapture;
 use super::neighbours::PortNeighbours;
+use super::progress::CountSamples;
 use super::tag_parts::{counts_values, parts_of};
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::monitor::{Counted, count_in};
@@ -13,12 +14,10 @@ use otg::metrics::TrafficCounts;
 use otg::{MetricTag, OtgConfig, PortConfig};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Numbers of flows: 16 bits of the mark.
 pub(super) const FLOW_NUMBERS: u32 = 1 << 16;
-/// Shortest time from one sample of the counts to the next.
-const SAMPLE_TIME: Duration = Duration::from_millis(50);
 /// Tries to read counts of one moment: a frame may arrive in between.
 const READ_TRIES: usize = 8;
 
@@ -67,7 +66,8 @@ pub(super) struct Port {
     /// Since when the link has its state, in nanoseconds since 1970.
     pub(super) last_change_ns: u64,
     is_up: bool,
-    sample: Option<(Instant, u64, f64)>,
+    /// Of received frames, from the last clear on.
+    samples: CountSamples,
 }
 
 impl Port {
@@ -137,7 +137,7 @@ impl Port {
             cleared: TrafficCounts::default(),
             last_change_ns: now_ns,
             is_up,
-            sample: None,
+            samples: CountSamples::new(Instant::now(), 0, 0),
         })
     }
 
@@ -196,9 +196,9 @@ impl Port {
     }
 
     /// Frames and bytes with FCS that the device received since the counts were cleared.
-    pub(super) fn received(&mut self) -> TrafficCounts {
+    pub(super) fn received(&mut self, now: Instant) -> TrafficCounts {
         let (frames, bytes) = self.all_received();
-        let rate = self.rate(frames);
+        let (_, rate) = self.samples.rates(0, frames, now);
         let frames = frames - self.cleared.frames;
         TrafficCounts { frames, bytes: bytes - self.cleared.bytes, rate }
     }
@@ -208,27 +208,11 @@ impl Port {
         (totals.frames, totals.frame_bytes + 4 * totals.frames)
     }
 
-    /// Frames per second since the last sample.
-    fn rate(&mut self, frames: u64) -> f64 {
-        let now = Instant::now();
-        match self.sample {
-            Some((at, _, rate)) if now - at < SAMPLE_TIME => rate,
-            Some((at, before, _)) => {
-                let rate = (frames - before) as f64 / (now - at).as_secs_f64();
-                self.sample = Some((now, frames, rate));
-                rate
-            }
-            None => {
-                self.sample = Some((now, frames, 0.0));
-                0.0
-            }
-        }
-    }
-
     /// Sets the counts to 0.
     pub(super) fn clear(&mut self) {
         let (frames, bytes) = self.all_received();
         self.cleared = TrafficCounts { frames, bytes, rate: 0.0 };
+        self.samples = CountSamples::new(Instant::now(), 0, frames);
         if !self.egress.is_empty() {
             self.receiver.forget_tagged(&BTreeSet::from([None]));
             self.receiver.set_tag(None, &self.egress);

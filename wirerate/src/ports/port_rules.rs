@@ -5,6 +5,7 @@ use crate::sender::device::TxDevice;
 use crate::sender::run::CATCH_UP_DEFAULT;
 use engine::CatchUp;
 use otg::FlowConfig;
+use std::net::IpAddr;
 
 /// The rules of a host.
 pub(crate) trait PortRules: Send + Sync {
@@ -17,6 +18,13 @@ pub(crate) trait PortRules: Send + Sync {
     /// Checks the flows that are sent on the port at `location`, each with its index, on a line of
     /// `speed` bits per second. Returns what is refused.
     fn check(&self, location: &str, flows: &[(usize, &FlowConfig)], speed: u64) -> Vec<String>;
+
+    /// Checks an address that other frames than those of flows are sent to: pings, and the
+    /// resolution of gateways.
+    ///
+    /// # Errors
+    /// The port at `location` may not send to it; in one line.
+    fn check_destination(&self, location: &str, to: IpAddr) -> Result<(), String>;
 
     /// How flows are sent that are late, or whose link is down.
     fn sending(&self) -> SendRules;

@@ -76,18 +76,48 @@ struct CountSample {
     received: u64,
 }
 
+/// Counts at several times, of which the last second is left: the first is that of a start.
+#[derive(Debug, Default)]
+pub(super) struct CountSamples(VecDeque<CountSample>);
+
+impl CountSamples {
+    /// The counts at a start.
+    pub(super) fn new(at: Instant, sent: u64, received: u64) -> Self {
+        Self(VecDeque::from([CountSample { at, sent, received }]))
+    }
+
+    /// Frames per second sent and received, over the last second or since the start.
+    pub(super) fn rates(&mut self, sent: u64, received: u64, now: Instant) -> (f64, f64) {
+        let Self(samples) = self;
+        let sample = CountSample { at: now, sent, received };
+        while samples.get(1).is_some_and(|second| sample.at - second.at >= RATE_TIME) {
+            samples.pop_front();
+        }
+        let first = *samples.front().unwrap_or(&sample);
+        if samples.back().is_none_or(|last| sample.at - last.at >= SAMPLE_TIME) {
+            samples.push_back(sample);
+        }
+        let seconds = (sample.at - first.at).as_secs_f64();
+        if seconds == 0.0 {
+            return (0.0, 0.0);
+        }
+        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        (rate(sent, first.sent), rate(received, first.received))
+    }
+}
+
 /// The progress of a flow.
 #[derive(Debug, Default)]
 pub(super) struct FlowProgress {
     phase: Phase,
-    samples: VecDeque<CountSample>,
+    samples: CountSamples,
 }
 
 impl FlowProgress {
     /// It is sent from now on.
     pub(super) fn sends(&mut self) {
         self.phase = Phase::Sending;
-        self.samples.clear();
+        self.samples = CountSamples::default();
     }
 
     /// Its run has ended, when `received` frames had arrived. `pauses`: it may go on later.
@@ -95,17 +125,32 @@ impl FlowProgress {
         self.phase = Phase::Draining(FlowDrain { since: now, received, changed: now, pauses });
     }
 
+    /// It does not go on later.
+    pub(super) fn stops(&mut self) {
+        match &mut self.phase {
+            Phase::Paused => self.phase = Phase::Stopped,
+            Phase::Draining(drain) => drain.pauses = false,
+            Phase::Stopped | Phase::Sending => {}
+        }
+    }
+
     /// Follows a flow that another host sends.
     pub(super) fn follow(&mut self, is_sending: bool, is_paused: bool, received: u64, now: Instant) {
         match (self.is_sending(), is_sending) {
             (false, true) => self.phase = Phase::Sending,
             (true, false) => self.drains(received, is_paused, now),
+            (false, false) if !is_paused => self.stops(),
             _ => {}
         }
     }
 
     pub(super) fn is_sending(&self) -> bool {
         self.phase == Phase::Sending
+    }
+
+    /// True while it is sent, or its last frames are waited for.
+    pub(super) fn is_started(&self) -> bool {
+        matches!(self.phase, Phase::Sending | Phase::Draining(_))
     }
 
     pub(super) fn is_paused(&self) -> bool {
@@ -141,25 +186,13 @@ impl FlowProgress {
 
     /// Its engine sends now: rates count from here.
     pub(super) fn has_started(&mut self, sent: u64, received: u64, now: Instant) {
-        self.samples = VecDeque::from([CountSample { at: now, sent, received }]);
+        self.samples = CountSamples::new(now, sent, received);
     }
 
-    /// Frames per second sent and received, over the last second.
+    /// Frames per second sent and received, over the last second; 0 while it is not sent.
     pub(super) fn rates(&mut self, sent: u64, received: u64, now: Instant) -> (f64, f64) {
-        let sample = CountSample { at: now, sent, received };
-        let first = *self.samples.front().unwrap_or(&sample);
-        if self.samples.back().is_none_or(|last| sample.at - last.at >= SAMPLE_TIME) {
-            self.samples.push_back(sample);
-        }
-        while self.samples.get(1).is_some_and(|second| sample.at - second.at >= RATE_TIME) {
-            self.samples.pop_front();
-        }
-        let seconds = (sample.at - first.at).as_secs_f64();
-        if !self.is_sending() || seconds == 0.0 {
-            return (0.0, 0.0);
-        }
-        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
-        (rate(sent, first.sent), rate(received, first.received))
+        let rates = self.samples.rates(sent, received, now);
+        if self.is_sending() { rates } else { (0.0, 0.0) }
     }
 }
 
@@ -213,5 +246,39 @@ mod tests {
         assert_eq!(at(5, false, false, 9), FlowState::Started);
         assert_eq!(at(304, false, false, 9), FlowState::Started);
         assert_eq!(at(305, false, false, 9), FlowState::Stopped, "none came for 0.3 s");
+    }
+
+    #[test]
+    fn rates_are_those_of_the_last_second_or_since_the_start() {
+        let start = Instant::now();
+        let mut samples = CountSamples::new(start, 0, 500);
+        let mut at = |ms: u64, received: u64| samples.rates(0, received, start + Duration::from_millis(ms)).1;
+        assert_eq!(at(0, 500), 0.0);
+        assert_eq!(at(500, 1000), 1000.0, "the first look");
+        assert_eq!(at(510, 1010), 1000.0);
+        assert_eq!(at(1500, 2000), 1000.0);
+        // From the look before that is at least a second ago.
+        assert_eq!(at(3500, 4000), 1000.0);
+        assert_eq!(at(5500, 4000), 0.0);
+    }
+
+    #[test]
+    fn a_paused_flow_that_is_stopped_does_not_go_on() {
+        let (mut flow, start) = (FlowProgress::default(), Instant::now());
+        let mut at = |is_sending: bool, is_paused: bool| {
+            flow.follow(is_sending, is_paused, 10, start);
+            flow.settle(10, &arrived(10, 1_000), Some(DrainRule::default()), start)
+        };
+        assert_eq!(at(true, false), FlowState::Started);
+        assert_eq!(at(false, true), FlowState::Paused);
+        assert_eq!(at(false, false), FlowState::Stopped);
+        for received in [0, 10] {
+            let mut flow = FlowProgress::default();
+            flow.drains(received, true, start);
+            flow.settle(10, &arrived(received, 0), Some(DrainRule::default()), start);
+            assert!(flow.is_paused(), "{received} frames have arrived");
+            flow.stops();
+            assert!(!flow.is_paused(), "{received} frames have arrived");
+        }
     }
 }

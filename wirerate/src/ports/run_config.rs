@@ -13,8 +13,10 @@ use crate::row_printer::{RowFormat, print_report};
 use crate::rx_stats::RxHead;
 use crate::stop::Stop;
 use crate::units::{Nanos, human_count, human_duration};
-use otg::TaggedQuery;
+use capture::ReceiveResult;
+use measure::Loss;
 use otg::metrics::{FlowState, MetricsTable};
+use otg::{Copies, TaggedQuery};
 use serde_json::Value;
 use server::{ApiError, ErrorKind};
 use std::fmt::Write;
@@ -141,13 +143,16 @@ fn check(args: &RunArgs, state: &ActiveState) -> Result<(), Failure> {
         _ if !is_measured && !args.expect.is_empty() => {
             refuse("no flow has metrics.enable and rx_names, so no result can be checked".to_owned())
         }
-        Some(check) => match (0..flows.len()).find(|flow| state.waits(*flow) && state.rx_count(*flow) > 1) {
-            Some(flow) => refuse(format!(
-                "{check} is a check of one receiving port, and flow {} has several",
-                flows[flow].name
-            )),
-            None => Ok(()),
-        },
+        Some(check) => {
+            let mut measured = (0..flows.len()).filter(|flow| state.waits(*flow)).map(|flow| &flows[flow]);
+            match measured.find(|flow| flow.frames_due_at_port(0).is_none()) {
+                Some(flow) => refuse(format!(
+                    "{check} is a check of one receiving port, and flow {} has several",
+                    flow.name
+                )),
+                None => Ok(()),
+            }
+        }
         None => Ok(()),
     }
 }
@@ -160,12 +165,10 @@ fn reports(args: &RunArgs, state: &ActiveState) -> Vec<Report> {
         if counted.is_empty() {
             continue;
         }
-        // Frames of a flow with several ports may have gone to another one.
-        let is_sent_here = counted.iter().all(|flow| state.rx_count(*flow) == 1);
-        let sent = counted.iter().map(|flow| state.flows[*flow].counted().frames).sum();
-        let result = port.result();
-        let numbers = counted.iter().filter_map(|flow| state.flows[*flow].number);
-        let details = numbers.map(|number| port.detail(number));
+        let numbers: Vec<u32> = counted.iter().filter_map(|flow| state.flows[*flow].number).collect();
+        // Frames of a flow that is to arrive elsewhere make up for none that are to arrive here.
+        let result = port.result().of_flows(&numbers.iter().map(|number| *number as usize).collect());
+        let details = numbers.iter().map(|number| port.detail(*number));
         let head = RxHead {
             device: port.device.link.name.clone(),
             netns: port.device.netns_name.clone(),
@@ -174,11 +177,25 @@ fn reports(args: &RunArgs, state: &ActiveState) -> Vec<Report> {
             duration_ns: result.elapsed.as_nanos() as u64,
             active: ActiveRate::of_flows(result.totals.received, details),
         };
-        let mut report = Report::new(head, &result, is_sent_here.then_some(sent));
+        let losses = counted.iter().map(|flow| loss_of(state, *flow, &result));
+        let mut report = Report::new(head, &result, None);
+        report.loss = losses.reduce(|one, other| Some(one?.and(other?))).flatten();
         report.failed_checks = args.expect.iter().filter_map(|check| check.failure(&report)).collect();
         reports.push(report);
     }
     reports
+}
+
+/// What a port has lost of a flow; `None` if the frames may have gone to another port.
+fn loss_of(state: &ActiveState, flow: usize, result: &ReceiveResult) -> Option<Loss> {
+    let (config, run) = (&state.config.flows[flow], &state.flows[flow]);
+    let line = run.number.and_then(|number| result.lines.get(number as usize)).copied();
+    let (line, due) = (line.unwrap_or_default(), config.frames_due_at_port(run.counted().frames)?);
+    Some(match config.metrics.copies {
+        // Further copies of a frame are to arrive as well.
+        Copies::Ratio(ratio) if ratio > 1.0 => Loss::new(due, line.received(), 0),
+        _ => Loss::new(due, line.unique(), line.too_old.into()),
+    })
 }
 
 fn print(args: &RunArgs, rows: &[Value], reports: &[Report]) -> Result<(), Failure> {

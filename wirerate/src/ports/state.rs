@@ -30,6 +30,9 @@ use std::time::Instant;
 const SIZES_OF_FLOW_MAX: usize = 2048;
 const SIZES_MAX: usize = 1 << 17;
 
+/// The last sentence of a refusal that came after the configuration before had ended.
+pub(super) const NOTHING_IN_FORCE: &str = "nothing is in force any more: set the configuration again";
+
 /// What is in force.
 #[derive(Default)]
 pub(super) struct ActiveState {
@@ -42,6 +45,8 @@ pub(super) struct ActiveState {
     ends: Vec<FlowPorts>,
     /// The run in the marks of this configuration.
     run: u16,
+    /// The seed of its random values that are not to be repeatable.
+    pub(super) seed: u64,
     /// The next number of a flow in marks.
     next_number: u32,
     /// How fast a late flow may catch up.
@@ -62,7 +67,11 @@ struct FlowPorts {
 pub(super) struct CheckedConfig {
     pub(super) json: Value,
     pub(super) config: OtgConfig,
+    /// The seed with which it was read.
+    seed: u64,
     devices: Vec<TxDevice>,
+    /// The place of each device's port in the whole configuration.
+    places: Vec<usize>,
     sending: SendRules,
     pub(super) warnings: Vec<String>,
 }
@@ -107,7 +116,7 @@ fn refuse(errors: Vec<String>) -> ApiError {
 }
 
 /// Checks a configuration, and finds the devices of its ports. Nothing changes. `own` has the ports
-/// of this host; without it, all are.
+/// of this host; without it, all are. `seed` is that of [`OtgConfig::read`].
 ///
 /// # Errors
 /// All that is wrong.
@@ -115,8 +124,9 @@ pub(super) fn check(
     json: Value,
     rules: &dyn PortRules,
     own: Option<&[usize]>,
+    seed: u64,
 ) -> Result<CheckedConfig, ApiError> {
-    let (mut config, mut warnings) = OtgConfig::read(&json, time_of_day_ns()).map_err(refuse)?;
+    let (mut config, mut warnings) = OtgConfig::read(&json, seed).map_err(refuse)?;
     let whole: Vec<usize> = own.map_or_else(|| (0..config.ports.len()).collect(), <[usize]>::to_vec);
     config.keep_ports(&whole).map_err(|port| ApiError::invalid(format!("there is no ports[{port}]")))?;
     let (mut devices, mut places, mut errors) = (Vec::<TxDevice>::new(), Vec::new(), Vec::new());
@@ -129,9 +139,7 @@ pub(super) fn check(
                 continue;
             }
         };
-        let is_same =
-            |other: &TxDevice| other.netns.id() == device.netns.id() && other.link.index == device.link.index;
-        if let Some(first) = devices.iter().position(is_same) {
+        if let Some(first) = devices.iter().position(|other| is_same(other, &device)) {
             let (first, name) = (places[first], &device.link.name);
             errors.push(format!("{path}: ports[{first}] is the device {name} too"));
         }
@@ -140,13 +148,23 @@ pub(super) fn check(
             config.flows.iter().enumerate().filter(|(_, flow)| flow.tx_port == port.name).collect();
         warnings.extend(above_the_line(at, &flows, known_speed(port, &device)));
         errors.extend(rules.check(&port.location, &flows, line_speed(port, &device)));
+        let interfaces = config.interfaces.iter().filter(|interface| interface.port == port.name);
+        let resolved = interfaces.filter_map(|known| Some((known, known.address?)));
+        for (interface, address) in resolved.filter(|(_, address)| address.gateway_mac.is_none()) {
+            let refused = rules.check_destination(&port.location, address.gateway).err();
+            errors.extend(refused.map(|why| format!("interface {}: gateway: {why}", interface.name)));
+        }
         devices.push(device);
         places.push(at);
     }
     match errors.is_empty() {
-        true => Ok(CheckedConfig { json, config, devices, sending: rules.sending(), warnings }),
+        true => Ok(CheckedConfig { json, config, seed, devices, places, sending: rules.sending(), warnings }),
         false => Err(refuse(errors)),
     }
+}
+
+fn is_same(one: &TxDevice, other: &TxDevice) -> bool {
+    one.netns.id() == other.netns.id() && one.link.index == other.link.index
 }
 
 /// A warning if the flows of a port together are more than its line, where that is known. A single
@@ -202,6 +220,21 @@ impl ActiveState {
         Self { runs, ..Self::default() }
     }
 
+    /// Refuses a configuration whose devices others use. Those of ports in force are free.
+    ///
+    /// # Errors
+    /// The ports of such devices.
+    pub(super) fn refuse_busy(&self, checked: &CheckedConfig) -> Result<(), ApiError> {
+        let is_held = |device: &TxDevice| self.ports.iter().any(|port| is_same(&port.device, device));
+        let busy = |(at, device): (&usize, &TxDevice)| {
+            let program = device.link.xdp.filter(|_| !is_held(device))?.program_id;
+            let name = &device.link.name;
+            Some(format!("ports[{at}].location: {name} is in use: it runs the XDP program with id {program}"))
+        };
+        let errors: Vec<String> = checked.places.iter().zip(&checked.devices).filter_map(busy).collect();
+        if errors.is_empty() { Ok(()) } else { Err(ApiError { kind: ErrorKind::Conflict, errors }) }
+    }
+
     /// Puts a checked configuration in force. What ran before has ended. `mark` is the run in the
     /// marks of frames, if a controller decides it.
     ///
@@ -212,9 +245,9 @@ impl ActiveState {
         checked: CheckedConfig,
         mark: Option<u16>,
     ) -> Result<Vec<String>, ApiError> {
-        let CheckedConfig { json, config, devices, sending, warnings } = checked;
+        let CheckedConfig { json, config, seed, devices, places, sending, warnings } = checked;
         let (run, runs) = (mark.unwrap_or(self.run.wrapping_add(1)), self.runs.clone());
-        *self = Self { run, runs, sending, ..Self::default() };
+        *self = Self { run, seed, runs, sending, ..Self::default() };
         let cpus: Vec<u32> =
             CpuList::allowed().map_err(|error| ApiError::internal(error.to_string()))?.iter().collect();
         for (at, (port, device)) in config.ports.iter().zip(devices).enumerate() {
@@ -225,7 +258,10 @@ impl ActiveState {
                 Err(PortRefusal { text, is_busy }) => {
                     self.ports.clear();
                     let kind = if is_busy { ErrorKind::Conflict } else { ErrorKind::Internal };
-                    return Err(ApiError { kind, errors: vec![format!("ports[{at}].location: {text}")] });
+                    let place = places[at];
+                    let errors =
+                        vec![format!("ports[{place}].location: {text}"), NOTHING_IN_FORCE.to_owned()];
+                    return Err(ApiError { kind, errors });
                 }
             }
         }
@@ -262,6 +298,8 @@ impl ActiveState {
 
     /// Puts other flows on the same ports in force: flows of the same name continue.
     pub(super) fn change_flows(&mut self, json: Value, config: OtgConfig) {
+        // What was sent of flows that go stays in the counts of their ports.
+        self.differences(&config).0.into_iter().for_each(|flow| self.keep_sent(flow));
         let flows = self.config.flows.iter().zip(std::mem::take(&mut self.flows));
         let mut before: HashMap<&str, (&FlowConfig, FlowRun)> =
             flows.map(|(flow, run)| (&flow.name[..], (flow, run))).collect();
@@ -307,11 +345,6 @@ impl ActiveState {
         number.map_or_else(FlowArrivals::default, |number| arrivals(self.rx_ports(flow), number))
     }
 
-    /// Ports on which a flow is counted.
-    pub(super) fn rx_count(&self, flow: usize) -> usize {
-        self.ends[flow].rx.len()
-    }
-
     /// True if frames of the flow are counted on this port.
     pub(super) fn counts(&self, flow: usize, port: usize) -> bool {
         self.config.flows[flow].metrics.enable && self.ends[flow].rx.contains(&port)
@@ -347,7 +380,7 @@ impl ActiveState {
     /// See [`Self::number`].
     pub(super) fn begin(&mut self, flows: &[usize]) -> Result<(), ApiError> {
         self.number(flows)?;
-        if flows.iter().collect::<BTreeSet<_>>().len() == self.flows.len() {
+        if flows.len() == self.flows.len() {
             self.clear_ports();
         }
         Ok(())
@@ -374,17 +407,22 @@ impl ActiveState {
         let flows: Vec<usize> = starts.iter().map(|(flow, _)| *flow).collect();
         self.forget_tagged(&flows);
         for &(flow, number) in starts {
-            let sent = with_fcs(self.flows[flow].counted(), 0.0);
-            if let Some(port) = self.ends[flow].tx {
-                let before = &mut self.ports[port].sent_before;
-                before.frames += sent.frames;
-                before.bytes += sent.bytes;
-            }
+            self.keep_sent(flow);
             let tags = &self.config.flows[flow].tags;
             if !tags.is_empty() {
                 self.rx_ports(flow).for_each(|port| port.track(number, tags));
             }
             self.flows[flow].start(number);
+        }
+    }
+
+    /// Adds what was sent of a flow to what its port has sent by earlier runs.
+    fn keep_sent(&mut self, flow: usize) {
+        let sent = with_fcs(self.flows[flow].counted(), 0.0);
+        if let Some(port) = self.ends[flow].tx {
+            let before = &mut self.ports[port].sent_before;
+            before.frames += sent.frames;
+            before.bytes += sent.bytes;
         }
     }
 
@@ -397,6 +435,13 @@ impl ActiveState {
             };
             let numbers = flows.iter().filter(is_here).filter_map(|flow| self.flows[*flow].number);
             port.forget_tagged(numbers);
+        }
+    }
+
+    /// Looks at the counts of ports, so that their rates are those since now.
+    pub(super) fn look_at_ports(&mut self, now: Instant) {
+        for port in &mut self.ports {
+            let _ = port.received(now);
         }
     }
 
@@ -426,8 +471,9 @@ impl ActiveState {
     /// # Errors
     /// Frames that cannot be built.
     pub(super) fn run_flows(&mut self, flows: &[usize]) -> Result<(), ApiError> {
-        let requests = self.requests(&RankedFlows::all(flows))?;
-        self.order(requests, None);
+        let flows = RankedFlows::all(flows);
+        let requests = self.requests(&flows)?;
+        self.order(&flows, requests, None);
         Ok(())
     }
 
@@ -439,7 +485,7 @@ impl ActiveState {
         let requests = self.requests(flows)?;
         let threads = requests.iter().filter(|requests| !requests.is_empty()).count();
         let (gate, barrier) = StartGate::with_barrier(threads);
-        self.order(requests, Some(&barrier));
+        self.order(flows, requests, Some(&barrier));
         Ok(gate)
     }
 
@@ -458,7 +504,8 @@ impl ActiveState {
         Ok(requests)
     }
 
-    fn order(&mut self, requests: PortRequests, barrier: Option<&Arc<StartBarrier>>) {
+    /// Requests the runs of flows. Flows that have sent all have none.
+    fn order(&mut self, ranked: &RankedFlows, requests: PortRequests, barrier: Option<&Arc<StartBarrier>>) {
         for (thread, (port, requests)) in self.ports.iter().zip(requests).enumerate() {
             if requests.is_empty() {
                 continue;
@@ -473,6 +520,7 @@ impl ActiveState {
                 self.flows[flow].runs(handle, asked, cpu);
             }
         }
+        ranked.flows.iter().for_each(|(_, flow)| self.flows[*flow].stops_without_run());
     }
 
     fn setup(&self, flow: usize, port: usize, flow_count: usize) -> Result<FlowSetup<'_>, ApiError> {
@@ -558,17 +606,24 @@ impl ActiveState {
         query: &TaggedQuery,
         now: Instant,
     ) -> Vec<FlowMetricsRow> {
+        // A flow is stopped in its row if it was before its values were read: then they are final.
+        let settled = |flow: &usize| {
+            let has_tags = query.include && self.config.flows[*flow].has_tags();
+            has_tags.then(|| self.settle(*flow))
+        };
+        let states: Vec<Option<FlowState>> = flows.iter().map(settled).collect();
         let mut readings = if query.include { self.tag_readings(flows, &[]).flows } else { Vec::new() };
         readings.resize(flows.len(), Vec::new());
-        let row = |(flow, readings): (&usize, Vec<TagReading>)| {
+        let row = |((flow, settled), readings): ((&usize, Option<FlowState>), Vec<TagReading>)| {
             let (state, received, sent) = self.read(*flow, now);
+            let state = settled.unwrap_or(state);
             let run = &mut self.flows[*flow];
             let counts = flow_counts(state, sent, &received, run.rates(sent.frames, received.frames, now));
             let values = (sent, run.has_several_sizes);
             let tagged = tagged_rows(&self.config, *flow, query, values, &readings);
             FlowMetricsRow::new(&self.config.flows[*flow], counts).with_tagged(tagged, query.columns.clone())
         };
-        flows.iter().zip(readings).map(row).collect()
+        flows.iter().zip(states).zip(readings).map(row).collect()
     }
 
     /// A sentence for each of these flows that has frames without a row of values.
@@ -609,7 +664,7 @@ impl ActiveState {
             is_capturing: port.capture.as_ref().is_some_and(PortCapture::is_running),
             is_sending,
             tx,
-            rx: port.received(),
+            rx: port.received(now),
             last_change_ns: port.last_change_ns,
             speed: port.speed,
         }

@@ -3,7 +3,7 @@
 use fleet::{SentFrames, TagReading};
 use measure::TagCounts;
 use otg::metrics::{FlowCounts, FlowState, TrafficCounts};
-use otg::{Copies, EgressRow, EgressTaggedRow, FlowConfig, MetricTag, TagValue, TaggedQuery, TaggedRow};
+use otg::{EgressRow, EgressTaggedRow, FlowConfig, MetricTag, TagValue, TaggedQuery, TaggedRow};
 use otg::{EgressTracking, OtgConfig, tag_values};
 use std::collections::BTreeMap;
 
@@ -69,7 +69,10 @@ pub(super) fn tagged_rows(
         let mut tags = values_of(&config.tags, &values);
         tags.extend(port.map(|port| TagValue::rx_port(&whole.ports[port].name)));
         let sent = by_values.as_ref().map(|sent| sent.get(&values).copied().unwrap_or_default());
-        let due = sent.and_then(|sent| due_at(config, port.is_some(), sent));
+        let due = sent.and_then(|sent| match port {
+            Some(_) => config.frames_due_at_port(sent),
+            None => Some(config.frames_due(sent)),
+        });
         let size = config.size_fixed().filter(|_| !has_several_sizes);
         let shown = config.metrics;
         query.selects(&tags).then(|| TaggedRow { tags, sent, size, due, counts: counts_of(&counts), shown })
@@ -119,14 +122,4 @@ pub(super) fn egress_ports(config: &OtgConfig, egress: &[usize]) -> Vec<usize> {
         config.ports.iter().position(|port| port.name == *name).expect("the configuration was checked")
     };
     egress.iter().map(port).collect()
-}
-
-/// Frames that are to arrive of those that were sent. Where each port has counts of its own, it is
-/// known only if all frames arrive there.
-fn due_at(config: &FlowConfig, is_of_port: bool, sent: u64) -> Option<u64> {
-    match config.metrics.copies {
-        Copies::EachPort if is_of_port => Some(sent),
-        Copies::Ratio(_) if is_of_port && config.rx_ports.len() > 1 => None,
-        _ => Some(config.frames_due(sent)),
-    }
 }

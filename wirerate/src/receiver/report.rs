@@ -325,7 +325,7 @@ impl fmt::Display for Report {
             ("too old", figures.too_old, too_old),
             ("stale", totals.stale, "frames of another run"),
             ("damaged", totals.damaged, "impossible values in the signature"),
-            ("foreign", totals.foreign, "frames without a signature"),
+            ("foreign", totals.foreign, "frames without a signature, or of flows not counted here"),
             (
                 "lost here",
                 self.lost_ring.unwrap_or(0),

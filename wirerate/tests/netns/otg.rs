@@ -433,11 +433,16 @@ fn hostile() -> TestResult {
 
 /// The answer to a call, and its HTTP status.
 pub(crate) fn post(lab: &Lab, address: &str, path: &str, body: &Value) -> (u64, Value) {
+    call(lab, address, "POST", path, body)
+}
+
+/// The same, by another method.
+pub(crate) fn call(lab: &Lab, address: &str, method: &str, path: &str, body: &Value) -> (u64, Value) {
     let file = lab.file("body.json");
     std::fs::write(&file, body.to_string()).expect("the lab's folder can be written");
     let body = format!("@{}", file.display());
     let url = format!("http://{address}{path}");
-    let said = run(&["curl", "-s", "-w", "\n%{http_code}", "--data-binary", &body, &url]);
+    let said = run(&["curl", "-s", "-X", method, "-w", "\n%{http_code}", "--data-binary", &body, &url]);
     let (answer, status) = said.rsplit_once('\n').expect("a status");
     (status.parse().expect("a number"), serde_json::from_str(answer).expect("JSON"))
 }

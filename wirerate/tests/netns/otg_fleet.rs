@@ -14,6 +14,7 @@ pub(crate) const CASES: &[Case] = &[
     case("otg_fleet::a_script_sees_over_hosts_what_it_sees_on_one_machine", NATS, same_script),
     case("otg_fleet::a_dead_host_has_no_rows_and_the_others_go_on", NATS, dead_host),
     case("otg_fleet::limits_of_agents_hold", NATS, limits),
+    case("otg_fleet::values_are_the_same_on_all_hosts_and_final", NATS, values),
     case("otg_fleet::an_order_that_waits_ends_with_its_configuration", NATS, released_while_waiting),
 ];
 
@@ -210,6 +211,27 @@ fn limits() -> TestResult {
     flows[2]["packet"][1] = json!({"ipv4": {"dst": {"value": "10.0.0.1"}}});
     let why = "flows[2].packet: h1: allow_dst of port p in the agent's file does not include 10.0.0.1";
     refused(&config(&flows), bad, why);
+    // What emulated interfaces send is limited, too.
+    let mut emulated = config(&[]);
+    emulated["devices"] = json!([{"name": "d", "ethernets": [{"name": "d-eth", "mac": "02:00:00:00:00:01",
+        "connection": {"port_name": "a"},
+        "ipv4_addresses": [{"name": "d-ip", "address": "198.18.0.1", "gateway": "198.18.1.2"}]}]}]);
+    let why =
+        "h1: interface d-ip: gateway: allow_dst of port p in the agent's file does not include 198.18.1.2";
+    refused(&emulated, bad, why);
+    emulated["devices"][0]["ethernets"][0]["ipv4_addresses"][0]["gateway"] = json!("198.18.0.2");
+    assert_eq!(set(&emulated), good);
+    let ping = |to: &str| {
+        let requests = json!({"requests": [{"src_name": "d-ip", "dst_ip": to}]});
+        let protocol = json!({"choice": "ipv4", "ipv4": {"choice": "ping", "ping": requests}});
+        chain.post(&address, "/control/action", &json!({"choice": "protocol", "protocol": protocol}))
+    };
+    let seen = ping("203.0.113.9");
+    let why =
+        "h1: interface d-ip: ping: allow_dst of port p in the agent's file does not include 203.0.113.9";
+    assert!(seen.0 == bad && errors(&seen).contains(why), "{seen:?}");
+    assert_eq!(ping("198.18.0.2").0, 200);
+    assert_eq!(set(&config(&[flow("back", "b", "a"), flow("one", "a", "b"), flow("two", "a", "b")])), good);
     let mut other = config(&[]);
     other["ports"][0]["location"] = json!("h1/eth9");
     refused(&other, bad, "ports[0].location: h1: the agent's file has no port eth9, only p");
@@ -227,6 +249,37 @@ fn limits() -> TestResult {
     Ok(())
 }
 
+/// Random values without a seed are those of the sender and of the controller. The first answer
+/// with `stopped` has all of them.
+fn values() -> TestResult {
+    let chain = Chain::new("");
+    let (_server, address) = chain.serve();
+    let random =
+        json!({"random": {"min": 1, "max": 60_000, "seed": 0, "count": 2}, "metric_tags": [{"name": "p"}]});
+    let mut drawn = flow("f", "a", "b");
+    drawn["packet"][2]["udp"]["src_port"] = random;
+    drawn["duration"] = json!({"fixed_packets": {"packets": 100}});
+    let good = (200, json!({"warnings": []}));
+    assert_eq!(chain.post(&address, "/config", &config(&[flow("g", "a", "b"), drawn])), good);
+    let mut order = transmit("start");
+    order["traffic"]["flow_transmit"]["flow_names"] = json!(["f"]);
+    for _ in 0..8 {
+        assert_eq!(chain.post(&address, "/control/state", &order), good);
+        let mut row = Value::Null;
+        until("the flow to stop", || {
+            let request = json!({"choice": "flow", "flow": {"flow_names": ["f"]}});
+            row = chain.post(&address, "/monitor/metrics", &request).1["flow_metrics"][0].clone();
+            row["transmit"] == "stopped"
+        });
+        let counts =
+            |row: &Value| ["frames_tx", "frames_rx"].map(|name| row[name].as_u64().expect("a number"));
+        let tagged = row["tagged_metrics"].as_array().expect("rows of values");
+        assert_eq!((tagged.len(), counts(&row)), (2, [100, 100]), "{row}");
+        assert!(tagged.iter().all(|row| counts(row) == [50, 50]), "{row}");
+    }
+    Ok(())
+}
+
 /// A controller that lets its ports go while another of its orders waits for the start.
 fn released_while_waiting() -> TestResult {
     use fleet::{FlowStart, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult, decode, encode};
@@ -239,7 +292,7 @@ fn released_while_waiting() -> TestResult {
             "rate": {"choice": "pps", "pps": 1000}
         }]
     });
-    let part = OtgPart { config, ports: vec![0], mark: 7 };
+    let part = OtgPart { config, ports: vec![0], mark: 7, seed: 1 };
     let start = FlowStart { flow: 0, number: Some(3), rank: 0 };
     let ask = async |client: &async_nats::Client, order: OtgOrder| -> OtgResult {
         let request = OtgRequest { run: "r1".parse().expect("a name"), lease_ms: 60_000, order };

@@ -11,6 +11,7 @@ use std::process::Command;
 pub(crate) const CASES: &[Case] = &[
     case("otg::the_page_measures_a_router", &[], router),
     case("otg::run_checks_what_it_measures", &[], run_config),
+    case("otg::run_finds_crossed_cables_and_missing_copies", &[], misdirected),
 ];
 
 /// The blocks of docs/otg.md with an indent, in order.
@@ -89,6 +90,65 @@ fn router() -> TestResult {
     assert_eq!((&report["schema"], &report["device"]), (&json!("wirerate.measure/1"), &json!("out0")));
     assert_eq!((&report["loss"]["sent"], &report["loss"]["lost_max"]), (&json!(10_000), &json!(0)));
     assert_eq!((&report["stamped"], &report["failed_checks"]), (&json!(10_000), &json!([])), "{report}");
+    Ok(())
+}
+
+/// Frames that arrive at the port of another flow make up for none that are lost there.
+fn misdirected() -> TestResult {
+    let labs = [(); 2].map(|()| Lab::new(Peer::Gro));
+    let of = |lab: usize, ports: &mut Vec<Value>| {
+        let Value::Array(list) = ports_of(&labs[lab]) else { unreachable!("a list") };
+        ports.extend(list.into_iter().map(|mut port| {
+            port["name"] = json!(format!("{}{lab}", port["name"].as_str().expect("a name")));
+            port
+        }));
+    };
+    let mut ports = Vec::new();
+    of(0, &mut ports);
+    of(1, &mut ports);
+    let flow = |name: &str, tx: &str, rx: &[&str], latency: bool| {
+        json!({"name": name, "tx_rx": {"port": {"tx_name": tx, "rx_names": rx}}, "rate": {"pps": 2000},
+            "duration": {"fixed_packets": {"packets": 100}},
+            "metrics": {"enable": true, "latency": {"enable": latency}}})
+    };
+    let file = labs[0].file("config.json");
+    let run_with = |flows: &[Value], options: &str| {
+        std::fs::write(&file, json!({"ports": ports, "flows": flows}).to_string()).expect("it is written");
+        let words = format!("otg run {} --json{options}", file.display());
+        let outcome = wirerate_start(&words).wait(std::time::Duration::from_secs(60));
+        let lines = outcome.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+        let reports: Vec<Value> = lines.filter(|line: &Value| line["loss"].is_object()).collect();
+        (outcome.code, reports)
+    };
+    // Flow a goes where flow b is to arrive, and the other way round.
+    let crossed = [flow("a", "tx0", &["rx1"], false), flow("b", "tx1", &["rx0"], true)];
+    // The frames of flow c arrive nowhere in the configuration, but at the port of flow d.
+    let hidden = [flow("d", "tx1", &["rx0"], false), flow("c", "tx0", &[], false)];
+    for (flows, ports) in [(&crossed, 2), (&hidden, 1)] {
+        for options in ["", " --expect lost=0"] {
+            let (code, reports) = run_with(flows, options);
+            assert_eq!((code, reports.len()), (Some(1), ports), "{reports:?}");
+            for report in reports {
+                let loss = &report["loss"];
+                assert_eq!((&loss["sent"], &loss["lost_max"]), (&json!(100), &json!(100)), "{report}");
+                assert_eq!((&report["received"], &report["foreign"]), (&json!(0), &json!(100)), "{report}");
+                assert_eq!((&report["latency"], &report["broken"]), (&Value::Null, &json!([])), "{report}");
+            }
+        }
+    }
+    let (code, reports) = run_with(&[flow("e", "tx0", &["rx0"], true)], " --expect lost=0");
+    assert_eq!((code, &reports[0]["stamped"]), (Some(0), &json!(100)), "{reports:?}");
+    // The network makes no copies.
+    let mut copies = flow("e", "tx0", &["rx0"], false);
+    copies["metrics"]["rx_tx_ratio"] = json!({"value": 2.0});
+    let (code, reports) = run_with(&[copies.clone()], "");
+    let loss = reports[0]["loss"].clone();
+    assert_eq!((code, &loss["sent"], &loss["lost_max"]), (Some(1), &json!(200), &json!(100)), "{loss}");
+    copies["tx_rx"]["port"]["rx_names"] = json!(["rx0", "rx1"]);
+    copies["metrics"]["rx_tx_ratio"] = json!({"choice": "rx_count"});
+    let (code, reports) = run_with(&[copies], " --expect lost<=50%");
+    let lost: Vec<&Value> = reports.iter().map(|report| &report["loss"]["lost_max"]).collect();
+    assert_eq!((code, lost), (Some(1), vec![&json!(0), &json!(100)]), "{reports:?}");
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::browser::Browser;
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
-use crate::otg::{flow_row, has_curl, ports_of, post, serve_with, transmit};
+use crate::otg::{call, flow_row, has_curl, ports_of, post, serve_with, transmit};
 use crate::program::{Running, in_netns, is_installed, run, until, wirerate_run, wirerate_start};
 use crate::readers::tshark;
 use crate::{Case, TestResult, case};
@@ -19,6 +19,10 @@ pub(crate) const CASES: &[Case] = &[
     case("otg_server::a_refused_body_takes_little_memory", &[], refused_body),
     case("otg_server::a_time_ends_when_it_is_over", &[], fixed_seconds),
     case("otg_server::flows_above_the_line_are_a_warning", &[], above_the_line),
+    case("otg_server::a_refused_configuration_leaves_the_one_before", &[], refused_while_sending),
+    case("otg_server::a_flow_that_has_ended_is_not_paused", &[], paused_after_its_end),
+    case("otg_server::ports_count_frames_of_flows_that_have_gone", &[], port_counts),
+    case("otg_server::random_values_stay_when_flows_come", &[], random_values),
     case("otg_server::a_line_that_holds_frames_is_waited_for", &[], long_lines),
     case("otg_server::a_late_flow_catches_up_below_its_line", &[], catches_up)
         .with_lock("measures gaps between frames"),
@@ -189,7 +193,7 @@ fn fixed_seconds() -> TestResult {
     assert!(warning.starts_with("flow f: asked 148.8 Mpps, reached "), "{warnings}");
     let (_second, of_second) = serve_with("");
     let (status, answer) = post(&lab, &of_second, "/config", &config);
-    assert_eq!(status, 409, "the device is busy: {answer}");
+    assert_eq!(status, 400, "the device is busy: {answer}");
     assert_eq!(warnings_of(post(&lab, &address, "/config", &json!({}))), json!([]));
     let file = lab.file("time.json");
     std::fs::write(&file, config.to_string())?;
@@ -211,6 +215,114 @@ fn above_the_line() -> TestResult {
     assert_eq!(of(&[part("a", 50.0), part("b", 50.0)]), json!([]));
     let expected = json!(["ports[0]: its flows are 120 % of the line of 1.000 Gbit/s"]);
     assert_eq!(of(&[part("a", 60.0), part("b", 60.0)]), expected);
+    Ok(())
+}
+
+/// Another server has the devices of a second lab.
+fn refused_while_sending() -> TestResult {
+    if !has_curl() {
+        return Ok(());
+    }
+    let [lab, other] = [(); 2].map(|()| Lab::new(Peer::Gro));
+    let ((_first, address), (_second, of_second)) = (serve_with(""), serve_with(""));
+    assert_eq!(
+        warnings_of(post(&other, &of_second, "/config", &json!({"ports": ports_of(&other)}))),
+        json!([])
+    );
+    let config = json!({"ports": ports_of(&lab), "flows": [flow("f", &json!({"pps": 1000}), &json!({}))]});
+    assert_eq!(start(&lab, &address, &config), json!([]));
+    let mut new = config.clone();
+    new["ports"][1] = ports_of(&other)[1].clone();
+    let (status, answer) = post(&lab, &address, "/config", &new);
+    let error = answer["errors"][0].as_str().unwrap_or_default();
+    assert_eq!((status, &answer["kind"]), (400, &json!("validation")), "{answer}");
+    assert!(error.starts_with("ports[1].location: rx0 is in use: it runs the XDP program"), "{answer}");
+    assert_eq!(call(&lab, &address, "GET", "/config", &json!({})), (200, config));
+    let received = || flow_row(&lab, &address)["frames_rx"].as_u64().expect("a number");
+    let before = received();
+    until("more frames", || received() > before + 100);
+    assert_eq!(flow_row(&lab, &address)["transmit"], "started");
+    Ok(())
+}
+
+/// Of two flows, one ends by itself before both are paused.
+fn paused_after_its_end() -> TestResult {
+    if !has_curl() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve_with("");
+    let packets = |packets: u64| json!({"fixed_packets": {"packets": packets}});
+    let flows = [("short", 10), ("long", 1_000_000)]
+        .map(|(name, count)| flow(name, &json!({"pps": 1000}), &packets(count)));
+    assert_eq!(start(&lab, &address, &json!({"ports": ports_of(&lab), "flows": flows})), json!([]));
+    let states = || {
+        let (_, answer) = post(&lab, &address, "/monitor/metrics", &json!({"choice": "flow"}));
+        [0, 1].map(|row| answer["flow_metrics"][row]["transmit"].as_str().unwrap_or_default().to_owned())
+    };
+    until("the short flow to end", || states() == ["stopped", "started"]);
+    let set = |state: &str| warnings_of(post(&lab, &address, "/control/state", &transmit(state)));
+    assert_eq!(set("pause"), json!([]));
+    assert_eq!(states(), ["stopped", "paused"]);
+    assert_eq!(set("stop"), json!([]));
+    assert_eq!(states(), ["stopped", "stopped"]);
+    Ok(())
+}
+
+/// Counts and rates of ports.
+fn port_counts() -> TestResult {
+    if !has_curl() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve_with("");
+    let flows = ["a", "b"].map(|name| {
+        flow(
+            name,
+            &json!({"pps": 1000}),
+            &json!({"fixed_packets": {"packets": if name == "a" { 10 } else { 1000 }}}),
+        )
+    });
+    assert_eq!(start(&lab, &address, &json!({"ports": ports_of(&lab), "flows": flows})), json!([]));
+    let ports = || {
+        let (_, answer) = post(&lab, &address, "/monitor/metrics", &json!({"choice": "port"}));
+        answer["port_metrics"].as_array().expect("rows").clone()
+    };
+    // The first look has a rate, which is that since the start.
+    until("half of the frames", || lab.received() > 500);
+    let rate = ports()[1]["frames_rx_rate"].as_f64().expect("a number");
+    assert!(rate > 100.0, "{rate}");
+    let counts = |ports: &[Value]| [&ports[0]["frames_tx"], &ports[1]["frames_rx"]].map(Value::as_u64);
+    until("all frames", || counts(&ports()) == [Some(1010), Some(1010)]);
+    let gone = json!({"config_delete_list": [{"choice": "flows", "flows": ["b"]}]});
+    assert_eq!(warnings_of(call(&lab, &address, "PATCH", "/config/delete", &gone)), json!([]));
+    assert_eq!(counts(&ports()), [Some(1010), Some(1010)]);
+    let bytes = ports()[0]["bytes_tx"].as_u64();
+    assert_eq!(bytes, Some(1010 * 64));
+    Ok(())
+}
+
+/// The values of a flow are drawn when the configuration is set, not at each change.
+fn random_values() -> TestResult {
+    if !has_curl() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve_with("");
+    let random =
+        json!({"random": {"min": 1, "max": 60_000, "seed": 0, "count": 2}, "metric_tags": [{"name": "p"}]});
+    let mut drawn = flow("f", &json!({"pps": 1000}), &json!({"fixed_packets": {"packets": 1000}}));
+    drawn["packet"] = json!([{"ethernet": {}}, {"ipv4": {}}, {"udp": {"src_port": random}}]);
+    assert_eq!(start(&lab, &address, &json!({"ports": ports_of(&lab), "flows": [drawn]})), json!([]));
+    let other = flow("a", &json!({"pps": 1000}), &json!({}));
+    let append = json!({"config_append_list": [{"choice": "flows", "flows": [other]}]});
+    until("frames", || flow_row(&lab, &address)["frames_rx"].as_u64() > Some(100));
+    assert_eq!(warnings_of(call(&lab, &address, "PATCH", "/config/append", &append)), json!([]));
+    let row = first_stopped(&lab, &address);
+    let tagged = row["tagged_metrics"].as_array().expect("rows of values");
+    let counts = |row: &Value| ["frames_tx", "frames_rx"].map(|name| row[name].as_u64().expect("a number"));
+    assert_eq!((tagged.len(), counts(&row)), (2, [1000, 1000]), "{row}");
+    assert!(tagged.iter().all(|row| counts(row) == [500, 500]), "{row}");
     Ok(())
 }
 

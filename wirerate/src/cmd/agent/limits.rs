@@ -73,7 +73,10 @@ pub(super) fn check_otg(port: &AgentPort, flows: &[(usize, &FlowConfig)], speed:
 }
 
 /// Checks the addresses from the first to the last of a range.
-fn check_destination(port: &AgentPort, (first, last): (IpAddr, IpAddr)) -> Result<(), String> {
+///
+/// # Errors
+/// Frames may not be sent to all of them.
+pub(super) fn check_destination(port: &AgentPort, (first, last): (IpAddr, IpAddr)) -> Result<(), String> {
     let is_allowed = |allowed: &Vec<super::config::AllowedAddresses>| {
         allowed.iter().any(|range| range.have((first, last)))
     };
@@ -253,6 +256,66 @@ mod tests {
             let refused = checked_otg(limit, serde_json::json!([flow("a", 10, headers.clone())]));
             assert!(refused.len() == 1 && refused[0].contains(why), "{why}: {refused:?}");
             assert_eq!(checked_otg("", serde_json::json!([flow("a", 10, headers)])), [""; 0], "no limit");
+        }
+    }
+
+    /// What follows a header may be the payload, which a user writes.
+    #[test]
+    fn a_payload_is_no_ip_packet_where_destinations_are_limited() {
+        let checked = |headers: &serde_json::Value| {
+            let flow = serde_json::json!({"name": "f", "size": {"fixed": 200}, "packet": headers,
+                "tx_rx": {"port": {"tx_name": "p", "rx_names": []}}});
+            checked_otg("allow_dst = [\"198.18.0.0/16\"]", serde_json::json!([flow]))
+        };
+        let ip = || serde_json::json!({"ipv4": {"dst": {"value": "198.18.0.1"}}});
+        let with = |header: &str, field: &str, value: u64| {
+            let mut with = if header == "ipv4" { ip() } else { serde_json::json!({header: {}}) };
+            with[header][field] = serde_json::json!({"value": value});
+            with
+        };
+        let of = |headers: &[serde_json::Value]| serde_json::Value::from(headers.to_vec());
+        let header = |name: &str| serde_json::json!({name: {}});
+        for (path, headers) in [
+            ("packet[0].ethernet.ether_type", vec![with("ethernet", "ether_type", 0x8100)]),
+            ("packet[0].ethernet.ether_type", vec![with("ethernet", "ether_type", 0x86dd), ip()]),
+            ("packet[0].arp", vec![header("arp")]),
+            ("packet[0].ipv4", vec![ip(), header("udp")]),
+            ("packet[1].vlan.tpid", vec![header("ethernet"), with("vlan", "tpid", 0x88a8)]),
+            ("packet[1].mpls", vec![header("ethernet"), header("mpls")]),
+            ("packet[1].mpls", vec![header("ethernet"), header("mpls"), header("udp")]),
+            (
+                "packet[1].mpls.bottom_of_stack",
+                vec![header("ethernet"), with("mpls", "bottom_of_stack", 0), ip()],
+            ),
+            ("packet[2].gre", vec![header("ethernet"), ip(), header("gre")]),
+            ("packet[2].gre.protocol", vec![header("ethernet"), ip(), with("gre", "protocol", 0x8100), ip()]),
+            (
+                "packet[2].gre.reserved0",
+                vec![header("ethernet"), ip(), with("gre", "reserved0", 0x400), ip()],
+            ),
+            ("packet[3].vxlan", vec![header("ethernet"), ip(), header("udp"), header("vxlan")]),
+            ("packet[1].ipv4.protocol", vec![header("ethernet"), with("ipv4", "protocol", 4)]),
+            ("packet[1].ipv4.header_length", vec![header("ethernet"), with("ipv4", "header_length", 15)]),
+            (
+                "packet[2].ipv4.version",
+                vec![header("ethernet"), header("mpls"), with("ipv4", "version", 6), header("udp")],
+            ),
+        ] {
+            let refused = checked(&of(&headers));
+            let why = format!("flows[0].{path}: such frames may go anywhere");
+            assert!(refused.len() == 1 && refused[0].starts_with(&why), "{path}: {refused:?}");
+        }
+        for headers in [
+            vec![],
+            vec![header("ethernet"), ip(), header("tcp")],
+            vec![with("ethernet", "ether_type", 0x0800), with("ipv4", "protocol", 17), header("udp")],
+            vec![with("ethernet", "ether_type", 0x88a8), header("vlan"), header("vlan"), ip()],
+            vec![with("ethernet", "ether_type", 0x8848), header("mpls"), header("mpls"), ip()],
+            vec![header("ethernet"), header("arp")],
+            vec![header("ethernet"), ip(), header("gre"), header("ethernet"), ip()],
+            vec![header("ethernet"), ip(), header("udp"), header("vxlan"), header("ethernet"), ip()],
+        ] {
+            assert_eq!(checked(&of(&headers)), [""; 0], "{headers:?}");
         }
     }
 

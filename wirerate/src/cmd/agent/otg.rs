@@ -13,6 +13,7 @@ use hub::HubRequest;
 use otg::FlowConfig;
 use std::collections::BTreeMap;
 use std::future::ready;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -49,6 +50,10 @@ impl PortRules for AgentPorts {
 
     fn check(&self, location: &str, flows: &[(usize, &FlowConfig)], speed: u64) -> Vec<String> {
         self.port(location).map_or_else(|why| vec![why], |port| limits::check_otg(port, flows, speed))
+    }
+
+    fn check_destination(&self, location: &str, to: IpAddr) -> Result<(), String> {
+        limits::check_destination(self.port(location)?, (to, to))
     }
 
     /// A port with a highest rate is not sent on at any speed.
