@@ -366,8 +366,8 @@ fn read_ends(node: &ConfigNode, topology: &Topology, stack: &mut HeaderStack) ->
         if let Some(name) = node.text("rx_name") {
             let path = node.at("rx_name");
             findings.warn(&path, "is deprecated: use rx_names");
-            topology.check_port(name, &path, findings);
             if rx.is_empty() {
+                topology.check_port(name, &path, findings);
                 rx.push(name.to_owned());
             } else if !rx.iter().any(|other| other == name) {
                 findings.error(&path, format!("the port {name} is not in rx_names"));

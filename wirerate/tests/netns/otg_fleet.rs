@@ -213,7 +213,7 @@ fn limits() -> TestResult {
     refused(&config(&flows), bad, why);
     // What emulated interfaces send is limited, too.
     let mut emulated = config(&[]);
-    emulated["devices"] = json!([{"name": "d", "ethernets": [{"name": "d-eth", "mac": "02:00:00:00:00:01",
+    emulated["devices"] = json!([{"name": "dev", "ethernets": [{"name": "d-eth", "mac": "02:00:00:00:00:01",
         "connection": {"port_name": "a"},
         "ipv4_addresses": [{"name": "d-ip", "address": "198.18.0.1", "gateway": "198.18.1.2"}]}]}]);
     let why =
