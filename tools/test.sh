@@ -118,9 +118,10 @@ export work folder
 
 stage build bash -c build_all
 if [ -s "$work/programs" ]; then
+	# The machines take longest, and both they and the namespaces measure time; the others wait for them.
 	stage machines "$folder/wirerate-vm" &
 	stage namespaces "$work/run-one" "$(grep --perl-regexp '^netns\ttest\t' "$work/programs")" &
-	stage others bash -c run_others &
+	stage others nice bash -c run_others &
 	wait
 	if ! awk '$5 != 0 { exit 1 }' "$work/times"; then
 		stage repeat bash -c repeat_failed
