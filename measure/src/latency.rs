@@ -88,8 +88,8 @@ pub struct Latency {
     pub max_ns: u64,
     /// [`PERCENTILES`], each at most 0.78 % above the exact value.
     pub percentiles: Vec<Percentile>,
-    /// Delay variation (RFC 5481): 99.9th percentile minus the lowest latency; `None` if latencies are
-    /// below 0 or above 68.7 s, as those of clocks that differ are.
+    /// Delay variation (RFC 5481): 99.9th percentile minus the lowest latency; `None` if latencies
+    /// are below 0 or above 68.7 s, as those of clocks that differ are.
     pub pdv_p999_ns: Option<u64>,
     /// Lowest and highest difference between frames with consecutive numbers (RFC 5481).
     pub ipdv_min_ns: Option<i64>,

@@ -42,8 +42,8 @@ pub struct FlowLine {
     pub stamped: u32,
     /// Jitter in 1/16 ns.
     pub jitter16: u32,
-    /// Latency of the last stamped frame modulo 2^32 ns. Only its difference to the next one is used:
-    /// it is right up to 2.1 s, however far apart the clocks of sender and receiver are.
+    /// Latency of the last stamped frame modulo 2^32 ns. Only its difference to the next one is
+    /// used: it is right up to 2.1 s, however far apart the clocks of sender and receiver are.
     pub transit: u32,
     /// Complement of the lowest latency in nanoseconds, so that 0 is no latency.
     pub latency_min_inverted: u32,
@@ -107,8 +107,8 @@ impl FlowLine {
         self.enter(place, cpu, latency_ns)
     }
 
-    /// The same where all numbers are kept: `is_first` decides for a frame below the window, too. Such
-    /// a frame was held by all of the window, or more.
+    /// The same where all numbers are kept: `is_first` decides for a frame below the window, too.
+    /// Such a frame was held by all of the window, or more.
     pub(crate) fn receive_known(
         &mut self,
         is_first: bool,

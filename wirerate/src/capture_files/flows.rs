@@ -38,8 +38,8 @@ impl Default for FlowCounter {
 }
 
 impl FlowCounter {
-    /// A packet with these headers. Fragments after the first have no ports: they are of the flow of
-    /// the first one.
+    /// A packet with these headers. Fragments after the first have no ports: they are of the flow
+    /// of the first one.
     #[inline]
     pub fn see(&mut self, headers: &HeaderFields<'_>) {
         let has_ports = headers.proto.is_some_and(has_ports);

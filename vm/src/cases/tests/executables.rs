@@ -40,8 +40,8 @@ fn build() -> Result<Vec<(String, PathBuf)>> {
     let wanted: BTreeSet<&str> =
         CHOSEN.iter().map(|chosen| chosen.executable).chain([super::PROGRAMS]).collect();
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    // All tests of the workspace in the profile of `make test`, which has built them: with `--test NAME`
-    // the features of crates differ, and cargo would build most of them again.
+    // All tests of the workspace in the profile of `make test`, which has built them: with
+    // `--test NAME` the features of crates differ, and cargo would build most of them again.
     command.args([
         "test",
         "--profile=ci",
