@@ -333,7 +333,7 @@ fn packets_without_a_time_keep_their_options() {
 fn joined_files_have_a_header_for_all() {
     let folder = Folder::new("rewrite-joined");
     let of = |name: &str, fcs_len: u16, snaplen: u32| {
-        let fcs_bits = if fcs_len > 0 { 0x400 | fcs_len / 2 << 12 } else { 0 };
+        let fcs_bits = if fcs_len > 0 { 0x400 | ((fcs_len / 2) << 12) } else { 0 };
         let precision = pcap::Precision::Microseconds;
         let header = pcap::Header { snaplen, fcs_bits, precision, ..pcap::Header::default() };
         let mut writer = pcap::Writer::new(Vec::new(), &header).unwrap();
