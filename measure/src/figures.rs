@@ -162,7 +162,8 @@ fn latency(
     let min_ns = if is_bounded(min_ns) { min_ns } else { log.min_ns() };
     let max_ns = if is_bounded(max_ns) { max_ns } else { log.max_ns() };
     // Latencies below 0 and those of the last bucket have no bucket of their own.
-    let is_whole = totals.negative == 0 && histogram.get(HISTOGRAM_LEN - 1).is_none_or(|count| *count == 0);
+    let is_pdv_known =
+        totals.negative == 0 && histogram.get(HISTOGRAM_LEN - 1).is_none_or(|count| *count == 0);
     let is_sampled = options.stamp_shift > 0;
     let stamped: u64 = lines.iter().map(|line| line.stamped_count(is_sampled)).sum();
     let sum_ns: u128 = lines.iter().map(|line| u128::from(line.latency_sum_ns)).sum();
@@ -180,7 +181,7 @@ fn latency(
             .iter()
             .map(|percentile| Percentile { percentile: *percentile, latency_ns: at(*percentile) })
             .collect(),
-        pdv_p999_ns: is_whole.then(|| at(99.9).saturating_sub(min_ns)),
+        pdv_p999_ns: is_pdv_known.then(|| at(99.9).saturating_sub(min_ns)),
         ipdv_min_ns: ipdv.map(|(min_ns, _)| min_ns),
         ipdv_max_ns: ipdv.map(|(_, max_ns)| max_ns),
         jitter_mean_ns: (!jitters.is_empty()).then(|| jitters.iter().sum::<f64>() / jitters.len() as f64),

@@ -3,6 +3,7 @@
 //! Definitions are those of RFC 4737: a first copy with a number below the next expected one is
 //! reordered, and only first copies enter order and latency. Jitter is that of RFC 3550.
 
+use crate::order::Arrivals;
 use crate::wide_window::{WIDE_WINDOW_LEN, WideWindow};
 
 /// Numbers below the highest one for which a first copy can be told from a duplicate.
@@ -107,10 +108,11 @@ impl FlowLine {
         self.enter(place, cpu, latency_ns)
     }
 
-    /// The same where all numbers are kept: `is_first` decides for a frame below the window, too.
-    /// Such a frame was held by all of the window, or more.
+    /// The same where all numbers are kept, for a frame below the window, too: `arrivals` have this
+    /// number, and decided whether it `is_first`.
     pub(crate) fn receive_known(
         &mut self,
+        arrivals: &Arrivals,
         is_first: bool,
         number: u64,
         cpu: u16,
@@ -118,7 +120,7 @@ impl FlowLine {
     ) -> Transit {
         let is_below = self.ahead(number) <= -WINDOW_LEN.cast_signed();
         let place = if is_below {
-            self.place_below(is_first.then(|| self.window.count_ones()))
+            self.place_below(is_first.then(|| arrivals.count_above(number).try_into().unwrap_or(u32::MAX)))
         } else {
             self.place(number)
         };

@@ -261,11 +261,15 @@ impl Meter {
         if !line.is_empty() && measured.number > line.high {
             totals.after_gap = totals.after_gap.max(measured.number);
         }
-        let kept = self.arrivals.as_mut().map(|arrivals| arrivals[measured.line].receive(measured.number));
+        let number = measured.number;
+        let kept = self.arrivals.as_mut().map(|arrivals| &mut arrivals[measured.line]);
         let transit = match (kept, self.wide_windows.get_mut(measured.line)) {
-            (Some(is_first), _) => line.receive_known(is_first, measured.number, arrival.cpu, latency),
-            (None, Some(wide)) => line.receive_wide(wide, measured.number, arrival.cpu, latency),
-            (None, None) => line.receive(measured.number, arrival.cpu, latency),
+            (Some(arrivals), _) => {
+                let is_first = arrivals.receive(number);
+                line.receive_known(arrivals, is_first, number, arrival.cpu, latency)
+            }
+            (None, Some(wide)) => line.receive_wide(wide, number, arrival.cpu, latency),
+            (None, None) => line.receive(number, arrival.cpu, latency),
         };
         totals.moves += u64::from(transit.is_moved);
         if let Some(latency_ns) = latency {

@@ -62,6 +62,13 @@ impl Arrivals {
         true
     }
 
+    /// Received numbers above this one.
+    pub(crate) fn count_above(&self, number: u64) -> u64 {
+        let within =
+            self.seen.range(..=number).next_back().map_or(0, |(_, end)| end.saturating_sub(number + 1));
+        within + self.seen.range(number + 1..).map(|(first, end)| end - first).sum::<u64>()
+    }
+
     /// First copies in the order of arrival.
     fn in_arrival_order(&self) -> impl Iterator<Item = u64> + '_ {
         self.runs.iter().flat_map(|run| run.first..run.first + run.len)

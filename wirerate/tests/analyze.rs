@@ -223,7 +223,8 @@ fn the_most_delayed_frame_is_judged() {
     let options = ["late.pcap", "--json", "--sent", "1000", "--deadline", "100ms"];
     let late = report(&analyze(&folder, &options, &[]), 0);
     assert_eq!(counts(&late, ["/late", "/reordered", "/unique", "/loss/lost_max"]), [1, 1, 1000, 0]);
-    assert_eq!(counts(&late, ["/latency/max_ns"]), [205_000_000]);
+    // Of its flow, those with the numbers 701 to 999.
+    assert_eq!(counts(&late, ["/latency/max_ns", "/held_max"]), [205_000_000, 74]);
     let checks = [&options[..], &["--expect", "late=0", "--expect", "max<100ms"]].concat();
     assert_eq!(report(&analyze(&folder, &checks, &[]), 1)["failed_checks"].as_array().map(Vec::len), Some(2));
 }
@@ -254,16 +255,19 @@ fn a_file_that_cannot_be_read_takes_nothing_from_the_others() {
     let frames: Vec<Captured> = (0..100).map(|number| frame(Level::Full, number, 0, 0)).collect();
     std::fs::write(folder.join("run.pcapng"), pcapng_file(&frames, 96)).unwrap();
     std::fs::write(folder.join("empty.pcap"), []).unwrap();
-    for files in [&["run.pcapng", "empty.pcap"][..], &["run.pcapng", "empty.pcap", "--merge"]] {
+    let orders = [["run.pcapng", "empty.pcap"], ["empty.pcap", "run.pcapng"]];
+    for files in [&orders[0][..], &orders[1], &[orders[1][0], orders[1][1], "--merge"]] {
         let report = report(&analyze(&folder, &[files, &["--json"]].concat(), &[]), 1);
         assert_eq!(counts(&report, ["/unique", "/damages/total"]), [100, 1], "{report}");
         assert_eq!(report["damages"]["places"][0], "empty.pcap: it is empty");
     }
+    let refused = analyze(&folder, &["empty.pcap", "empty.pcap"], &[]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(3), 0), "none can be read");
     for name in ["eth2", "7"] {
         let refused = analyze(&folder, &["run.pcapng", "--interface", name], &[]);
         let why = String::from_utf8_lossy(&refused.stderr);
         assert_eq!(refused.status.code(), Some(2), "{why}");
-        assert!(why.contains("there are those of eth1") && why.contains("try: --interface eth1"), "{why}");
+        assert!(why.contains("there are packets of eth1") && why.contains("try: --interface eth1"), "{why}");
     }
     // Before the run, not at its end.
     let refused = analyze(&folder, &["run.pcapng", "--flows-out", "none/flows.csv"], &[]);
@@ -299,6 +303,7 @@ fn a_report_of_a_file_reads_like_this() {
     for args in [
         &["run.pcapng"][..],
         &["run.pcapng", "--sent", "4k", "--expect", "lost=0", "--expect", "p50<5ms"],
+        &["run.pcapng", "--interface", "lo"],
         &["run.pcapng", "--interface", "eth2"],
         &["short.pcapng"],
         &["empty.pcapng"],

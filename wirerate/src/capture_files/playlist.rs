@@ -45,6 +45,12 @@ struct FileFindings {
     damages: Damages,
     losses: Losses,
     odd: OddPackets,
+    /// A file was opened.
+    has_opened: bool,
+    /// Why the first file of those that cannot be read was not.
+    unreadable: Option<Failure>,
+    /// A file describes an interface that was asked for.
+    has_chosen_interface: bool,
 }
 
 /// How files are played.
@@ -230,6 +236,11 @@ impl Playlist {
         std::mem::take(&mut self.facts.losses)
     }
 
+    /// True if a file describes an interface whose losses count, also without a packet.
+    pub fn has_chosen_interface(&self) -> bool {
+        self.facts.has_chosen_interface
+    }
+
     /// Notes about the files, such as times that run backwards.
     pub fn notes(&self) -> Vec<String> {
         self.order.notes().into_iter().chain(odd_notes(self.facts.odd)).collect()
@@ -358,6 +369,9 @@ impl Playlist {
         let facts = &mut self.facts;
         facts.damages.merge(file.take_damages());
         facts.odd.add(file.odd_packets());
+        facts.has_chosen_interface |= (0..).zip(file.interfaces()).any(|(number, interface)| {
+            is_chosen(&self.loss_interfaces, |choice| choice.is_named(number, interface.name.as_deref()))
+        });
         for found in file.statistics() {
             let name = found.interface.name.as_deref();
             if is_chosen(&self.loss_interfaces, |choice| choice.is_named(found.number, name)) {
@@ -379,23 +393,26 @@ impl Playlist {
     fn open_next(&mut self) -> Result<bool, Failure> {
         while let Some(path) = self.files.get(self.next_file) {
             self.next_file += 1;
-            let mut opened = match open_records(path, &self.command) {
-                // One bad file takes nothing from the others.
-                Err(failure) if self.next_file > 1 => {
-                    if self.loops_done == 0 {
-                        self.facts
-                            .damages
-                            .add("rest_of_file", || format!("{}: {}", path.display(), failure.why()));
-                    }
-                    continue;
+            match open_records(path, &self.command) {
+                Ok(mut opened) => {
+                    opened.set_number(self.next_file - 1);
+                    self.open.push(opened);
+                    self.facts.has_opened = true;
+                    return Ok(true);
                 }
-                opened => opened?,
-            };
-            opened.set_number(self.next_file - 1);
-            self.open.push(opened);
-            return Ok(true);
+                // A file that cannot be read takes nothing from the others.
+                Err(failure) if self.loops_done == 0 => {
+                    let place = || format!("{}: {}", path.display(), failure.why());
+                    self.facts.damages.add("rest_of_file", place);
+                    self.facts.unreadable = self.facts.unreadable.take().or(Some(failure));
+                }
+                Err(_) => {}
+            }
         }
-        Ok(false)
+        match self.facts.unreadable.take().filter(|_| !self.facts.has_opened) {
+            Some(failure) => Err(failure),
+            None => Ok(false),
+        }
     }
 
     fn start_loop(&mut self) -> Result<(), Failure> {

@@ -494,6 +494,14 @@ impl FileRecords {
         }
     }
 
+    /// The interfaces of the section at hand of a pcapng file, by their numbers.
+    pub fn interfaces(&self) -> &[FileInterface] {
+        match &self.reader {
+            FileReader::Pcap(_) | FileReader::Unreadable(_) => &[],
+            FileReader::Pcapng(_, facts) => &facts.interfaces,
+        }
+    }
+
     /// Interfaces so far, in all sections of a pcapng file.
     pub fn interface_count(&self) -> u64 {
         match &self.reader {

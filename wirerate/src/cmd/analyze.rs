@@ -137,9 +137,10 @@ impl<'a> Analysis<'a> {
     }
 
     fn conclude(self, args: &Args, playlist: &mut Playlist) -> Result<Outcome, Failure> {
-        if self.packets == 0 && !self.passed_over.is_empty() {
+        let has_none = self.packets == 0 && !self.passed_over.is_empty();
+        if has_none && !playlist.has_chosen_interface() {
             let names: Vec<String> = self.passed_over.into_iter().collect();
-            let why = format!("no packet is of such an interface; there are those of {}", names.join(", "));
+            let why = format!("no file has such an interface; there are packets of {}", names.join(", "));
             return Err(Failure::usage("analyze packets of --interface", why)
                 .try_this(format!("--interface {}", names[0])));
         }

@@ -46,16 +46,16 @@ pub struct Args {
 /// None of the files can be read. Otherwise those that cannot are reported and passed over.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::Done;
-    let mut unreadable = None;
-    let mut is_any_readable = false;
+    let (mut unreadable, mut is_any_readable) = (None::<Failure>, false);
     for path in &args.files {
         let records = match open_records(path, "info") {
-            Err(failure) if args.files.len() > 1 => {
-                eprint!("{failure}");
-                (outcome, unreadable) = (Outcome::No, Some(failure));
+            Err(failure) => {
+                if let Some(before) = unreadable.replace(failure) {
+                    eprint!("{before}");
+                }
                 continue;
             }
-            opened => opened?,
+            Ok(records) => records,
         };
         is_any_readable = true;
         let report = FileReport::read(path, records, stop);
@@ -70,7 +70,11 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             break;
         }
     }
-    match unreadable.filter(|_| !is_any_readable) {
+    match unreadable {
+        Some(failure) if is_any_readable => {
+            eprint!("{failure}");
+            Ok(Outcome::No)
+        }
         Some(failure) => Err(failure),
         None => Ok(outcome),
     }
