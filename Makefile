@@ -118,7 +118,7 @@ spark: build ## DataFusion, and Spark with a worker killed, answer docs/parquet.
 bench: build ## against trafgen, tcpreplay, tcpdump and others, in five minutes (as root)
 	@tools/install.sh bench
 	cargo build --profile $(PROFILE) --locked --package bench
-	$(dir $(WIRERATE))wirerate-bench $(or $(BENCH),--page bench)
+	$(dir $(WIRERATE))wirerate-bench $(or $(BENCH),--page lab/bench)
 
 lint: ## formatting, clippy, docs, licences and sources, shell scripts
 	@tools/install.sh lint

@@ -13,7 +13,7 @@ source=target/book-src
 rm -rf -- "$source" target/book
 mkdir -p "$source"
 # What pages link to and show.
-git ls-files -z -- '*.md' LICENSE 'LICENSE-*' 'docs/*' 'bench/*' 'vm/tests/golden/*' |
+git ls-files -z -- '*.md' LICENSE 'LICENSE-*' 'docs/*' 'lab/bench/*' 'lab/vm/tests/golden/*' |
 	grep --null-data --invert-match '\.rs$' | xargs -0 cp --parents --target-directory="$source"
 
 # The options of all commands are a page of the site only.

@@ -222,7 +222,7 @@ find_go() {
 # CPU time; it is done again when the source has changed.
 install_go_client() {
 	local source folder=/var/cache/wirerate/go GO
-	source=$(cd "$(dirname "$0")/../wirerate/tests/netns/otg/gosnappi" && pwd)
+	source=$(cd "$(dirname "$0")/../crates/wirerate/tests/netns/otg/gosnappi" && pwd)
 	[ ! -x "$folder/gosnappi" ] || ! diff --recursive --brief "$source" "$folder/source" >/dev/null || return 0
 	mkdir -p "$folder" && find_go "$folder" || return
 	echo "building the gosnappi client in $folder (some minutes, once)" >&2

@@ -38,11 +38,12 @@ stage() {
 	echo "test: $name ended with $result after $(cut -d ' ' -f 1 "$work/$name.time") s"
 }
 
-# The program, that of the virtual machines, and the test programs: name, kind, package and path of each.
+# The program, that of the virtual machines, and the test programs: name, kind, folder of its package, and path
+# of each.
 build_all() {
 	cargo test --profile ci --workspace --locked --no-run --message-format=json-render-diagnostics >"$work/messages" || return
 	jq --raw-output 'select(.executable != null and .profile.test)
-		| [.target.name, .target.kind[0], (.manifest_path | split("/")[-2]), .executable] | @tsv' \
+		| [.target.name, .target.kind[0], (.manifest_path | rtrimstr("/Cargo.toml")), .executable] | @tsv' \
 		"$work/messages" >"$work/programs"
 }
 
@@ -50,8 +51,9 @@ build_all() {
 mkdir "$work/failed"
 cat >"$work/run-one" <<'END'
 #!/usr/bin/env bash
-IFS=$'\t' read -r name kind package path <<<"$1"
-cd "$package" || exit 1
+IFS=$'\t' read -r name kind place path <<<"$1"
+package=${place##*/}
+cd "$place" || exit 1
 output=$(CARGO_PKG_NAME=$package CARGO_MANIFEST_DIR=$PWD "$path" 2>&1)
 result=$?
 printf '     Running %s of %s\n%s\n' "$name" "$package" "$output"
@@ -74,21 +76,22 @@ run_others() {
 # while without other tests beside it has a fault, so it has to pass three times. More than a few failures
 # have another reason.
 passes() {
-	(cd "$1" && CARGO_PKG_NAME=$1 CARGO_MANIFEST_DIR=$PWD "$2" --exact "$3" </dev/null) |
+	(cd "$1" && CARGO_PKG_NAME=${1##*/} CARGO_MANIFEST_DIR=$1 "$2" --exact "$3" </dev/null) |
 		tee /dev/stderr | grep --quiet '^test result: ok. 1 passed'
 }
 repeat_failed() {
-	local row name kind package path test kernel result=0
+	local row name kind place package path test kernel result=0
 	if [ "$(cat "$work"/failed/* 2>/dev/null | wc --lines)" -gt 12 ]; then
 		echo "repeat: more than 12 tests failed, so none is repeated"
 		return 1
 	fi
-	while IFS=$'\t' read -r name kind package path; do
+	while IFS=$'\t' read -r name kind place path; do
+		package=${place##*/}
 		row=$work/failed/$package.$kind.$name
 		[ -e "$row" ] || continue
 		[ -s "$row" ] || result=1
 		while read -r test; do
-			if passes "$package" "$path" "$test" && passes "$package" "$path" "$test" && passes "$package" "$path" "$test"; then
+			if passes "$place" "$path" "$test" && passes "$place" "$path" "$test" && passes "$place" "$path" "$test"; then
 				echo "repeated: $test of $package failed beside the others, and passed three times by itself"
 			else
 				echo "repeated: $test of $package failed again"

@@ -1,0 +1,135 @@
+//! Dependencies between crates and between the modules of a crate, against the table in
+//! ARCHITECTURE.md.
+
+mod advice;
+mod modules;
+mod statics;
+
+use modules::Modules;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates without I/O of their own: `std` paths that their sources must not use.
+const PURE_CRATES: [&str; 16] = [
+    "packet", "frames", "command", "pcapng", "columns", "replay", "filter", "search", "connect", "measure",
+    "facts", "metrics", "live", "report", "otg", "fleet",
+];
+const IO_AND_CLOCKS: [&str; 7] = ["fs", "net::Tcp", "net::Udp", "process", "env", "thread", "time::"];
+
+/// The folders of crates: the product, and what it is tested and measured with.
+const FOLDERS: [&str; 2] = ["crates", "lab"];
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn manifest(path: &Path) -> toml::Table {
+    read(path).parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn crates() -> Vec<String> {
+    let names = FOLDERS.into_iter().flat_map(|folder| {
+        let entries = fs::read_dir(testkit::root().join(folder)).expect("the folder can be read");
+        entries.map(|entry| entry.expect("the folder can be read").path())
+    });
+    let names = names.filter(|path| path.join("Cargo.toml").exists());
+    names.map(|path| path.file_name().and_then(OsStr::to_str).expect("names are UTF-8").to_owned()).collect()
+}
+
+/// Where a crate is.
+fn folder_of(name: &str) -> PathBuf {
+    let paths = FOLDERS.map(|folder| testkit::root().join(folder).join(name));
+    paths.into_iter().find(|path| path.exists()).unwrap_or_else(|| panic!("there is no crate {name}"))
+}
+
+/// The words in backquotes.
+fn quoted(text: &str) -> BTreeSet<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The crates table of ARCHITECTURE.md: crate, `depends on`, `must not depend on`.
+fn table() -> BTreeMap<String, [BTreeSet<String>; 2]> {
+    let text = read(&testkit::root().join("ARCHITECTURE.md"));
+    let rows = text.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
+    rows.take_while(|line| line.starts_with('|'))
+        .map(|row| {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+            let name = quoted(cells[0]).pop_first().expect("the first cell names a crate");
+            (name, [quoted(cells[2]), quoted(cells[3])])
+        })
+        .collect()
+}
+
+#[test]
+fn crates_depend_on_what_the_table_allows() {
+    let (crates, table) = (crates(), table());
+    let names: BTreeSet<&String> = crates.iter().collect();
+    assert_eq!(names, table.keys().collect(), "ARCHITECTURE.md has a row for each crate");
+    for name in &crates {
+        let manifest = manifest(&folder_of(name).join("Cargo.toml"));
+        let sections = ["dependencies", "build-dependencies"].into_iter();
+        let used: BTreeSet<String> = sections
+            .filter_map(|section| manifest.get(section)?.as_table())
+            .flat_map(toml::Table::keys)
+            .filter(|dependency| crates.contains(dependency))
+            .cloned()
+            .collect();
+        let [allowed, forbidden] = &table[name];
+        assert_eq!(used, *allowed, "{name}/Cargo.toml, and its row in ARCHITECTURE.md");
+        assert!(allowed.is_disjoint(forbidden), "the row of {name} contradicts itself");
+    }
+}
+
+#[test]
+fn pure_crates_do_no_io_and_read_no_clock() {
+    for name in PURE_CRATES {
+        for (file, path) in Modules::of(&folder_of(name).join("src")).std_paths() {
+            let is_allowed =
+                path == "time::Duration" || !IO_AND_CLOCKS.iter().any(|word| path.starts_with(word));
+            assert!(is_allowed, "{name}/src/{file} uses std::{path}");
+        }
+    }
+}
+
+#[test]
+fn modules_of_a_crate_have_no_circles() {
+    let mut new = Vec::new();
+    for name in crates() {
+        for circle in Modules::of(&folder_of(&name).join("src")).circles() {
+            new.push(format!("{name}: {:?}\n{}", circle.files, circle.uses.join("\n")));
+        }
+    }
+    assert!(new.is_empty(), "files that use each other:\n{}", new.join("\n"));
+}
+
+/// What commands share is in modules beside `cmd`, so that a command can be read, and left out, by
+/// itself.
+#[test]
+fn no_command_imports_another() {
+    let modules = Modules::of(&testkit::root().join("crates/wirerate/src"));
+    let mut found = modules.uses();
+    found.retain(|(from, to, _)| command_of(to).is_some() && command_of(from) != command_of(to));
+    assert!(found.is_empty(), "these files import commands: {found:?}");
+}
+
+/// What a build may leave out is decided where commands and modules are listed, so that no other
+/// file has parts that only some builds compile.
+#[test]
+fn few_files_of_the_program_know_its_features() {
+    const ALLOWED: [&str; 5] = ["advice/mod.rs", "cmd/mod.rs", "groups.rs", "lib.rs", "monitor/mod.rs"];
+    let source = testkit::root().join("crates/wirerate/src");
+    let modules = Modules::of(&source);
+    let knows = |file: &&str| {
+        let code = fs::read_to_string(source.join(file)).expect("the file can be read");
+        code.replace("target_feature", "").contains("feature = \"")
+    };
+    let found: Vec<&str> = modules.files().filter(knows).filter(|file| !ALLOWED.contains(file)).collect();
+    assert!(found.is_empty(), "these files depend on features: {found:?}");
+}
+
+/// The command of a file of `crates/wirerate/src`: its file or folder below `cmd`.
+fn command_of(file: &str) -> Option<&str> {
+    file.strip_prefix("cmd/")?.split(['/', '.']).next()
+}
