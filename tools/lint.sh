@@ -71,7 +71,7 @@ check_features() {
 	rm -rf "$folder/features"
 	mkdir -p "$folder/features" && cp -a "$folder/ci" "$folder/features/" || return 1
 	CARGO_TARGET_DIR=$folder/features clippy_of_groups export live mgcap report &
-	clippy_of_groups "" bench fleet metrics otg || result=1
+	clippy_of_groups "" fleet metrics otg || result=1
 	wait "$!" || result=1
 	rm -rf "$folder/features"
 	return "$result"

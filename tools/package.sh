@@ -3,6 +3,7 @@
 #
 #   wirerate_VERSION_amd64.deb              for Debian and Ubuntu, with the libraries of the system
 #   wirerate-core_VERSION_amd64.deb         the same without hub, API, pages, searches and Parquet
+#   wirerate-bench_VERSION_amd64.deb        what measures it on the devices of a user
 #   wirerate-VERSION-1.CPU.rpm              for Fedora, RHEL and SUSE, linked statically
 #   wirerate-VERSION-linux-CPU.tar.gz       for any Linux, linked statically
 #   wirerate-VERSION-oci-CPU.tar            the same as an image for containers
@@ -30,6 +31,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 read -ra cpus <<<"${WIRERATE_CPUS-x86_64 aarch64}"
 core=$(tools/release.sh "$(uname -m)-unknown-linux-gnu" core)
+bench=$(tools/release.sh "$(uname -m)-unknown-linux-gnu" bench)
 native=$(tools/release.sh "$(uname -m)-unknown-linux-gnu")
 version=$("$native" --version | sed -n '1s/^wirerate //p')
 
@@ -91,6 +93,7 @@ install -d "$out"
 rm -f "$out"/wirerate[_-]*.{deb,rpm,tar.gz,tar,whl,cdx.json} "$out/SHA256SUMS"
 make_deb wirerate "$native"
 make_deb wirerate-core "$core"
+make_deb wirerate-bench "$bench"
 for cpu in "${cpus[@]}"; do
 	program=$(tools/release.sh "$cpu-unknown-linux-musl")
 	make_tarball "$cpu" "$program"

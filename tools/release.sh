@@ -5,6 +5,7 @@
 #   tools/release.sh x86_64-unknown-linux-musl      linked statically
 #   tools/release.sh aarch64-unknown-linux-musl     the same for arm64
 #   tools/release.sh TARGET vm                      `wirerate-vm` instead of `wirerate`
+#   tools/release.sh TARGET bench                   `wirerate-bench`
 #   tools/release.sh TARGET core                    the core alone (make core), as `wirerate-core`
 #
 # The program is in the folder of the target below target/. Each target has its own, so `make build`
@@ -30,6 +31,6 @@ core)
 	cp "$output/$target/dist/wirerate" "$output/$target/dist/wirerate-core"
 	echo "$output/$target/dist/wirerate-core"
 	;;
-vm) echo "$output/$target/dist/wirerate-vm" ;;
+bench | vm) echo "$output/$target/dist/wirerate-$package" ;;
 *) echo "$output/$target/dist/wirerate" ;;
 esac

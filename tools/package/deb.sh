@@ -5,7 +5,11 @@
 install_debian() {
 	local package=$1 root=$2 maintainer=$3 script
 	local doc=$root/usr/share/doc/$package
-	install_documents "$doc"
+	if [ "$package" = wirerate-bench ]; then
+		install -D --mode=644 docs/bench.md "$doc/bench.md"
+	else
+		install_documents "$doc"
+	fi
 	install -d "$root/DEBIAN"
 	install --mode=644 packaging/copyright "$doc/copyright"
 	gzip -9n <<-END >"$doc/changelog.gz"
@@ -25,13 +29,20 @@ install_debian() {
 
 # Dependencies from the libraries that the program is linked with.
 write_control() {
-	local package=$1 root=$2 maintainer=$3 architecture=$4 depends contents other
+	local package=$1 root=$2 maintainer=$3 architecture=$4 depends contents relations
+	local programs=("$root"/usr/bin/wirerate*)
 	printf 'Source: wirerate\n\nPackage: wirerate\nArchitecture: any\n' >"$work/debian/control"
-	depends=$(cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/wirerate" 2>/dev/null | sed 's/^shlibs:Depends=//')
+	depends=$(cd "$work" && dpkg-shlibdeps -O "${programs[0]}" 2>/dev/null | sed 's/^shlibs:Depends=//')
 	[ -n "$depends" ] || { echo "dpkg-shlibdeps found no libraries" >&2 && exit 1; }
 	case "$package" in
-	wirerate) contents="all commands" other=wirerate-core ;;
-	*) contents="the core: no hub, API, pages, searches and Parquet" other=wirerate ;;
+	wirerate) contents="all commands" relations=$(replaces wirerate-core) ;;
+	wirerate-core)
+		contents="the core: no hub, API, pages, searches and Parquet" relations=$(replaces wirerate)
+		;;
+	wirerate-bench)
+		contents="the program that measures its rates on your devices" relations="Enhances: wirerate"
+		depends+=", wirerate (= $version) | wirerate-core (= $version)"
+		;;
 	esac
 	cat >"$root/DEBIAN/control" <<-END
 		Package: $package
@@ -40,8 +51,7 @@ write_control() {
 		Maintainer: $maintainer
 		Installed-Size: $(du --summarize --apparent-size --block-size=1024 --exclude=DEBIAN "$root" | cut -f1)
 		Depends: $depends
-		Conflicts: $other
-		Replaces: $other
+		$relations
 		Recommends: libpcap0.8
 		Section: net
 		Priority: optional
@@ -58,13 +68,22 @@ write_control() {
 		>"$root/DEBIAN/md5sums"
 }
 
+# The fields of a package that takes the place of another one.
+replaces() {
+	printf 'Conflicts: %s\nReplaces: %s' "$1" "$1"
+}
+
 # make_deb PACKAGE PROGRAM
 make_deb() {
 	local package=$1 program=$2 root=$work/debian/$1 architecture maintainer
 	architecture=$(dpkg --print-architecture)
 	# Unless the builder is named as for other Debian packages.
 	maintainer="${DEBFULLNAME:-The wirerate authors} <${DEBEMAIL:-wirerate@example.org}>"
-	install_program "$program" "$root/usr" vendor-completions "$program"
+	if [ "$package" = wirerate-bench ]; then
+		install -D --mode=755 "$program" "$root/usr/bin/wirerate-bench"
+	else
+		install_program "$program" "$root/usr" vendor-completions "$program"
+	fi
 	[ "$package" != wirerate ] || install -D --mode=644 --target-directory="$root/lib/systemd/system" packaging/*.service
 	install_debian "$package" "$root" "$maintainer"
 	write_control "$package" "$root" "$maintainer" "$architecture"

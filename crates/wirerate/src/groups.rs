@@ -6,8 +6,6 @@ use std::ffi::OsString;
 /// A group of commands and options, and a feature of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Measuring rates of this machine.
-    Bench,
     /// Capture files as Parquet, and captures to it.
     Export,
     /// Tests over many hosts.
@@ -25,8 +23,7 @@ pub enum Group {
 }
 
 /// All groups, with their features, whether this build has them, and their commands.
-const GROUPS: [(Group, &str, bool, &[&str]); 8] = [
-    (Group::Bench, "bench", cfg!(feature = "bench"), &["bench"]),
+const GROUPS: [(Group, &str, bool, &[&str]); 7] = [
     (Group::Export, "export", cfg!(feature = "export"), &["export"]),
     (Group::Fleet, "fleet", cfg!(feature = "fleet"), &["agent", "fleet"]),
     (Group::Live, "live", cfg!(feature = "live"), &[]),
@@ -45,9 +42,14 @@ pub fn left_out(act: &str, group: Group) -> Failure {
         .try_this(format!("cargo build --release --package wirerate --features {feature}"))
 }
 
-/// The refusal of a command that this build leaves out.
+/// The refusal of a command that this build leaves out, or that is a program of its own by now.
 pub fn left_out_command(args: &[OsString]) -> Option<Failure> {
     let word = args.iter().skip(1).find(|word| !word.as_encoded_bytes().starts_with(b"-"))?;
+    if word == "bench" {
+        let why = "the program wirerate-bench measures rates on your devices";
+        let failure = Failure::usage("run bench", why);
+        return Some(failure.try_this("wirerate-bench own, of the package wirerate-bench"));
+    }
     let is_left_out = |(_, _, is_there, commands): &&(Group, &str, bool, &[&str])| {
         !is_there && commands.iter().any(|command| word == *command)
     };
@@ -72,5 +74,7 @@ mod tests {
         }
         assert!(left_out_command(&["wirerate", "send", "eth0"].map(OsString::from)).is_none());
         assert!(left_out_command(&[OsString::from("wirerate")]).is_none());
+        let failure = left_out_command(&["wirerate", "bench", "--full"].map(OsString::from));
+        assert!(failure.is_some_and(|failure| failure.to_string().contains("wirerate-bench")));
     }
 }

@@ -12,7 +12,6 @@ use crate::stop::StopFlag;
 use crate::table::{BenchPlan, BenchSize};
 use crate::testbed::{LinkEnds, Testbed};
 use crate::{connect, generate, growth, pacing, prompt, receive};
-#[cfg(feature = "page")]
 use crate::{export, read_files, replay, throughput};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -56,19 +55,15 @@ pub(crate) enum BenchCase {
     Receive,
     /// Connections, requests and DNS queries per second, beside wrk and dnsperf
     Connect,
-    #[cfg(feature = "page")]
     /// Gap errors of a replay with the times of a file, and the rate of a file larger than memory
     #[value(hide = true)]
     ReplayFile,
-    #[cfg(feature = "page")]
     /// CPU time and size of exports as Parquet
     #[value(hide = true)]
     Export,
-    #[cfg(feature = "page")]
     /// Time of the commands that read capture files, beside tcpdump
     #[value(hide = true)]
     ReadFiles,
-    #[cfg(feature = "page")]
     /// Time and error of throughput searches of a device whose limit is known
     #[value(hide = true)]
     Throughput,
@@ -133,13 +128,9 @@ fn cases(
         (BenchCase::Growth, growth::run),
         (BenchCase::Receive, receive::run),
         (BenchCase::Connect, connect::run),
-        #[cfg(feature = "page")]
         (BenchCase::ReplayFile, replay::run),
-        #[cfg(feature = "page")]
         (BenchCase::Export, export::run),
-        #[cfg(feature = "page")]
         (BenchCase::ReadFiles, read_files::run),
-        #[cfg(feature = "page")]
         (BenchCase::Throughput, throughput::run),
     ];
     let wants = |case| options.only.is_none_or(|only| only == case);

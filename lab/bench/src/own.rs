@@ -1,19 +1,17 @@
-//! `wirerate bench`: measures wirerate alone, on the user's hardware.
+//! `wirerate-bench own`: measures wirerate alone, on the user's hardware.
 
 use crate::capture::Loads;
 use crate::measure::{self, BenchCase, BenchOptions};
 use crate::programs::Programs;
-use crate::stop::{StopFlag, Stopped};
+use crate::stop::StopFlag;
 use crate::table::BenchSize;
 use crate::testbed::{DeviceAt, LinkEnds};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-/// Arguments of `wirerate bench`.
+/// Arguments of `wirerate-bench own`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Measure only this
     #[arg(long, value_enum)]
     only: Option<BenchCase>,
@@ -35,23 +33,13 @@ pub struct Args {
     rows: PathBuf,
 }
 
-/// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BenchEnd {
-    /// All was as it should be.
-    Good,
-    /// Something was not, which has been said.
-    Bad,
-    /// A signal stopped it.
-    Stopped,
-}
-
-/// Measures this program on `args`' devices and prints what came of it. `stop` ends it early.
+/// Measures the program `wirerate` on `args`' devices and prints what came of it. True if all was as
+/// it should be.
 ///
 /// # Errors
-/// What the host refused.
-pub fn run(args: &Args, stop: Arc<AtomicBool>) -> Result<BenchEnd> {
-    let wirerate = std::env::current_exe().context("cannot find this program")?;
+/// What the host refused, and [`Stopped`](crate::stop::Stopped) after a signal.
+pub(crate) fn run(args: &Args, wirerate: PathBuf) -> Result<bool> {
+    let own = std::env::current_exe().context("cannot find this program")?;
     let size = match (args.tiny, args.full) {
         (true, _) => BenchSize::Tiny,
         (_, true) => BenchSize::Full,
@@ -61,20 +49,9 @@ pub fn run(args: &Args, stop: Arc<AtomicBool>) -> Result<BenchEnd> {
         size,
         only: args.only,
         out: args.rows.clone(),
-        programs: Programs {
-            own: wirerate.clone(),
-            wirerate,
-            against: None,
-            only: Vec::new(),
-            has_peers: false,
-        },
+        programs: Programs { own, wirerate, against: None, only: Vec::new(), has_peers: false },
         loads: Loads::default(),
         wire: args.tx.clone().zip(args.rx.clone()).map(|(tx, rx)| LinkEnds { tx, rx }),
     };
-    match measure::measure(&options, StopFlag::from(stop)) {
-        Ok(report) if report.is_good() => Ok(BenchEnd::Good),
-        Ok(_) => Ok(BenchEnd::Bad),
-        Err(error) if error.is::<Stopped>() => Ok(BenchEnd::Stopped),
-        Err(error) => Err(error),
-    }
+    Ok(measure::measure(&options, StopFlag::on_signals()?)?.is_good())
 }

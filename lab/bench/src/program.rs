@@ -7,7 +7,7 @@ use crate::measure::{BenchCase, BenchOptions, measure};
 use crate::programs::Programs;
 use crate::stop::{StopFlag, Stopped};
 use crate::table::BenchSize;
-use crate::{flood, results};
+use crate::{flood, own, results};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     page: Option<PathBuf>,
     /// The binary to measure [default: $WIRERATE, or the one beside this program]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     wirerate: Option<PathBuf>,
     /// Another build of it, to be compared with
     #[arg(long, value_name = "FILE")]
@@ -62,6 +62,11 @@ enum Command {
     /// Send with a bare sendmmsg loop
     #[command(hide = true)]
     Flood(flood::Args),
+    /// Measure wirerate alone: rates, paces, starts and captures, on devices made for it or on two of
+    /// yours
+    #[command(after_help = "Examples:\n  wirerate-bench own\n  wirerate-bench own --only pacing\n  \
+                            wirerate-bench own --only generate --tx eth1 --rx eth2@receiver")]
+    Own(own::Args),
     /// Make the page of results from rows
     Results(results::Args),
 }
@@ -75,6 +80,7 @@ pub fn program() -> ExitCode {
     }
     let ended = match &args.command {
         Some(Command::Flood(flood)) => flood::run(flood).map(|()| true),
+        Some(Command::Own(own)) => program_under_test(&args).and_then(|wirerate| own::run(own, wirerate)),
         Some(Command::Results(args)) => results::run(args).map(|()| true),
         None => run(&args),
     };
@@ -83,6 +89,9 @@ pub fn program() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("wirerate-bench: {error:#}");
+            if !nix::unistd::geteuid().is_root() {
+                eprintln!("  try: run it as root");
+            }
             ExitCode::from(if error.is::<Stopped>() { 1 } else { 3 })
         }
     }
@@ -106,10 +115,12 @@ fn run(args: &Args) -> Result<bool> {
 }
 
 /// The binary that is measured.
-fn under_test(given: Option<&PathBuf>) -> Result<PathBuf> {
+fn program_under_test(args: &Args) -> Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find this program")?;
-    let given = given.cloned().or_else(|| std::env::var_os("WIRERATE").map(PathBuf::from));
-    Ok(given.unwrap_or_else(|| own.with_file_name("wirerate")))
+    let given = args.wirerate.clone().or_else(|| std::env::var_os("WIRERATE").map(PathBuf::from));
+    let file = given.unwrap_or_else(|| own.with_file_name("wirerate"));
+    check(&file)?;
+    Ok(file)
 }
 
 fn check(file: &Path) -> Result<()> {
@@ -123,8 +134,8 @@ fn check(file: &Path) -> Result<()> {
 
 fn programs(args: &Args) -> Result<Programs> {
     let own = std::env::current_exe().context("cannot find this program")?;
-    let wirerate = under_test(args.wirerate.as_ref())?;
-    args.against.iter().chain([&wirerate]).try_for_each(|file| check(file))?;
+    let wirerate = program_under_test(args)?;
+    args.against.iter().try_for_each(|file| check(file))?;
     Ok(Programs { wirerate, against: args.against.clone(), own, only: args.tools.clone(), has_peers: true })
 }
 

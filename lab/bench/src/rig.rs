@@ -11,7 +11,6 @@ use crate::testbed::Testbed;
 pub(crate) struct Rig<'a> {
     pub(crate) bed: &'a Testbed,
     pub(crate) programs: &'a Programs,
-    #[cfg_attr(not(feature = "page"), expect(dead_code, reason = "it is for throughput searches"))]
     pub(crate) size: BenchSize,
     pub(crate) plan: &'a BenchPlan,
     pub(crate) deadline: Deadline,

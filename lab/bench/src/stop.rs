@@ -1,9 +1,7 @@
 //! Ctrl-C ends a bench at its next wait; processes, files and devices are removed then.
 
-#[cfg(feature = "page")]
 use anyhow::Context;
 use anyhow::Result;
-#[cfg(feature = "page")]
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fmt;
 use std::sync::Arc;
@@ -29,16 +27,8 @@ impl std::error::Error for Stopped {}
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StopFlag(Arc<AtomicBool>);
 
-impl From<Arc<AtomicBool>> for StopFlag {
-    /// A flag that the caller sets.
-    fn from(flag: Arc<AtomicBool>) -> Self {
-        Self(flag)
-    }
-}
-
 impl StopFlag {
     /// A flag that signals set from now on.
-    #[cfg(feature = "page")]
     pub(crate) fn on_signals() -> Result<Self> {
         let stop = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {

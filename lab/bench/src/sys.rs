@@ -7,10 +7,8 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 use std::io;
-#[cfg(feature = "page")]
 use std::marker::PhantomData;
 use std::os::fd::AsFd;
-#[cfg(feature = "page")]
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -42,7 +40,6 @@ impl FloodSocket {
         Ok(socket)
     }
 
-    #[cfg(feature = "page")]
     /// Sends the first `count` messages of a batch by one call; returns how many were sent.
     pub(crate) fn send(&self, batch: &mut MessageBatch<'_>, count: usize) -> io::Result<usize> {
         let messages = &mut batch.messages[..count];
@@ -56,7 +53,6 @@ impl FloodSocket {
 }
 
 /// The same frame many times, ready for sendmmsg(2).
-#[cfg(feature = "page")]
 pub(crate) struct MessageBatch<'a> {
     messages: Vec<libc::mmsghdr>,
     /// What all messages point to; in a box so that it stays where it is.
@@ -64,7 +60,6 @@ pub(crate) struct MessageBatch<'a> {
     _frame: PhantomData<&'a [u8]>,
 }
 
-#[cfg(feature = "page")]
 impl<'a> MessageBatch<'a> {
     /// `len` times `frame`.
     pub(crate) fn new(frame: &'a [u8], len: usize) -> Self {

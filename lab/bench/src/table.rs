@@ -72,7 +72,6 @@ impl SizeTimes {
     }
 
     /// Length of a file with times.
-    #[cfg_attr(not(feature = "page"), expect(dead_code, reason = "a measurement of `make bench` only"))]
     pub(crate) fn replay(&self) -> Duration {
         Duration::from_millis(self.replay_ms)
     }

@@ -4,7 +4,7 @@
 use host::{Lab, LabOptions};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use testkit::Folder;
@@ -322,12 +322,6 @@ fn captures_take_other_frame_lengths_and_two_queues() {
     }
 }
 
-/// The binary under test, as the bench finds it.
-fn wirerate() -> PathBuf {
-    let beside = Path::new(env!("CARGO_BIN_EXE_wirerate-bench")).with_file_name("wirerate");
-    std::env::var_os("WIRERATE").map_or(beside, PathBuf::from)
-}
-
 #[test]
 fn wirerate_measures_itself_on_a_pair_that_is_named() {
     if skips(missing_rights()) {
@@ -337,8 +331,8 @@ fn wirerate_measures_itself_on_a_pair_that_is_named() {
     let folder = Folder::new("own");
     let lab = Lab::new(&LabOptions { rx_gro: true, ..LabOptions::default() }).expect("a lab can be made");
     let [tx, rx] = [&lab.tx, &lab.rx].map(|end| format!("{}@{}", end.ifname, end.netns_name));
-    let output = Command::new(wirerate())
-        .args(["bench", "--tiny", "--only", "generate", "--tx", &tx, "--rx", &rx, "--rows"])
+    let output = Command::new(env!("CARGO_BIN_EXE_wirerate-bench"))
+        .args(["own", "--tiny", "--only", "generate", "--tx", &tx, "--rx", &rx, "--rows"])
         .arg(&*folder)
         .output()
         .expect("wirerate starts");

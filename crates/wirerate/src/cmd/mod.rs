@@ -4,8 +4,6 @@ pub mod accept;
 #[cfg(feature = "fleet")]
 pub mod agent;
 pub mod analyze;
-#[cfg(feature = "bench")]
-pub mod bench;
 pub mod capture;
 pub mod count;
 pub mod ctl;
@@ -138,14 +136,6 @@ wirerate export day/*.pcapng -o packets --run monday --no-bytes\n  \
 wirerate export capture.pcapng.zst -o s3://captures/lab\n  \
 wirerate export packets/run=monday --to pcapng -o monday.pcapng";
 
-#[cfg(feature = "bench")]
-const BENCH_HELP: &str = "\
-The counter of the receiving device decides. No other program should use the two devices meanwhile.\n\n\
-Examples:\n  \
-wirerate bench\n  \
-wirerate bench --only pacing\n  \
-wirerate bench --only generate --tx eth1 --rx eth2@receiver";
-
 #[cfg(feature = "otg")]
 const OTG_HELP: &str = "\
 Clients name a port by its device: eth1, or lab/eth1 in the namespace lab. Ctrl-C ends all flows and\n\
@@ -235,10 +225,6 @@ pub enum Command {
     Timestamp(timestamp::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
     Demo(demo::Args),
-    #[cfg(feature = "bench")]
-    /// Measure rates, paces, starts and captures, on devices made for it or on two of yours
-    #[command(after_help = BENCH_HELP)]
-    Bench(bench::Args),
     #[cfg(feature = "report")]
     /// Find the highest load that passes between two devices without loss
     Search(Box<Monitored<trials::Args>>),
@@ -396,8 +382,6 @@ impl Command {
             Self::Export(args) => export::run(&args, stop),
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
-            #[cfg(feature = "bench")]
-            Self::Bench(args) => bench::run(&args, stop),
             #[cfg(feature = "report")]
             Self::Search(command) => {
                 command.run(subject("search", "", None), stop, |args| trials::run(args, stop))

@@ -97,7 +97,6 @@ const ALL: &[(&str, References)] = &[
             see_also: &["wirerate-agent(1)", "wirerate-send(1)", "wirerate-doctor(1)"],
         },
     ),
-    ("bench", References { files: &[], see_also: &["wirerate-doctor(1)", "wirerate-send(1)"] }),
     (
         "doctor",
         References {
