@@ -125,7 +125,7 @@ fn page(rows: &str) -> Result<(String, Vec<Figure>)> {
 fn head(known: &Known) -> Result<String> {
     let host = known.rows.iter().rev().find(|row| row.row == "host").context("no machine")?;
     let mut text = "# Where wirerate stands\n\nMade by `make bench` from rows of JSON ([RESULTS.jsonl](RESULTS.jsonl)), \
-                    not by hand.\nHow it is measured: [docs/bench.md](../docs/bench.md).\n\n| | |\n|---|---|\n"
+                    not by hand.\nHow it is measured: [docs/bench.md](../../docs/bench.md).\n\n| | |\n|---|---|\n"
         .to_owned();
     let list = |words: &[String]| match words {
         [] => "none".to_owned(),

@@ -83,7 +83,8 @@ const RATES: &[Row] = &[
     Row(&[ns("duration_ns")], "from the start of the first thread to the end of the last"),
     Row(
         &[pps("rate_pps"), bps("frame_bps"), bps("wire_bps")],
-        "sent frames, bits without FCS, and bits on the wire, per second",
+        "sent frames, bits without FCS, and bits on the wire, per second; with a pace, the gap behind the \
+         last frame belongs to the time",
     ),
     Row(&[bytes("frame_bytes")], "bytes sent, without FCS"),
     Row(

@@ -74,6 +74,17 @@ impl Asked {
         }
     }
 
+    /// The time that `sent` frames fill, in nanoseconds: `duration_ns`, and the gap behind the last
+    /// frame or burst, for which a run does not wait.
+    pub fn filled_ns(&self, sent: u64, duration_ns: u64) -> u64 {
+        if self.ramp.is_some() || self.is_random {
+            return duration_ns;
+        }
+        let ns = |frames: f64| (frames / self.pps * 1e9) as u64;
+        let gap_ns = ns(self.group.into());
+        ns(sent as f64).clamp(duration_ns, duration_ns.saturating_add(gap_ns))
+    }
+
     /// True if `sent` frames in `duration_ns` are too few.
     pub fn is_missed(&self, sent: u64, duration_ns: u64) -> bool {
         let due = self.due(duration_ns);
@@ -281,6 +292,15 @@ mod tests {
         assert_eq!(constant(Rate::from_micropps(500_000)).interval_ps(&sizes(60, 60)), 2_000_000_000_000);
         assert_eq!(constant(Rate::from_interval_ns(10)).interval_ps(&sizes(60, 60)), 10_000);
         assert_eq!(constant(None).interval_ps(&sizes(60, 60)), 0);
+    }
+
+    #[test]
+    fn the_gap_behind_the_last_frame_counts() {
+        let asked = Asked { pps: 10.0, wire_bps: None, ramp: None, group: 1, is_random: false };
+        let filled_ms = |sent, ms: u64| asked.filled_ns(sent, ms * 1_000_000) / 1_000_000;
+        assert_eq!([filled_ms(1, 0), filled_ms(2, 100), filled_ms(100, 9_900)], [100, 200, 10_000]);
+        // One that fell behind, and one that was too fast.
+        assert_eq!([filled_ms(5, 2_000), filled_ms(30, 1_000)], [2_000, 1_100]);
     }
 
     #[test]

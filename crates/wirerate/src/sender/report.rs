@@ -499,7 +499,8 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
     let first_late_ns = done.iter().filter_map(|done| done.run.first_late_ns).min();
     let streams: Vec<_> = info.streams.iter().zip(done).map(stream).collect();
     let frame_bytes = share_of(total.frame_bytes, total.sent, total.offered());
-    let rate = |bytes: u64| per_second(bytes.saturating_mul(8), duration_ns);
+    let filled_ns = info.asked.map_or(duration_ns, |asked| asked.filled_ns(total.sent, duration_ns));
+    let rate = |bytes: u64| per_second(bytes.saturating_mul(8), filled_ns);
     let rate_missed = info.asked.is_some_and(|asked| asked.is_missed(total.sent, duration_ns))
         || streams.iter().any(|stream| stream.rate_missed);
     let limits = limits(done);
@@ -523,7 +524,7 @@ pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes:
         replaced,
         device_counted: None,
         duration_ns,
-        rate_pps: per_second(total.sent, duration_ns),
+        rate_pps: per_second(total.sent, filled_ns),
         frame_bps: rate(frame_bytes),
         wire_bps: rate(wire_bytes(frame_bytes, total.sent)),
         frame_bytes,
@@ -689,6 +690,7 @@ fn threads(done: &[WorkerResult]) -> Vec<ThreadReport> {
 
 fn stream((info, done): (&StreamInfo, &WorkerResult)) -> StreamCounts {
     let (total, duration_ns) = (done.run.total.with_retries(), done.run.elapsed_ns());
+    let filled_ns = info.asked.map_or(duration_ns, |asked| asked.filled_ns(total.sent, duration_ns));
     StreamCounts {
         name: info.name.clone(),
         cpu: done.cpu,
@@ -697,7 +699,7 @@ fn stream((info, done): (&StreamInfo, &WorkerResult)) -> StreamCounts {
         errors: total.errors.total(),
         frame_bytes: share_of(total.frame_bytes, total.sent, total.offered()),
         duration_ns,
-        rate_pps: per_second(total.sent, duration_ns),
+        rate_pps: per_second(total.sent, filled_ns),
         asked_pps: info.asked.map(|asked| asked.pps),
         rate_missed: info.asked.is_some_and(|asked| asked.is_missed(total.sent, duration_ns)),
     }
