@@ -114,7 +114,10 @@ pub const EXPORT: Document = Document {
                 &[count("files"), bytes("bytes")],
                 "complete files, those of losses included, and their length",
             ),
-            Row(&[packets("lost")], "frames that the capture lost, as far as its files say"),
+            Row(
+                &[packets("lost").or_null()],
+                "frames that the capture lost, as its files say; `null` if they do not, and with `--to pcapng`",
+            ),
             Row(&[text("failure").or_null()], "why the output did not take more, or `null`"),
         ],
         DAMAGES,

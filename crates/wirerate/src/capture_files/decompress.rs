@@ -6,11 +6,12 @@
 
 use super::ahead::ByteStream;
 use flate2::bufread::GzDecoder;
-use liblzma::bufread::XzDecoder;
+use liblzma::stream::{Action, Status, Stream};
 use lz4_flex::frame::FrameDecoder;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use zstd::stream::raw::{self, InBuffer, Operation, OutBuffer};
 
 /// Bytes that decide about the method: the longest magic below.
 const MAGIC_LEN: usize = 6;
@@ -163,9 +164,93 @@ impl BufRead for FileBytes {
 /// The decoder of the member at hand.
 enum Member {
     Gzip(GzDecoder<FileBytes>),
-    Zstd(zstd::stream::read::Decoder<'static, FileBytes>),
+    Zstd(ZstdFrame),
     Lz4(FrameDecoder<FileBytes>),
-    Xz(XzDecoder<FileBytes>),
+    Xz(XzStream),
+}
+
+/// A frame of zstd. The decoder gets one block at a time: at a damaged block it forgets what it wrote
+/// of the blocks before it in the same call.
+struct ZstdFrame {
+    decoder: raw::Decoder<'static>,
+    file: FileBytes,
+    /// Bytes to the end of the block, as the decoder says; 0 behind the frame.
+    wanted: usize,
+}
+
+impl ZstdFrame {
+    /// Bytes that the decoder needs first.
+    const HEAD_LEN: usize = 5;
+
+    fn new(file: FileBytes) -> io::Result<Self> {
+        let mut decoder = raw::Decoder::new()?;
+        // Frames of `zstd --long=31`.
+        decoder.set_parameter(raw::DParameter::WindowLogMax(31))?;
+        Ok(Self { decoder, file, wanted: Self::HEAD_LEN })
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.wanted > 0 {
+            let input = self.file.fill_buf()?;
+            let has_ended = input.is_empty();
+            let mut from = InBuffer::around(&input[..input.len().min(self.wanted)]);
+            let mut to = OutBuffer::around(&mut *into);
+            self.wanted = self.decoder.run(&mut from, &mut to)?;
+            let (consumed, written) = (from.pos(), to.pos());
+            self.file.consume(consumed);
+            if written > 0 {
+                return Ok(written);
+            }
+            if has_ended && self.wanted > 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// A stream of xz. At a damaged place its decoder gives the bytes before it and the error in one call.
+struct XzStream {
+    decoder: Stream,
+    file: FileBytes,
+    /// The error behind the bytes that were given.
+    failure: Option<io::Error>,
+    has_ended: bool,
+}
+
+impl XzStream {
+    fn new(file: FileBytes) -> io::Result<Self> {
+        let decoder = Stream::new_stream_decoder(u64::MAX, 0)?;
+        Ok(Self { decoder, file, failure: None, has_ended: false })
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if let Some(why) = self.failure.take() {
+            return Err(why);
+        }
+        while !self.has_ended {
+            let input = self.file.fill_buf()?;
+            let is_last = input.is_empty();
+            let before = (self.decoder.total_in(), self.decoder.total_out());
+            let action = if is_last { Action::Finish } else { Action::Run };
+            let status = self.decoder.process(input, into, action);
+            let consumed = (self.decoder.total_in() - before.0) as usize;
+            let written = (self.decoder.total_out() - before.1) as usize;
+            self.file.consume(consumed);
+            match status {
+                Ok(status) => self.has_ended = status == Status::StreamEnd,
+                Err(why) if written == 0 => return Err(why.into()),
+                Err(why) => self.failure = Some(why.into()),
+            }
+            if written > 0 {
+                return Ok(written);
+            }
+            if is_last && !self.has_ended {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(0)
+    }
 }
 
 /// What is read next.
@@ -221,14 +306,9 @@ impl Decompressed {
         };
         let member = match method {
             Method::Gzip => Member::Gzip(GzDecoder::new(file)),
-            Method::Zstd => {
-                let mut decoder = zstd::stream::read::Decoder::with_buffer(file)?.single_frame();
-                // Frames of `zstd --long=31`.
-                decoder.window_log_max(31)?;
-                Member::Zstd(decoder)
-            }
+            Method::Zstd => Member::Zstd(ZstdFrame::new(file)?),
             Method::Lz4 => Member::Lz4(FrameDecoder::new(file)),
-            Method::Xz => Member::Xz(XzDecoder::new(file)),
+            Method::Xz => Member::Xz(XzStream::new(file)?),
             Method::Skippable => {
                 file.skip_frame().map_err(|why| self.error(method, why))?;
                 self.state = State::Between(file);
@@ -244,13 +324,13 @@ impl Member {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Gzip(decoder) => decoder.read(into),
-            Self::Zstd(decoder) => decoder.read(into),
+            Self::Zstd(frame) => frame.read(into),
             Self::Lz4(decoder) => match decoder.read(into)? {
                 // The decoder takes the end of the file between two blocks for the end of a frame.
                 0 if decoder.get_ref().has_ended => Err(ErrorKind::UnexpectedEof.into()),
                 read => Ok(read),
             },
-            Self::Xz(decoder) => decoder.read(into),
+            Self::Xz(stream) => stream.read(into),
         }
     }
 
@@ -258,9 +338,9 @@ impl Member {
     fn into_file(self) -> FileBytes {
         match self {
             Self::Gzip(decoder) => decoder.into_inner(),
-            Self::Zstd(decoder) => decoder.finish(),
+            Self::Zstd(frame) => frame.file,
             Self::Lz4(decoder) => decoder.into_inner(),
-            Self::Xz(decoder) => decoder.into_inner(),
+            Self::Xz(stream) => stream.file,
         }
     }
 }
@@ -420,6 +500,24 @@ mod tests {
                 assert!(why.contains(" is damaged, seen at byte "), "{name}: {why}");
             }
         }
+    }
+
+    /// Blocks before the damaged one are whole, also if a call decodes several of them.
+    #[test]
+    fn all_blocks_before_a_damaged_one_are_read() {
+        let plain: Vec<u8> = (0..200_000_u32).flat_map(|number| (number % 251).to_le_bytes()).collect();
+        let mut file = zstd(&plain);
+        let last = file.len() - 8;
+        file[last] ^= 0x55;
+        let (found, why) = read(&file, false);
+        assert!(why.is_some() && found.len() >= plain.len() - (128 << 10), "{} bytes, {why:?}", found.len());
+        // The check behind the only block of an xz stream, before the index of 8 and the foot of 12 bytes.
+        let mut file = xz(&plain);
+        let check = file.len() - 12 - 8 - 1;
+        file[check] ^= 0x55;
+        let (found, why) = read(&file, false);
+        assert!(why.is_some_and(|why| why.contains("the xz stream is damaged")));
+        assert!(found == plain, "{} bytes", found.len());
     }
 
     #[test]

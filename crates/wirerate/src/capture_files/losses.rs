@@ -9,6 +9,7 @@
 
 use super::records::InterfaceStatistics;
 use measure::LossRow;
+use pcapng::Statistics;
 use std::collections::BTreeMap;
 
 /// Drop counts of packets are added up over this time.
@@ -55,6 +56,20 @@ struct CaptureLosses {
     os: Option<u64>,
 }
 
+/// Packets that the host lost. Some programs write only what passed the filter and what of that they
+/// received.
+fn lost_by_os(statistics: &Statistics) -> Option<u64> {
+    let passed = statistics.accepted_by_filter.zip(statistics.delivered);
+    let not_delivered = passed.map(|(accepted, delivered)| accepted.saturating_sub(delivered));
+    statistics.dropped_by_os.or(not_delivered)
+}
+
+/// Packets that an interface lost, as its statistics say; `None` if they do not.
+pub fn lost_by(statistics: &Statistics) -> Option<u64> {
+    let lost = [statistics.dropped_by_interface, lost_by_os(statistics)];
+    lost.into_iter().flatten().reduce(u64::saturating_add)
+}
+
 impl Losses {
     /// The number of a device.
     pub fn device(&mut self, name: &str) -> usize {
@@ -80,16 +95,18 @@ impl Losses {
             losses.last_ns = time_ns.max(losses.last_ns);
         }
         let Some(drop_count) = drop_count else { return };
-        *losses.dropped.get_or_insert(0) += drop_count;
+        let dropped = losses.dropped.get_or_insert(0);
+        *dropped = dropped.saturating_add(drop_count);
         if drop_count == 0 {
             return;
         }
         let (from_ns, to_ns) = (before_ns.min(time_ns).unwrap_or(0), time_ns.unwrap_or(0));
-        let is_near = |row: &&mut LossRow| (row.from_ns..row.from_ns + SPAN_NS).contains(&to_ns);
+        let is_near =
+            |row: &&mut LossRow| (row.from_ns..row.from_ns.saturating_add(SPAN_NS)).contains(&to_ns);
         match losses.rows.last_mut().filter(is_near) {
             Some(row) => {
                 row.to_ns = row.to_ns.max(to_ns);
-                row.lost_ring = row.lost_ring.map(|lost| lost + drop_count);
+                row.lost_ring = row.lost_ring.map(|lost| lost.saturating_add(drop_count));
             }
             None => losses.rows.push(LossRow {
                 device: losses.name.clone(),
@@ -113,14 +130,11 @@ impl Losses {
             interface: (!interface.is_ours).then_some(*number),
             ring: statistics.comment.as_deref().and_then(capture::ring_of_statistics),
         };
-        // Some programs write only what passed the filter and what of that they received.
-        let not_delivered = statistics.accepted_by_filter.zip(statistics.delivered);
-        let not_delivered = not_delivered.map(|(accepted, delivered)| accepted.saturating_sub(delivered));
         let capture = losses.captures.entry(key).or_default();
         let end_ns = statistics.end_time_ns.or((statistics.time_ns > 0).then_some(statistics.time_ns));
         capture.end_ns = capture.end_ns.max(end_ns);
         capture.nic = capture.nic.max(statistics.dropped_by_interface);
-        capture.os = capture.os.max(statistics.dropped_by_os.or(not_delivered));
+        capture.os = capture.os.max(lost_by_os(statistics));
     }
 
     /// What follows is of the next file.
@@ -136,8 +150,13 @@ impl Losses {
 
     /// Frames that the captures lost; `None` if the files do not say.
     pub fn total(self) -> Option<u64> {
-        LossTimeline::new(self.rows().values().flatten()).map(|losses| losses.total())
+        total(&self.rows())
     }
+}
+
+/// Frames that captures lost, of the rows of all devices; `None` if the files do not say.
+pub fn total(rows: &BTreeMap<String, Vec<LossRow>>) -> Option<u64> {
+    LossTimeline::new(rows.values().flatten()).map(|losses| losses.total())
 }
 
 /// Frames that captures lost up to any time.
@@ -206,6 +225,24 @@ mod tests {
     use super::*;
     use crate::capture_files::records::FileInterface;
     use pcapng::Statistics;
+
+    #[test]
+    fn counts_of_a_broken_file_do_not_overflow() {
+        let mut losses = Losses::default();
+        let device = losses.device("eth0");
+        losses.packet(device, Some(1), Some(u64::MAX));
+        losses.packet(device, Some(2), Some(5));
+        assert_eq!(losses.total(), Some(u64::MAX));
+        let both = Statistics {
+            dropped_by_interface: Some(u64::MAX),
+            dropped_by_os: Some(7),
+            ..Statistics::default()
+        };
+        assert_eq!(lost_by(&both), Some(u64::MAX));
+        let passed =
+            Statistics { accepted_by_filter: Some(60), delivered: Some(50), ..Statistics::default() };
+        assert_eq!((lost_by(&passed), lost_by(&Statistics::default())), (Some(10), None));
+    }
 
     #[test]
     fn losses_up_to_a_time_are_those_of_spans_that_have_begun() {

@@ -2,7 +2,7 @@
 
 use crate::capture_files::damage::Damages;
 use crate::capture_files::flows::{FlowCounter, flows_remark};
-use crate::capture_files::losses::Losses;
+use crate::capture_files::losses::{Losses, lost_by};
 use crate::capture_files::playlist::{odd_notes, open_records};
 use crate::capture_files::protocol::Protocol;
 use crate::capture_files::records::FileRecords;
@@ -185,7 +185,6 @@ impl FileReport {
         }
         for found in records.statistics() {
             counts.losses.statistics(found.interface.device().unwrap_or_default(), found);
-            let lost = [found.statistics.dropped_by_interface, found.statistics.dropped_by_os];
             let place = (found.section, found.number);
             let facts = counts.interfaces.entry(place).or_insert_with(|| InterfaceFacts {
                 section: found.section,
@@ -194,8 +193,7 @@ impl FileReport {
                 link_type: found.interface.link_type,
                 ..InterfaceFacts::default()
             });
-            let recorded = lost.into_iter().flatten().fold(None, |sum, n| Some(sum.unwrap_or(0) + n));
-            facts.lost = facts.lost.max(recorded);
+            facts.lost = facts.lost.max(lost_by(&found.statistics));
         }
         report.conclude(records, counts);
         report
@@ -226,7 +224,8 @@ impl FileReport {
             facts.packets += 1;
             facts.bytes += frame_len;
             if let Some(drop_count) = extras.drop_count {
-                *facts.lost.get_or_insert(0) += drop_count;
+                let lost = facts.lost.get_or_insert(0);
+                *lost = lost.saturating_add(drop_count);
                 let device = counts.losses.device(interface.device().unwrap_or_default());
                 counts.losses.packet(device, record.time_ns, Some(drop_count));
             }

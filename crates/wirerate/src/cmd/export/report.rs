@@ -17,7 +17,7 @@ pub(super) struct Report {
     pub(super) packets: u64,
     pub(super) stored: Stored,
     /// Frames that the capture lost, as far as the files say.
-    pub(super) lost: u64,
+    pub(super) lost: Option<u64>,
     /// Why the output did not take more.
     pub(super) failure: Option<anyhow::Error>,
     /// What to try then.
@@ -36,7 +36,7 @@ struct JsonReport<'a> {
     not_stored: u64,
     files: u64,
     bytes: u64,
-    lost: u64,
+    lost: Option<u64>,
     failure: Option<String>,
     damages: &'a Damages,
     notes: &'a [String],
@@ -94,8 +94,8 @@ impl Report {
         if not_stored > 0 {
             table.count("not stored", not_stored, "");
         }
-        if self.lost > 0 {
-            table.loss("lost", self.lost, "by the capture, as the files say; rows of loss-0.parquet");
+        if let Some(lost) = self.lost.filter(|lost| *lost > 0) {
+            table.loss("lost", lost, "by the capture, as the files say; rows of loss-0.parquet");
         }
         table
     }

@@ -7,7 +7,7 @@ use super::source::Source;
 use super::store::Store;
 use crate::capture_files::damage::Damages;
 use crate::capture_files::input::is_stdin;
-use crate::capture_files::losses::Losses;
+use crate::capture_files::losses::{Losses, total};
 use crate::capture_files::playlist::{FileOrder, odd_notes, open_records, sort_by_first_packets, unreadable};
 use crate::capture_files::records::{FileInterface, FileRecords, OddPackets};
 use crate::outcome::{Failure, Refused};
@@ -71,8 +71,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
         }
     }
     let rows = std::mem::take(&mut export.losses).rows();
-    let lost =
-        rows.values().flatten().map(|row| row.lost_ring.unwrap_or(0) + row.lost_nic.unwrap_or(0)).sum();
+    let lost = total(&rows);
     if export.failure.is_none() {
         export.failure = export.data_set.finish(&rows).err();
     }

@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
         output,
         packets,
         stored,
-        lost: 0,
+        lost: None,
         failure,
         advice: "free space or another -o, then export again",
         damages: merge.damages,
