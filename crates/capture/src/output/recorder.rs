@@ -16,7 +16,8 @@ use ::filter::Classic;
 use measure::{MarkedNumber, first_number, marked_number, unwrap_number};
 use pcapng::Packet;
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -55,6 +56,8 @@ pub(crate) struct Recorder {
     newest_ns: u64,
     filter: Option<Condition>,
     losses: Option<LossCondition>,
+    /// Number of the last file.
+    number: u64,
     /// The file of the last trigger, while frames belong to it.
     save: Option<Save>,
     counts: Arc<RecorderCounts>,
@@ -104,6 +107,18 @@ impl LossCondition {
     }
 }
 
+/// A folder whose name has no time must be there before the first trigger.
+fn refuse_without_folder(pattern: &NamePattern, path: &str) -> Result<(), CaptureError> {
+    let folder = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty());
+    let Some(folder) = folder.filter(|_| !pattern.has_time()) else { return Ok(()) };
+    let refused = match folder.metadata() {
+        Ok(facts) if facts.is_dir() => return Ok(()),
+        Ok(_) => ErrorKind::NotADirectory.into(),
+        Err(source) => source,
+    };
+    Err(CaptureError::Create { name: path.to_owned(), source: refused })
+}
+
 impl Recorder {
     /// Keeps frames for files of a pattern.
     ///
@@ -118,8 +133,11 @@ impl Recorder {
         counts: Arc<RecorderCounts>,
     ) -> Result<Self, CaptureError> {
         let losses = options.on_loss.then(LossCondition::default);
+        let pattern = NamePattern::parse(path)?;
+        refuse_without_folder(&pattern, path)?;
         Ok(Self {
-            pattern: NamePattern::parse(path)?,
+            pattern,
+            number: 0,
             options,
             format,
             utc_offset_s,
@@ -182,8 +200,8 @@ impl Recorder {
             // Frames are on their way into a file already.
             return Ok(save.name.clone());
         }
-        let number = self.counts.saves.load(Relaxed) + 1;
-        if number > self.options.saves_max {
+        let saves = self.counts.saves.load(Relaxed) + 1;
+        if saves > self.options.saves_max {
             self.counts.refused.fetch_add(1, Relaxed);
             return Err(format!(
                 "{} files were saved, as many as --max-saves allows",
@@ -191,7 +209,7 @@ impl Recorder {
             ));
         }
         self.note_window();
-        let name = with_number(&self.pattern.expand(now_ns, self.utc_offset_s), number, NUMBER_DIGITS);
+        let name = self.free_name(now_ns);
         let settings = (self.settings_of)(&format!("saved because of {reason}"));
         let made =
             FileSet::create(Output::File(PathBuf::from(name.replace('%', "%%"))), settings, None, now_ns);
@@ -208,13 +226,25 @@ impl Recorder {
             file.append(&piece.chunk(), accounting);
         }
         self.bytes = 0;
-        self.counts.saves.store(number, Relaxed);
+        self.counts.saves.store(saves, Relaxed);
         let until_ns = now_ns.saturating_add(self.options.after_ns);
         self.save = Some(Save { file, name: name.clone(), until_ns });
         if self.options.after_ns == 0 {
             self.end_save(until_ns, accounting);
         }
         Ok(name)
+    }
+
+    /// The name of the next file: files of earlier recorders stay.
+    fn free_name(&mut self, now_ns: u64) -> String {
+        let base = self.pattern.expand(now_ns, self.utc_offset_s);
+        loop {
+            self.number += 1;
+            let name = with_number(&base, self.number, NUMBER_DIGITS);
+            if Path::new(&name).symlink_metadata().is_err() {
+                return name;
+            }
+        }
     }
 
     /// Ends the file at hand; frames in memory are not kept.

@@ -273,7 +273,9 @@ fn says_that_there_is_no_such_device() -> TestResult {
 }
 
 fn words_about_files_need_a_file() -> TestResult {
-    for words in ["--rotate-every 10s", "--files 3 --rotate-size 1MB", "--compress zstd", "--direct"] {
+    let limits = ["-a filesize:100", "-a files:3"];
+    let words = ["--rotate-every 10s", "--files 3 --rotate-size 1MB", "--compress zstd", "--direct"];
+    for words in words.into_iter().chain(limits) {
         let refused = wirerate_run(&format!("capture lo --count 1 {words}")).expect_code(2);
         assert!(refused.stderr.contains("-w frames.pcapng"), "{words}: {}", refused.stderr);
     }

@@ -1,6 +1,7 @@
 //! The outputs of `wirerate capture`: one `--write`, or several with a filter and a snaplen each.
 
 use super::args::Args;
+use super::autostop::Autostop;
 use crate::outcome::Failure;
 use crate::rx_args::Targets;
 use capture::{Options, Output, OutputOptions};
@@ -12,6 +13,11 @@ use std::path::Path;
 /// What is wrong with the outputs, before anything is started.
 pub fn refusal(args: &Args) -> Result<(), Failure> {
     refuse_counts(args)?;
+    let has_limit = |limit: &Autostop| limit.size_bytes().is_some() || limit.files().is_some();
+    if args.write.is_empty() && args.autostop.iter().any(has_limit) {
+        return Err(Failure::usage("write files", "options about files need the name of one")
+            .try_this("-w frames.pcapng -a filesize:KB"));
+    }
     let mut seen: Vec<&Path> = Vec::new();
     for name in &args.write {
         if seen.contains(&name.as_path()) {
