@@ -1,11 +1,11 @@
 //! The rules of connections with a live server: states, answers to segments, frames to send again,
 //! and the requests.
 //!
-//! `crates/bpf/src/bpf/connect_rules.h` has the rules of [`Connection::receive`] and [`Connection::obey`]
-//! in C, under the names that they have here; a test compares the two over sequences of segments.
-//! User space uses this crate itself to find the connections that need a frame
-//! ([`Connection::due`]). Nothing here does I/O or reads a clock. Sequence numbers and times are
-//! taken modulo 2^32.
+//! `crates/bpf/src/bpf/connect_rules.h` has the rules of [`Connection::receive`] and
+//! [`Connection::obey`] in C, under the names that they have here; a test compares the two over
+//! sequences of segments. User space uses this crate itself to find the connections that need a
+//! frame ([`Connection::due`]). Nothing here does I/O or reads a clock. Sequence numbers and times
+//! are taken modulo 2^32.
 #![forbid(unsafe_code)]
 
 mod clients;

@@ -4,7 +4,7 @@
 use facts::{DOCUMENTS, Field, Kind, Row};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 fn root() -> PathBuf {
     testkit::root()

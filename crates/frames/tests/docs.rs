@@ -3,7 +3,6 @@
 use frames::{
     Default, FIELD_FUNCTIONS, FUNCTIONS, PARTS, PROTOCOLS, PartKind, Protocol, ProtocolField, ValueKind,
 };
-use std::path::Path;
 
 fn code(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();

@@ -4,7 +4,6 @@ mod verify;
 
 use frames::{Expander, NoCaptures, PacketOrder, ParseSettings, parse};
 use serde_json::Value;
-use std::path::Path;
 
 fn cases() -> Vec<Value> {
     let path = testkit::root().join("lab/oracle/trafgen.json");

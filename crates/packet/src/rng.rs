@@ -1,7 +1,7 @@
 //! Random numbers that a seed repeats: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 //!
-//! One 64-bit word of state, no tables, and the same few instructions in C: `crates/bpf/src/bpf/draw.h`
-//! draws the same numbers in the kernel. Not for secrets.
+//! One 64-bit word of state, no tables, and the same few instructions in C:
+//! `crates/bpf/src/bpf/draw.h` draws the same numbers in the kernel. Not for secrets.
 
 /// A repeatable source of random numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -33,8 +33,8 @@ pub(crate) struct Args {
     rows: PathBuf,
 }
 
-/// Measures the program `wirerate` on `args`' devices and prints what came of it. True if all was as
-/// it should be.
+/// Measures the program `wirerate` on `args`' devices and prints what came of it. True if all was
+/// as it should be.
 ///
 /// # Errors
 /// What the host refused, and [`Stopped`](crate::stop::Stopped) after a signal.

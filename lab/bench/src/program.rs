@@ -62,8 +62,8 @@ enum Command {
     /// Send with a bare sendmmsg loop
     #[command(hide = true)]
     Flood(flood::Args),
-    /// Measure wirerate alone: rates, paces, starts and captures, on devices made for it or on two of
-    /// yours
+    /// Measure wirerate alone: rates, paces, starts and captures, on devices made for it or on two
+    /// of yours
     #[command(after_help = "Examples:\n  wirerate-bench own\n  wirerate-bench own --only pacing\n  \
                             wirerate-bench own --only generate --tx eth1 --rx eth2@receiver")]
     Own(own::Args),

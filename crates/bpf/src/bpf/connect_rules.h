@@ -1,7 +1,7 @@
 /* connect_rules.h: what a connection does with a segment of the server.
  *
- * The crate `connect` has the same rules in Rust, and crates/bpf/tests/connect_program.rs compares the
- * two: function names are the same there.
+ * The crate `connect` has the same rules in Rust, and crates/bpf/tests/connect_program.rs compares
+ * the two: function names are the same there.
  */
 #ifndef WR_CONNECT_RULES_H
 #define WR_CONNECT_RULES_H

@@ -1,9 +1,9 @@
 /* plan.h: builds the next frame of a plan, for every program that sends frames.
  *
  * The order of the steps and of the random draws is that of crates/packet/src/plan/emit.rs; a test
- * compares the bytes (crates/engine/src/differential.rs). A plan of one packet is read-only data, so the
- * verifier removes the code that the plan does not use, and each field costs what code written for
- * it would. The packets of other plans are in maps, and loops run over their fields.
+ * compares the bytes (crates/engine/src/differential.rs). A plan of one packet is read-only data,
+ * so the verifier removes the code that the plan does not use, and each field costs what code
+ * written for it would. The packets of other plans are in maps, and loops run over their fields.
  */
 #ifndef WR_PLAN_H
 #define WR_PLAN_H

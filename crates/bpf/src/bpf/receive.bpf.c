@@ -1,7 +1,7 @@
 /* receive.bpf.c: finds the signature in each frame and keeps loss, order and latency of its flow.
  *
- * measure::Meter does the same in Rust, and crates/bpf/tests/receive_program.rs compares the two. The
- * clock is read before the frame is touched: reading it waits for all loads before it.
+ * measure::Meter does the same in Rust, and crates/bpf/tests/receive_program.rs compares the two.
+ * The clock is read before the frame is touched: reading it waits for all loads before it.
  */
 #include "shared.h"
 #include <linux/bpf.h>

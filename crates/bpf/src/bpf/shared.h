@@ -1,8 +1,8 @@
 /* shared.h: the types that the BPF programs and the Rust side share.
  *
  * Fixed-width types, no pointers, no bitfields, padding spelled out. abi.bpf.c names every type
- * once, so that its BTF describes them all; the Rust types in crates/bpf/src/abi.rs are generated from
- * that BTF.
+ * once, so that its BTF describes them all; the Rust types in crates/bpf/src/abi.rs are generated
+ * from that BTF.
  */
 #ifndef WR_SHARED_H
 #define WR_SHARED_H

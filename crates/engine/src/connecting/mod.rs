@@ -1,7 +1,8 @@
 //! Connections with a live server: a thread opens them, sends again what was lost, and closes what
 //! is held; the program at the receive side of the device answers the server.
 //!
-//! The crate `connect` has the rules of connections; `crates/bpf/src/bpf/connect.bpf.c` carries them out.
+//! The crate `connect` has the rules of connections; `crates/bpf/src/bpf/connect.bpf.c` carries
+//! them out.
 
 mod scan;
 mod sender;

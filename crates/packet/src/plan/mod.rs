@@ -2,7 +2,8 @@
 //!
 //! [`FrameSpec`] describes one packet. [`Plan`] prepares a list of them: a checksum is its constant
 //! part, computed once, and the bytes that a frame adds to it. pktgen's settings become a plan in
-//! `pktgen`. [`Plan::emit`] and the BPF programs (`crates/bpf/src/bpf/plan.h`) write the same frames.
+//! `pktgen`. [`Plan::emit`] and the BPF programs (`crates/bpf/src/bpf/plan.h`) write the same
+//! frames.
 
 mod emit;
 mod mark;

@@ -169,8 +169,8 @@ enum Member {
     Xz(XzStream),
 }
 
-/// A frame of zstd. The decoder gets one block at a time: at a damaged block it forgets what it wrote
-/// of the blocks before it in the same call.
+/// A frame of zstd. The decoder gets one block at a time: at a damaged block it forgets what it
+/// wrote of the blocks before it in the same call.
 struct ZstdFrame {
     decoder: raw::Decoder<'static>,
     file: FileBytes,
@@ -209,7 +209,8 @@ impl ZstdFrame {
     }
 }
 
-/// A stream of xz. At a damaged place its decoder gives the bytes before it and the error in one call.
+/// A stream of xz. At a damaged place its decoder gives the bytes before it and the error in one
+/// call.
 struct XzStream {
     decoder: Stream,
     file: FileBytes,
@@ -511,7 +512,8 @@ mod tests {
         file[last] ^= 0x55;
         let (found, why) = read(&file, false);
         assert!(why.is_some() && found.len() >= plain.len() - (128 << 10), "{} bytes, {why:?}", found.len());
-        // The check behind the only block of an xz stream, before the index of 8 and the foot of 12 bytes.
+        // The check behind the only block of an xz stream, before the index of 8 and the foot of 12
+        // bytes.
         let mut file = xz(&plain);
         let check = file.len() - 12 - 8 - 1;
         file[check] ^= 0x55;

@@ -56,8 +56,8 @@ struct CaptureLosses {
     os: Option<u64>,
 }
 
-/// Packets that the host lost. Some programs write only what passed the filter and what of that they
-/// received.
+/// Packets that the host lost. Some programs write only what passed the filter and what of that
+/// they received.
 fn lost_by_os(statistics: &Statistics) -> Option<u64> {
     let passed = statistics.accepted_by_filter.zip(statistics.delivered);
     let not_delivered = passed.map(|(accepted, delivered)| accepted.saturating_sub(delivered));

@@ -1,7 +1,6 @@
 //! The package for Python in `python/`: its own tests, and the test of docs/pytest.md.
 
 use crate::{Case, TestResult, case};
-use std::path::Path;
 use std::process::Command;
 
 /// Where `tools/install.sh test` puts pytest.

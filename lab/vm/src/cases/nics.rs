@@ -393,9 +393,9 @@ fn slow_rate(card: &'static CardKind, finding: &mut CaseReport) -> Result<()> {
     Ok(())
 }
 
-/// Runs of xdp as fast as possible, each followed by one of skb by the queue, which once lost nearly
-/// all of its frames without a word: what does not arrive, the report has to show as not counted by
-/// the device. A slow machine may drop frames in the queueing discipline.
+/// Runs of xdp as fast as possible, each followed by one of skb by the queue, which once lost
+/// nearly all of its frames without a word: what does not arrive, the report has to show as not
+/// counted by the device. A slow machine may drop frames in the queueing discipline.
 fn turns(finding: &mut CaseReport) -> Result<()> {
     let pair = CardPair::new(&VIRTIO)?;
     let mut whole = 0;
