@@ -4,11 +4,7 @@
 use facts::{DOCUMENTS, Field, Kind, Row};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
-
-fn root() -> PathBuf {
-    testkit::root()
-}
+use testkit::root;
 
 #[test]
 fn each_document_has_its_schema() {

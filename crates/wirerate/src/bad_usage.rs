@@ -23,8 +23,7 @@ pub fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
             Failure::usage_text(error.render().to_string())
         }
         ErrorKind::MissingRequiredArgument if needs_file(error, command.as_deref()) => {
-            Failure::usage("write files", "options about files need the name of one")
-                .try_this(format!("wirerate {} -w frames.pcapng", words(&args[1..]).join(" ")))
+            without_file().try_this(format!("wirerate {} -w frames.pcapng", words(&args[1..]).join(" ")))
         }
         ErrorKind::MissingRequiredArgument if command.as_deref() == Some("replay") => {
             let (why, name) = match args.get(2).and_then(|word| word.to_str()) {
@@ -61,6 +60,11 @@ pub fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
 fn command(args: &[OsString]) -> Option<String> {
     let word = args.get(1)?.to_str()?;
     crate::parser().find_subcommand(word).map(|found| found.get_name().to_owned())
+}
+
+/// Options about files were given without `--write`.
+pub fn without_file() -> Failure {
+    Failure::usage("write files", "options about files need the name of one")
 }
 
 /// True if options about files were given without `--write`.

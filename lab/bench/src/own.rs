@@ -7,13 +7,14 @@ use crate::stop::StopFlag;
 use crate::table::BenchSize;
 use crate::testbed::{DeviceAt, LinkEnds};
 use anyhow::{Context, Result};
+use clap::builder::{EnumValueParser, TypedValueParser};
 use std::path::PathBuf;
 
 /// Arguments of `wirerate-bench own`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Measure only this
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = EnumValueParser::<BenchCase>::new().try_map(without_peers))]
     only: Option<BenchCase>,
     /// More rounds, longer, every engine: up to three quarters of an hour instead of five minutes
     #[arg(long)]
@@ -31,6 +32,15 @@ pub(crate) struct Args {
     /// Folder for the rows (JSON lines)
     #[arg(long, value_name = "DIR", default_value = "wirerate-bench")]
     rows: PathBuf,
+}
+
+/// Refuses what takes other programs, or files of its own.
+fn without_peers(case: BenchCase) -> Result<BenchCase, &'static str> {
+    use BenchCase::{Export, ReadFiles, ReplayFile, Throughput};
+    match case {
+        ReplayFile | Export | ReadFiles | Throughput => Err("`make bench` alone measures this"),
+        case => Ok(case),
+    }
 }
 
 /// Measures the program `wirerate` on `args`' devices and prints what came of it. True if all was

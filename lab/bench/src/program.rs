@@ -89,7 +89,8 @@ pub fn program() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("wirerate-bench: {error:#}");
-            if !nix::unistd::geteuid().is_root() {
+            let needs_root = !matches!(args.command, Some(Command::Results(_)));
+            if needs_root && !nix::unistd::geteuid().is_root() {
                 eprintln!("  try: run it as root");
             }
             ExitCode::from(if error.is::<Stopped>() { 1 } else { 3 })

@@ -1,6 +1,7 @@
 //! Files that an earlier capture with the same name pattern left: names, lengths and ages.
 
 use crate::output::names::{NamePattern, without_number};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -35,6 +36,16 @@ pub(crate) fn find(pattern: &NamePattern) -> Vec<EarlierFile> {
     }
     found.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
     found.into_iter().map(|(_, file)| file).collect()
+}
+
+/// The highest number of files whose names differ in their numbers only, by that name without one.
+pub(crate) fn highest_numbers(files: &[EarlierFile]) -> BTreeMap<String, u64> {
+    let mut highest = BTreeMap::new();
+    for (base, number) in files.iter().filter_map(|file| file.numbered.as_ref()) {
+        let known = highest.entry(base.clone()).or_default();
+        *known = (*number).max(*known);
+    }
+    highest
 }
 
 /// What the name of a complete file is without its number (0 where it has none), `Some(None)` for

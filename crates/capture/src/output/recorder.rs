@@ -8,6 +8,7 @@ use crate::Output;
 use crate::output::accounting::Accounting;
 use crate::output::fileset::{FileSet, FileSettings};
 use crate::output::names::{NamePattern, with_number};
+use crate::output::prior_files;
 use crate::record::batch::{Chunk, EncodedBatch, IndexEntry};
 use crate::record::format::Format;
 use crate::time::utc::utc_now_ns;
@@ -58,6 +59,8 @@ pub(crate) struct Recorder {
     losses: Option<LossCondition>,
     /// Number of the last file.
     number: u64,
+    /// The highest number of the files of earlier captures, by the name without it.
+    taken: BTreeMap<String, u64>,
     /// The file of the last trigger, while frames belong to it.
     save: Option<Save>,
     counts: Arc<RecorderCounts>,
@@ -136,6 +139,7 @@ impl Recorder {
         let pattern = NamePattern::parse(path)?;
         refuse_without_folder(&pattern, path)?;
         Ok(Self {
+            taken: prior_files::highest_numbers(&prior_files::find(&pattern)),
             pattern,
             number: 0,
             options,
@@ -209,7 +213,7 @@ impl Recorder {
             ));
         }
         self.note_window();
-        let name = self.free_name(now_ns);
+        let name = self.next_name(now_ns);
         let settings = (self.settings_of)(&format!("saved because of {reason}"));
         let made =
             FileSet::create(Output::File(PathBuf::from(name.replace('%', "%%"))), settings, None, now_ns);
@@ -235,16 +239,12 @@ impl Recorder {
         Ok(name)
     }
 
-    /// The name of the next file: files of earlier recorders stay.
-    fn free_name(&mut self, now_ns: u64) -> String {
+    /// The name of the next file. Numbers go on after those of earlier captures.
+    fn next_name(&mut self, now_ns: u64) -> String {
         let base = self.pattern.expand(now_ns, self.utc_offset_s);
-        loop {
-            self.number += 1;
-            let name = with_number(&base, self.number, NUMBER_DIGITS);
-            if Path::new(&name).symlink_metadata().is_err() {
-                return name;
-            }
-        }
+        let highest = self.taken.get(&base).copied().unwrap_or(0);
+        self.number = self.number.max(highest) + 1;
+        with_number(&base, self.number, NUMBER_DIGITS)
     }
 
     /// Ends the file at hand; frames in memory are not kept.

@@ -5,7 +5,7 @@
 //! those of the records.
 
 use crate::output::names::{NamePattern, with_number};
-use crate::output::prior_files::EarlierFile;
+use crate::output::prior_files::{EarlierFile, highest_numbers};
 use std::collections::{BTreeMap, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -209,11 +209,8 @@ impl Rotator {
     /// Files that earlier captures have left, the oldest first: numbers go on after theirs, and the
     /// limits on files and bytes are for all together.
     pub(crate) fn go_on_after(&mut self, earlier: Vec<EarlierFile>) {
-        for EarlierFile { name, numbered, bytes } in earlier {
-            if let Some((base, number)) = numbered {
-                let highest = self.taken.entry(base).or_default();
-                *highest = number.max(*highest);
-            }
+        self.taken = highest_numbers(&earlier);
+        for EarlierFile { name, bytes, .. } in earlier {
             if self.policy.ring_files.is_some() || self.policy.quota_bytes.is_some() {
                 self.keep(Kept { name, bytes });
             }

@@ -249,6 +249,9 @@ impl XzStream {
             if is_last && !self.has_ended {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
+            if consumed == 0 && !self.has_ended {
+                return Err(io::Error::other("the decoder does not go on"));
+            }
         }
         Ok(0)
     }
@@ -423,7 +426,8 @@ mod tests {
         let bytes: ByteStream = if is_slow { Box::new(Drip(bytes)) } else { Box::new(bytes) };
         let mut decompressed = Decompressed::new(FileBytes::new(bytes));
         let mut out = Vec::new();
-        let mut buffer = vec![0; 10_000];
+        // As long as what is read ahead at once, or longer: several blocks are written by one call.
+        let mut buffer = vec![0; 1 << 20];
         loop {
             match decompressed.read(&mut buffer) {
                 Ok(0) => return (out, None),

@@ -224,7 +224,6 @@ impl DeviceLosses {
 mod tests {
     use super::*;
     use crate::capture_files::records::FileInterface;
-    use pcapng::Statistics;
 
     #[test]
     fn counts_of_a_broken_file_do_not_overflow() {

@@ -100,8 +100,7 @@ mod tests {
                 assert!(crate::Cli::try_parse_from(&words).is_ok(), "{topic}: {example}");
             }
             let (_, named) = page.rsplit_once("More: ").expect("a page of the docs");
-            let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
-            assert!(std::path::Path::new(docs).join(named.trim()).exists(), "{named}");
+            assert!(testkit::root().join(named.trim()).exists(), "{named}");
         }
     }
 }

@@ -3,11 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
-
-fn root() -> PathBuf {
-    testkit::root()
-}
+use testkit::root;
 
 fn read(page: &str) -> String {
     fs::read_to_string(root().join(page)).unwrap_or_else(|why| panic!("{page}: {why}"))

@@ -69,15 +69,16 @@ fn triggers() -> TestResult {
     assert_eq!(number(&outcome, "not_kept"), 30, "frames in memory at the end");
     let facts = run(&["capinfos", "-k", text(&saved(&lab, 1))]);
     assert!(facts.contains("saved because of `wirerate ctl save`"), "{facts}");
-    // A recorder that is started again leaves them.
-    let before = std::fs::read(saved(&lab, 1)).expect("the first file is there");
+    // A recorder that is started again goes on behind the highest number, not with a free one.
+    std::fs::remove_file(saved(&lab, 1))?;
+    let before = std::fs::read(saved(&lab, 2)).expect("the second file is there");
     let running = capture(&lab, &["-w", text(&lab.file("hit.pcapng")), "--keep", "60s"]);
     running.until_it_says("keeping the last frames of 60.00 s in at most");
     let name = save(&lab).expect_code(0).stdout;
     assert_eq!(Path::new(name.trim()), saved(&lab, 3));
     running.signal(Signal::SIGINT);
     running.wait(TIME_LIMIT).expect_code(0);
-    assert!(std::fs::read(saved(&lab, 1)).expect("it is still there") == before);
+    assert!(std::fs::read(saved(&lab, 2)).expect("it is still there") == before);
     let file = lab.file("none/hit.pcapng");
     let refused =
         wirerate_run(&format!("capture {RX_DEV} --netns {} --keep 5s -w {}", lab.rx_netns, text(&file)));

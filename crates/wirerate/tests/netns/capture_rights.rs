@@ -132,8 +132,8 @@ fn tell_denied() -> TestResult {
 
 /// The rows of docs/when-it-does-not-work.md: words of a command, and what it needs.
 fn rows() -> Vec<(String, Vec<String>)> {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/when-it-does-not-work.md");
-    let page = fs::read_to_string(page).expect("the page is there");
+    let page =
+        fs::read_to_string(testkit::root().join("docs/when-it-does-not-work.md")).expect("the page is there");
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| `")?.split('|');
         let command = cells.next()?.trim().trim_end_matches('`').to_owned();

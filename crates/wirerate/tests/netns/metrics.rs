@@ -466,11 +466,11 @@ fn node_exporter_reads_the_file() -> TestResult {
 
 fn alerts_fire() -> TestResult {
     let scratch = Scratch::new();
-    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wirerate.rules.yml");
+    let rules = testkit::root().join("docs/wirerate.rules.yml").display().to_string();
     let cases = include_str!("../golden/rules_test.yml").replace("[RULES]", &format!("[{rules}]"));
     let file = scratch.file("rules_test.yml");
     std::fs::write(&file, cases)?;
-    for words in [["check", "rules", rules], ["test", "rules", &file.display().to_string()]] {
+    for words in [["check", "rules", &rules], ["test", "rules", &file.display().to_string()]] {
         let output = Command::new(PROMTOOL).args(words).output()?;
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
@@ -480,8 +480,8 @@ fn alerts_fire() -> TestResult {
 
 /// The dashboard's queries, with its variables as Grafana fills them in.
 fn dashboard_queries() -> Vec<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grafana.json");
-    let text = std::fs::read_to_string(path).expect("the dashboard is there");
+    let text =
+        std::fs::read_to_string(testkit::root().join("docs/grafana.json")).expect("the dashboard is there");
     let dashboard: Value = serde_json::from_str(&text).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));

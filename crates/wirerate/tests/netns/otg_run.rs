@@ -16,7 +16,7 @@ pub(crate) const CASES: &[Case] = &[
 
 /// The blocks of docs/otg.md with an indent, in order.
 fn blocks() -> Vec<String> {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/otg.md"));
+    let page = std::fs::read_to_string(testkit::root().join("docs/otg.md"));
     let mut blocks = vec![String::new()];
     for line in page.expect("the page is there").lines() {
         let last = blocks.last_mut().expect("there is one");

@@ -2,6 +2,7 @@
 
 use super::args::Args;
 use super::autostop::Autostop;
+use crate::bad_usage::without_file;
 use crate::outcome::Failure;
 use crate::rx_args::Targets;
 use capture::{Options, Output, OutputOptions};
@@ -15,8 +16,7 @@ pub fn refusal(args: &Args) -> Result<(), Failure> {
     refuse_counts(args)?;
     let has_limit = |limit: &Autostop| limit.size_bytes().is_some() || limit.files().is_some();
     if args.write.is_empty() && args.autostop.iter().any(has_limit) {
-        return Err(Failure::usage("write files", "options about files need the name of one")
-            .try_this("-w frames.pcapng -a filesize:KB"));
+        return Err(without_file().try_this("-w frames.pcapng"));
     }
     let mut seen: Vec<&Path> = Vec::new();
     for name in &args.write {
