@@ -9,8 +9,8 @@ use flate2::bufread::GzDecoder;
 use liblzma::stream::{Action, Status, Stream};
 use lz4_flex::frame::FrameDecoder;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use zstd::stream::raw::{self, InBuffer, Operation, OutBuffer};
 
 /// Bytes that decide about the method: the longest magic below.
@@ -51,7 +51,8 @@ impl Method {
     pub(super) fn program(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
-            Self::Zstd | Self::Skippable => "zstd",
+            Self::Zstd => "zstd",
+            Self::Skippable => "zstd or lz4",
             Self::Lz4 => "lz4",
             Self::Xz => "xz",
         }
@@ -85,11 +86,6 @@ impl FileBytes {
     pub(super) fn new(file: ByteStream) -> Self {
         let file = BufReader::with_capacity(BUFFER_LEN, file);
         Self { ahead: Vec::new(), ahead_at: 0, file, count: Arc::default(), has_ended: false }
-    }
-
-    /// The count of consumed bytes, for other threads.
-    pub(super) fn count(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.count)
     }
 
     /// The next bytes, at most `len`, without consuming them; fewer at the end of the file.
@@ -267,21 +263,48 @@ enum State {
     Over,
 }
 
+/// What is known of a compressed file while a thread decompresses it.
+#[derive(Clone, Debug)]
+pub struct CompressedBytes {
+    /// Bytes that were consumed.
+    count: Arc<AtomicU64>,
+    /// The method of the first member that is not skipped.
+    first: Arc<OnceLock<Method>>,
+}
+
+impl CompressedBytes {
+    /// Bytes of the compressed file that were consumed.
+    pub fn consumed(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+
+    /// The program that decompresses it, known when its first plain bytes were read.
+    pub fn program(&self) -> &'static str {
+        self.first.get().unwrap_or(&Method::Skippable).program()
+    }
+}
+
 /// The decompressed bytes of a file.
 ///
 /// An error ends them. It names the place in the compressed file; all bytes before it were given.
 pub(super) struct Decompressed {
     state: State,
-    count: Arc<AtomicU64>,
+    facts: CompressedBytes,
 }
 
 impl Decompressed {
     pub(super) fn new(file: FileBytes) -> Self {
-        Self { count: file.count(), state: State::Between(file) }
+        let facts = CompressedBytes { count: Arc::clone(&file.count), first: Arc::default() };
+        Self { facts, state: State::Between(file) }
+    }
+
+    /// What is known of the file.
+    pub(super) fn facts(&self) -> CompressedBytes {
+        self.facts.clone()
     }
 
     fn error(&self, method: Method, why: io::Error) -> io::Error {
-        let (place, member) = (self.count.load(Relaxed), method.member());
+        let (place, member) = (self.facts.consumed(), method.member());
         if why.kind() == ErrorKind::UnexpectedEof {
             let text = format!("the compressed file ends at byte {place}, within a {member}");
             return io::Error::new(ErrorKind::UnexpectedEof, text);
@@ -292,7 +315,7 @@ impl Decompressed {
 
     /// Begins the next member; leaves [`State::Over`] at the end of the file.
     fn begin(&mut self, mut file: FileBytes) -> io::Result<()> {
-        let place = self.count.load(Relaxed);
+        let place = self.facts.consumed();
         if place > 0 {
             file.skip_zeros()?;
         }
@@ -319,6 +342,7 @@ impl Decompressed {
                 return Ok(());
             }
         };
+        self.facts.first.get_or_init(|| method);
         self.state = State::Within(method, member);
         Ok(())
     }

@@ -1,12 +1,10 @@
 //! Capture files as streams of bytes: plain or compressed, by their first bytes, or standard input.
 
 use super::ahead::{ByteStream, ReadAhead};
-use super::decompress::{Decompressed, FileBytes, Method};
+use super::decompress::{CompressedBytes, Decompressed, FileBytes, Method};
 use crate::waiting_read::WaitingRead;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// The plain bytes of a file, and how far it was read.
 pub struct OpenedFile {
@@ -14,10 +12,8 @@ pub struct OpenedFile {
     pub bytes: ByteStream,
     /// Length of the file in bytes; nothing for a stream.
     pub file_len: Option<u64>,
-    /// Bytes that were read of a compressed file; nothing if it is not compressed.
-    pub compressed: Option<Arc<AtomicU64>>,
-    /// The program that decompresses it; nothing if it is not compressed.
-    pub program: Option<&'static str>,
+    /// What is known of a compressed file.
+    pub compressed: Option<CompressedBytes>,
 }
 
 /// True if the path means standard input.
@@ -42,13 +38,12 @@ pub fn open(path: &Path) -> io::Result<OpenedFile> {
 /// A file whose bytes a stream has.
 pub(super) fn of_stream(stream: ByteStream, file_len: Option<u64>) -> io::Result<OpenedFile> {
     let mut file = FileBytes::new(stream);
-    let method = Method::of(file.magic()?);
-    let (compressed, program) = (method.map(|_| file.count()), method.map(Method::program));
-    let bytes: ByteStream = match method {
-        Some(_) => Box::new(ReadAhead::new(Box::new(Decompressed::new(file)))?),
-        None => Box::new(file),
-    };
-    Ok(OpenedFile { bytes, file_len, compressed, program })
+    if Method::of(file.magic()?).is_none() {
+        return Ok(OpenedFile { bytes: Box::new(file), file_len, compressed: None });
+    }
+    let decompressed = Decompressed::new(file);
+    let compressed = Some(decompressed.facts());
+    Ok(OpenedFile { bytes: Box::new(ReadAhead::new(Box::new(decompressed))?), file_len, compressed })
 }
 
 /// Converts a file of a format that Wireshark reads.
@@ -59,7 +54,9 @@ const EDITCAP: &str = "editcap -F pcapng";
 #[error("{reason}")]
 pub struct OtherFormat {
     reason: String,
-    /// The command that prints what wirerate reads, up to the file.
+    /// The program that undoes the compression of the whole file, if there is one.
+    outer: Option<&'static str>,
+    /// The command that prints what wirerate reads, up to the file; empty for none.
     command: &'static str,
     /// What it writes to standard output after the file.
     to_stdout: &'static str,
@@ -92,23 +89,23 @@ impl OtherFormat {
             _ if Method::of(magic).is_some() => ("it is compressed twice", "", ""),
             _ => return None,
         };
-        // The command has to undo the outer compression only: what it prints is read or refused
-        // with the next command.
-        let (command, to_stdout) = match program {
-            Some("gzip") => ("gzip -dc", ""),
-            Some("zstd") => ("zstd -dc", ""),
-            Some("lz4") => ("lz4 -dc", ""),
-            Some(_) => ("xz -dc", ""),
-            None => (command, to_stdout),
-        };
         let inside = program.map_or(String::new(), |program| format!(", inside {program}"));
-        Some(Self { reason: format!("{what}{inside}"), command, to_stdout })
+        Some(Self { reason: format!("{what}{inside}"), outer: program, command, to_stdout })
     }
 
     /// The command that makes `command` of wirerate read the file at `path`.
     pub(super) fn advice(&self, path: &Path, command: &str) -> String {
         let path = if is_stdin(path) { "FILE".into() } else { path.display().to_string() };
-        format!("{} {path}{} | wirerate {command} -", self.command, self.to_stdout)
+        let Self { outer, command: inner, to_stdout, .. } = self;
+        let inner = match (outer, *inner) {
+            (None, inner) => format!("{inner} {path}{to_stdout}"),
+            // Archives are not read from standard input: what comes out is refused with the next
+            // command.
+            (Some(outer), "" | "unzip -p" | "7z x -so") => format!("{outer} -dc {path}"),
+            (Some(outer), EDITCAP) => format!("{outer} -dc {path} | {EDITCAP} - -"),
+            (Some(outer), inner) => format!("{outer} -dc {path} | {inner}"),
+        };
+        format!("{inner} | wirerate {command} -")
     }
 }
 
@@ -116,7 +113,6 @@ impl OtherFormat {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn compressed_files_are_read_by_their_first_bytes() {
@@ -138,9 +134,16 @@ mod tests {
         };
         let zstd = zstd::stream::encode_all(&plain[..], 1).unwrap();
         let dir = testkit::Folder::new("input");
-        for (name, bytes) in
-            [("gz", gzip()), ("zst", zstd), ("lz4", lz4()), ("xz", xz()), ("plain", plain.clone())]
-        {
+        // A frame that both zstd and lz4 skip does not say which program wrote the next one.
+        let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 9][..], &lz4()].concat();
+        for (name, bytes, program) in [
+            ("gz", gzip(), Some("gzip")),
+            ("zst", zstd, Some("zstd")),
+            ("lz4", lz4(), Some("lz4")),
+            ("skipped", skipped, Some("lz4")),
+            ("xz", xz(), Some("xz")),
+            ("plain", plain.clone(), None),
+        ] {
             let path = dir.join(name);
             std::fs::write(&path, bytes).unwrap();
             let mut read = Vec::new();
@@ -149,8 +152,8 @@ mod tests {
             assert!(read == plain, "{name}");
             let file_len = std::fs::metadata(&path).unwrap().len();
             assert_eq!(opened.file_len, Some(file_len), "{name}");
-            let count = opened.compressed.map(|count| count.load(Relaxed));
-            assert_eq!(count, (name != "plain").then_some(file_len), "{name}");
+            let found = opened.compressed.map(|found| (found.consumed(), found.program()));
+            assert_eq!(found, program.map(|program| (file_len, program)), "{name}");
         }
     }
 
@@ -182,6 +185,13 @@ mod tests {
             advice(&[0x28, 0xb5, 0x2f, 0xfd], Some("gzip")),
             ("it is compressed twice, inside gzip".to_owned(), "gzip -dc f | wirerate analyze -".to_owned())
         );
+        for (magic, command) in [
+            (&b"snoop\0\0\0"[..], "gzip -dc f | editcap -F pcapng - - | wirerate analyze -"),
+            (b"BZh91AY", "gzip -dc f | bzip2 -dc | wirerate analyze -"),
+            (b"PK\x03\x04", "gzip -dc f | wirerate analyze -"),
+        ] {
+            assert_eq!(advice(magic, Some("gzip")).1, command);
+        }
         assert_eq!(OtherFormat::of(&[0xd4, 0xc3, 0xb2, 0xa1], None), None);
     }
 }

@@ -128,11 +128,12 @@ impl FileOrder {
 
 /// Notes about packets that the user may not expect.
 pub fn odd_notes(counts: OddPackets) -> impl Iterator<Item = String> {
-    let OddPackets { not_recorded, out_of_range, with_fcs } = counts;
+    let OddPackets { not_recorded, out_of_range, with_fcs, fcs_too_long } = counts;
     let notes = [
         (not_recorded, "without a time in the file"),
         (out_of_range, "with a time before 1970 or after 2554, which counts as no time"),
         (with_fcs, "with a frame check sequence, which is not part of the frame"),
+        (fcs_too_long, "not longer than the frame check sequence that the file declares, so left as it is"),
     ];
     let notes = notes.into_iter().filter(|(count, _)| *count > 0);
     notes.map(|(count, what)| format!("{} {what}", quantity_of(count, "packet")))
@@ -468,7 +469,7 @@ pub fn open_records(path: &Path, command: &str) -> Result<FileRecords, Failure> 
 pub fn unreadable(path: &Path, why: anyhow::Error, command: &str) -> Failure {
     let unpack = why.downcast_ref::<OtherFormat>().map(|other| other.advice(path, command));
     let failure = Failure::read(path, why);
-    let is_folder = path.is_dir();
+    let (is_folder, is_stdin) = (path.is_dir(), is_stdin(path));
     let path = path.display();
     match unpack {
         Some(unpack) => failure.try_this(unpack),
@@ -476,6 +477,9 @@ pub fn unreadable(path: &Path, why: anyhow::Error, command: &str) -> Failure {
             failure.try_this(format!("wirerate {command} {path}/*, for all files of the folder"))
         }
         None if failure.has_advice() => failure,
+        None if is_stdin => failure.try_this(format!(
+            "a program that writes pcap or pcapng, also compressed: tcpdump -w - | wirerate {command} -"
+        )),
         None => failure
             .try_this(format!("pcap and pcapng files, also compressed; `file {path}` shows what it is"))
             .try_this(format!("editcap -F pcapng {path} NEW.pcapng, if Wireshark reads it")),

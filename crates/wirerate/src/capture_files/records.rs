@@ -2,6 +2,7 @@
 
 use super::ahead::ByteStream;
 use super::damage::Damages;
+use super::decompress::CompressedBytes;
 use super::input::{self, OpenedFile, OtherFormat};
 use crate::monitor::{Counted, count_in};
 use metrics::MetricSet;
@@ -124,6 +125,8 @@ pub struct OddPackets {
     pub out_of_range: u64,
     /// The file has their frame check sequence.
     pub with_fcs: u64,
+    /// The frame check sequence that the file declares is not shorter than they are.
+    pub fcs_too_long: u64,
 }
 
 impl OddPackets {
@@ -132,6 +135,7 @@ impl OddPackets {
         self.not_recorded += other.not_recorded;
         self.out_of_range += other.out_of_range;
         self.with_fcs += other.with_fcs;
+        self.fcs_too_long += other.fcs_too_long;
     }
 }
 
@@ -231,8 +235,8 @@ impl ShownCount {
 pub struct FileRecords {
     path: PathBuf,
     reader: FileReader,
-    /// Bytes that were read of a compressed file.
-    compressed: Option<Arc<AtomicU64>>,
+    /// What is known of a compressed file.
+    compressed: Option<CompressedBytes>,
     file_len: Option<u64>,
     /// The program that decompresses the file.
     program: Option<&'static str>,
@@ -262,9 +266,10 @@ impl FileRecords {
 
     /// The packets of an opened file, which messages call `path`.
     pub(super) fn of(path: &Path, opened: OpenedFile) -> anyhow::Result<Self> {
-        let OpenedFile { mut bytes, file_len, compressed, program } = opened;
+        let OpenedFile { mut bytes, file_len, compressed } = opened;
         let mut start = Vec::new();
         let read = bytes.by_ref().take(pcap::HEADER_LEN as u64).read_to_end(&mut start);
+        let program = compressed.as_ref().map(CompressedBytes::program);
         if let Some(other) = OtherFormat::of(&start, program) {
             return Err(other.into());
         }
@@ -355,7 +360,7 @@ impl FileRecords {
                         (self.head.time_ns, self.head.frame_len) = (Some(record.time_ns), record.frame_len);
                         self.count += 1;
                         self.order_ns = record.time_ns;
-                        self.odd.with_fcs += u64::from(self.head.extras.fcs_len > 0);
+                        self.count_fcs();
                         return true;
                     }
                     Ok(None) => self.is_over = true,
@@ -372,7 +377,7 @@ impl FileRecords {
                 facts.comment = None;
                 self.count += 1;
                 self.order_ns = packet.time_ns;
-                self.odd.with_fcs += u64::from(self.head.extras.fcs_len > 0);
+                self.count_fcs();
                 return true;
             }
             match self.read_any() {
@@ -385,7 +390,7 @@ impl FileRecords {
                         Some(NoTime::NotRecorded) => self.odd.not_recorded += 1,
                         Some(NoTime::OutOfRange) => self.odd.out_of_range += 1,
                     }
-                    self.odd.with_fcs += u64::from(head.extras.fcs_len > 0);
+                    self.count_fcs();
                     if head.has_broken_options {
                         let (path, count) = (self.path.display(), self.count);
                         self.damages.add("options", || format!("{path}: packet {count} has broken options"));
@@ -397,6 +402,23 @@ impl FileRecords {
             }
         }
         false
+    }
+
+    /// Counts what the file says of the frame check sequence of the packet at hand.
+    #[inline]
+    fn count_fcs(&mut self) {
+        let fcs_len = u32::from(self.head.extras.fcs_len);
+        if fcs_len > 0 {
+            let has_it = fcs_len < self.whole_len();
+            self.odd.with_fcs += u64::from(has_it);
+            self.odd.fcs_too_long += u64::from(!has_it);
+        }
+    }
+
+    /// Length of the packet at hand. Some files have an original length of zero.
+    #[inline]
+    fn whole_len(&self) -> u32 {
+        self.head.frame_len.max(self.data().len() as u32)
     }
 
     /// The next packet of a file that is no pcap file.
@@ -445,7 +467,7 @@ impl FileRecords {
     /// Bytes of the file that are behind the packet at hand; nothing for a stream.
     pub fn bytes_left(&self) -> Option<u64> {
         let done = match (&self.compressed, &self.reader) {
-            (Some(count), _) => count.load(Relaxed),
+            (Some(compressed), _) => compressed.consumed(),
             (None, FileReader::Pcap(reader)) => reader.offset() + reader.data().len() as u64,
             (None, FileReader::Pcapng(reader, _)) => reader.offset(),
             (None, FileReader::Unreadable(_)) => 0,
@@ -581,12 +603,14 @@ impl FileRecords {
         self.frame_without(self.head.extras.fcs_len)
     }
 
+    /// A sequence that is not shorter than the packet is none: the packet keeps its bytes.
     #[inline]
     fn frame_without(&self, fcs_len: u8) -> &[u8] {
-        let data = self.data();
-        // Some files have an original length of zero.
-        let frame_len = self.head.frame_len.max(data.len() as u32).saturating_sub(fcs_len.into());
-        &data[..data.len().min(frame_len as usize)]
+        let (data, whole_len) = (self.data(), self.whole_len());
+        match whole_len.saturating_sub(fcs_len.into()) {
+            0 => data,
+            frame_len => &data[..data.len().min(frame_len as usize)],
+        }
     }
 
     /// The packet at hand without its frame check sequence, as number `number` of the loop.
@@ -599,7 +623,8 @@ impl FileRecords {
     /// file has them.
     #[inline]
     pub fn record_without_fcs(&self, number: u64, fcs_len: u8) -> Record<'_> {
-        let frame_len = self.head.frame_len.saturating_sub(fcs_len.into());
+        let removed = if self.whole_len() > u32::from(fcs_len) { fcs_len } else { 0 };
+        let frame_len = self.head.frame_len.saturating_sub(removed.into());
         Record { frame_len, data: self.frame_without(fcs_len), ..self.record_with_fcs(number) }
     }
 

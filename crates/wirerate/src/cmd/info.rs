@@ -146,6 +146,8 @@ struct Counts {
     other_protocols: BTreeMap<Protocol, Sum>,
     flows: FlowCounter,
     losses: Losses,
+    /// Packets that have a time.
+    timed: Sum,
 }
 
 impl Default for Counts {
@@ -156,6 +158,7 @@ impl Default for Counts {
             other_protocols: BTreeMap::new(),
             flows: FlowCounter::default(),
             losses: Losses::default(),
+            timed: (0, 0),
         }
     }
 }
@@ -209,6 +212,7 @@ impl FileReport {
         if let Some(time_ns) = record.time_ns {
             self.first_ns = Some(self.first_ns.map_or(time_ns, |first_ns| first_ns.min(time_ns)));
             self.last_ns = self.last_ns.max(Some(time_ns));
+            counts.timed = (counts.timed.0 + 1, counts.timed.1 + frame_len);
         }
         *self.link_types.entry(record.link_type).or_default() += 1;
         if let Some(interface) = records.interface() {
@@ -253,8 +257,9 @@ impl FileReport {
         let duration_ns = self.first_ns.zip(self.last_ns).map(|(first_ns, last_ns)| last_ns - first_ns);
         self.duration_ns = duration_ns;
         let duration_ns = duration_ns.filter(|duration_ns| *duration_ns > 0);
-        self.rate_pps = duration_ns.map(|duration_ns| per_second(self.packets, duration_ns));
-        self.rate_bps = duration_ns.map(|duration_ns| per_second(self.bytes, duration_ns) * 8.0);
+        let (packets, bytes) = counts.timed;
+        self.rate_pps = duration_ns.map(|duration_ns| per_second(packets, duration_ns));
+        self.rate_bps = duration_ns.map(|duration_ns| per_second(bytes, duration_ns) * 8.0);
     }
 }
 

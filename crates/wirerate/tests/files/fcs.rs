@@ -25,6 +25,34 @@ fn a_declared_frame_check_sequence_is_not_sent_and_is_kept_by_export() {
     }
 }
 
+/// Such a packet lost all its bytes.
+#[test]
+fn a_packet_not_longer_than_the_sequence_keeps_its_bytes() {
+    let folder = Folder::new("fcs-long");
+    // 30 bytes: 15 words of 16 bits.
+    let header = pcap::Header { fcs_bits: 0xf400, ..pcap::Header::default() };
+    let mut writer = pcap::Writer::new(Vec::new(), &header).unwrap();
+    let data = frame(1);
+    for len in [30, 29, 14, 31, 60] {
+        let data = &data[..len];
+        writer.record(&pcap::Record { time_ns: START_NS, frame_len: len as u32, data }).unwrap();
+    }
+    std::fs::write(folder.join("f.pcap"), writer.finish().unwrap()).unwrap();
+    let report = wirerate(&folder, &["info", "-J", "f.pcap"]).json();
+    assert_eq!(report["bytes"], 30 + 29 + 14 + 1 + 30, "{report}");
+    let note = "3 packets not longer than the frame check sequence that the file declares";
+    assert!(report["notes"].to_string().contains(note), "{report}");
+    let report = wirerate(&folder, &["rewrite", "f.pcap", "-o", "out.pcap", "-J"]).json();
+    assert_eq!(report["written"], 5, "{report}");
+    let out = std::fs::read(folder.join("out.pcap")).unwrap();
+    let mut out = pcap::Reader::new(&out[..]).unwrap();
+    let mut lens = Vec::new();
+    while let Some(record) = out.next_record().unwrap() {
+        lens.push(record.data.len());
+    }
+    assert_eq!(lens, [30, 29, 14, 1, 30]);
+}
+
 #[test]
 fn a_cut_packet_loses_only_the_bytes_of_the_sequence_that_it_has() {
     let folder = Folder::new("fcs-cut");

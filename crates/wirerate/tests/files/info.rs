@@ -41,6 +41,8 @@ fn a_file_is_described() {
     input(&folder, "spb_mixed.pcapng");
     let report = info(&folder, "spb_mixed.pcapng", 0);
     assert_eq!((&report["packets"], &report["duration_ns"]), (&json!(3), &json!(1_000_000)));
+    // Two of its packets have a time.
+    assert_eq!(report["rate_pps"], 2_000.0, "{report}");
     let both = wirerate(&folder, &["info", "spb_mixed.pcapng", "missing", "pb_drops.pcapng"]);
     assert_eq!((both.code, both.stdout.matches("packets ").count()), (1, 2), "{both:?}");
 }

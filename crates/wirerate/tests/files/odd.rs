@@ -133,7 +133,7 @@ fn empty_files_and_folders_are_called_so() {
     for (name, words) in [
         ("empty.pcap", "it is empty\n"),
         ("empty.gz", "it is empty, inside gzip\n"),
-        ("empty.zst", "it is empty, inside zstd\n"),
+        ("empty.zst", "it is empty, inside zstd or lz4\n"),
         ("captures", "  try: wirerate analyze captures/*, for all files of the folder\n"),
     ] {
         let refused = wirerate(&folder, &["analyze", name]);

@@ -178,16 +178,37 @@ impl OutputBytes {
 }
 
 impl Write for OutputBytes {
+    /// Takes what fits into the buffer: a packet of many MiB goes to the thread in parts.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.buffer.len() + bytes.len() > WRITE_LEN && !self.buffer.is_empty() {
+        if self.buffer.len() >= WRITE_LEN {
             self.hand_over()?;
         }
-        self.buffer.extend_from_slice(bytes);
-        Ok(bytes.len())
+        let taken = bytes.len().min(WRITE_LEN - self.buffer.len());
+        self.buffer.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
     }
 
     /// Does nothing: [`OutputBytes::finish`] writes what is left.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets of 255 MiB waited whole for the thread, several at a time.
+    #[test]
+    fn a_long_packet_goes_to_the_thread_in_parts() {
+        let folder = testkit::Folder::new("long-packet");
+        let path = folder.join("out");
+        let bytes: Vec<u8> = (0..3 * WRITE_LEN as u32 + 5).map(|number| (number % 251) as u8).collect();
+        let mut output = OutputBytes::create(Some(&path), Compressor::Plain).unwrap();
+        assert_eq!(output.write(&bytes).unwrap(), WRITE_LEN);
+        output.write_all(&bytes[WRITE_LEN..]).unwrap();
+        assert_eq!(output.buffer.capacity(), WRITE_LEN);
+        output.finish().unwrap();
+        assert!(fs::read(&path).unwrap() == bytes);
     }
 }
