@@ -20,7 +20,6 @@ use crate::record::batch::{self, Chunk, IndexEntry};
 use crate::stats::Stats;
 use crate::time::utc::utc_now_ns;
 use crate::{CaptureError, OnError, Output};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -197,7 +196,7 @@ impl FileSet {
     pub(crate) fn discard(self) {
         if let Some(path) = &self.made {
             // It is empty or holds a header; should it stay, it does no harm.
-            let _ = fs::remove_file(path);
+            let _ = open::remove(path);
         }
     }
 
@@ -296,7 +295,7 @@ impl FileSet {
             // The last file has ended.
         } else if is_empty && !is_first {
             // What was begun after the last record is no file.
-            let _ = fs::remove_file(&self.name);
+            let _ = open::remove(Path::new(&self.name));
         } else {
             self.end_file(Some(now_ns), accounting);
         }
@@ -368,7 +367,7 @@ impl FileSet {
         };
         let is_ending = &self.settings.is_ending;
         let makes_folders = self.rotation.is_some() || self.has_time;
-        let folder = if makes_folders { make_folder(&path) } else { Ok(()) };
+        let folder = if makes_folders { open::create_folders(&path) } else { Ok(()) };
         let opened = folder.and_then(|()| match self.rotation {
             Some(_) => open::create_part(&path).map(Some),
             None => open::open(&path),
@@ -380,13 +379,13 @@ impl FileSet {
         let place = place.map_err(|source| {
             if is_new && source.kind() != io::ErrorKind::WouldBlock {
                 // Nothing is left behind of a file that never began.
-                let _ = fs::remove_file(&path);
+                let _ = open::remove(&path);
             }
             CaptureError::Create { name: self.name.clone(), source }
         })?;
         self.made = is_new.then_some(path);
         self.begin(place).inspect_err(|_| {
-            let _ = self.made.take().map(fs::remove_file);
+            let _ = self.made.take().map(|path| open::remove(&path));
         })
     }
 
@@ -592,8 +591,7 @@ impl FileSet {
 
     /// Gives a complete file its own name.
     fn publish(&mut self, name: &str) {
-        let renamed = make_folder(Path::new(name)).and_then(|()| fs::rename(&self.name, name));
-        match renamed {
+        match open::rename(Path::new(&self.name), Path::new(name)) {
             Ok(()) => {
                 self.rotation.iter_mut().for_each(|files| files.last_name = Some(name.to_owned()));
                 self.command.iter().for_each(|command| command.finished(name));
@@ -606,7 +604,7 @@ impl FileSet {
     }
 
     fn remove(&mut self, name: &str) {
-        match fs::remove_file(name) {
+        match open::remove(Path::new(name)) {
             Ok(()) => self.removed += 1,
             // The user has moved it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -614,14 +612,6 @@ impl FileSet {
                 self.failure.get_or_insert(CaptureError::Remove { name: name.to_owned(), source });
             }
         }
-    }
-}
-
-/// The folder that a file is to be made in.
-fn make_folder(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => fs::create_dir_all(folder),
-        _ => Ok(()),
     }
 }
 
@@ -634,7 +624,7 @@ mod tests {
     use crate::record::batch::samples::{batch, batch_of_card};
     use crate::record::ring_handle::RingHandle;
     use pcapng::{Interface, Section};
-    use std::fs::File;
+    use std::fs::{self, File};
     use std::num::NonZeroU64;
     use std::sync::Mutex;
     use std::time::Duration;

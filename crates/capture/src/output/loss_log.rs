@@ -1,11 +1,12 @@
 //! What a device lost while a capture ran, second by second, for the files of losses of a data set.
 
 use crate::CaptureError;
+use crate::output::open;
 use crate::output::packer::PART_SUFFIX;
 use crate::stats::{Counts, RingStats, Stats};
 use columns::Key;
 use measure::LossRow;
-use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 
 /// Losses are added up over this time.
@@ -68,12 +69,12 @@ impl LossLog {
         let path = self.folder.join(columns::loss_name(self.files));
         let part = PathBuf::from(format!("{}{PART_SUFFIX}", path.display()));
         let bytes = columns::loss_file(&rows, &keys);
-        let written = fs::create_dir_all(&self.folder)
-            .and_then(|()| fs::write(&part, &bytes))
-            .and_then(|()| fs::rename(&part, &path));
+        let written = open::create_folders(&part)
+            .and_then(|()| open::create_part(&part)?.write_all(&bytes))
+            .and_then(|()| open::rename(&part, &path));
         if let Err(source) = written {
             // Should an unfinished file stay, its name says so.
-            let _ = fs::remove_file(&part);
+            let _ = open::remove(&part);
             self.rows = rows;
             return Err(CaptureError::Write { name: path.display().to_string(), len: 0, source });
         }
@@ -124,6 +125,8 @@ impl LossLog {
 mod tests {
     use super::*;
     use crate::stats::DeviceStats;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     fn stats(lost: [(u64, u64); 2], lost_nic: u64) -> Stats {
         let ring = |cpu: u32, (lost_ring, lost_disk): (u64, u64)| RingStats {
@@ -172,6 +175,8 @@ mod tests {
             names
         };
         assert_eq!(names(), ["loss-0.parquet", "loss-1.parquet"]);
+        let mode = fs::metadata(folder.join("d/loss-0.parquet")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
         // Another capture of the same run overwrote the files of the first.
         let mut again = LossLog::new(folder.join("d"), "h", "eth0", 1, 100);
         again.write(5 * SPAN_NS, &stats([(0, 0), (0, 0)], 0), None).unwrap();

@@ -18,6 +18,7 @@ pub mod names;
 pub mod open;
 mod packer;
 pub(crate) mod pipe;
+mod place;
 mod prior_files;
 pub(crate) mod recorder;
 pub mod rotate;

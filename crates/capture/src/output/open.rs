@@ -3,15 +3,16 @@
 //! The lock is that of flock(2), which ends with the process. Files are not truncated here: a
 //! capture that fails to start leaves their content.
 
-use crate::output::pipe::has_no_reader;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use crate::output::place::{Folders, Place};
+use nix::fcntl::OFlag;
+use nix::sys::stat::{Mode, SFlag};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Permissions of new files, as dumpcap's: frames are for the eyes of the user who captures. A
 /// stricter umask holds.
-const MODE: u32 = 0o600;
+const MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
 /// Opens or creates `path`. `None` for a FIFO that no program has opened for reading. Root follows
 /// its own symbolic links only: one of another user could lead to any file.
@@ -20,19 +21,20 @@ const MODE: u32 = 0o600;
 /// [`io::ErrorKind::WouldBlock`] when another program writes to the file; what the file system
 /// refuses.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
-    let is_root = nix::unistd::geteuid().is_root();
-    // A link that another user plants after this look is refused as well.
-    let follow = if is_root && !is_link_of_root(path) { libc::O_NOFOLLOW } else { 0 };
-    // Not to wait for the reader of a FIFO; of no effect on regular files.
-    match options().create(true).custom_flags(libc::O_NONBLOCK | follow).open(path) {
-        Err(error) if follow != 0 && error.raw_os_error() == Some(libc::ELOOP) => {
-            let why = "it is a symbolic link of another user, which root does not follow";
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
-        }
+    let place = Place::behind_links(path)?;
+    match place.open(existing_or(OFlag::O_CREAT), MODE) {
         Ok(file) => locked(file).map(Some),
-        Err(error) if has_no_reader(&error) && is_fifo(path) => Ok(None),
+        Err(error) if has_no_reader(&error) && place.kind()? == SFlag::S_IFIFO => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Opens `path`, which is there, without a lock. Links are followed as by [`open`].
+///
+/// # Errors
+/// What the file system refuses.
+pub(crate) fn open_existing(path: &Path) -> io::Result<File> {
+    Place::behind_links(path)?.open(existing_or(OFlag::empty()), MODE)
 }
 
 /// Creates the file of an unfinished capture. One that a killed capture has left there is renamed
@@ -42,43 +44,68 @@ pub fn open(path: &Path) -> io::Result<Option<File>> {
 /// [`io::ErrorKind::WouldBlock`] when another program writes to the file; a symbolic link in its
 /// place is refused.
 pub(crate) fn create_part(path: &Path) -> io::Result<File> {
-    let create = || options().create_new(true).open(path);
-    let created = match create() {
+    let place = Place::of(path, Folders::MustExist)?;
+    let create = |place: &Place| place.open(OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL, MODE);
+    let created = match create(&place) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            keep_old_part(path)?;
-            create()
+            keep_old_part(place)?;
+            create(&Place::of(path, Folders::MustExist)?)
         }
         created => created,
     };
     locked(created?)
 }
 
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(MODE);
-    options
+/// Creates the folders of `path`.
+///
+/// # Errors
+/// What the file system refuses, and a symbolic link that is not followed.
+pub(crate) fn create_folders(path: &Path) -> io::Result<()> {
+    Place::of(path, Folders::Create).map(drop)
 }
 
-/// True for a symbolic link that belongs to root.
-fn is_link_of_root(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_symlink() && meta.uid() == 0)
+/// Gives a file another name, and creates the folders of that.
+///
+/// # Errors
+/// As for [`create_folders`].
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    Place::of(from, Folders::MustExist)?.rename(&Place::of(to, Folders::Create)?)
 }
 
-fn is_fifo(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo())
+/// Removes a file.
+///
+/// # Errors
+/// As for [`create_folders`].
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    Place::of(path, Folders::MustExist)?.remove()
 }
 
-fn keep_old_part(path: &Path) -> io::Result<()> {
-    if !fs::symlink_metadata(path)?.is_file() {
+/// True for what the kernel answers to an open of a FIFO that no program reads.
+pub(crate) fn has_no_reader(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENXIO)
+}
+
+/// How files are opened for writing. Not to wait for the reader of a FIFO; of no effect on regular
+/// files.
+fn existing_or(create: OFlag) -> OFlag {
+    OFlag::O_WRONLY | OFlag::O_NONBLOCK | create
+}
+
+fn keep_old_part(place: Place) -> io::Result<()> {
+    if place.kind()? != SFlag::S_IFREG {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
             "something that is no regular file is there",
         ));
     }
-    locked(options().custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?)?;
-    let numbered = |number: u32| PathBuf::from(format!("{}.{number}", path.display()));
-    let free = (1..).map(numbered).find(|kept| fs::symlink_metadata(kept).is_err());
-    fs::rename(path, free.expect("a folder has fewer files than there are numbers"))
+    locked(place.open(existing_or(OFlag::empty()), MODE)?)?;
+    let numbered = |number: u32| {
+        let mut name = place.name().to_owned();
+        name.push(format!(".{number}"));
+        place.beside(name)
+    };
+    let kept = (1..).map(numbered).find(|kept| !matches!(kept, Ok(kept) if kept.kind().is_ok()));
+    place.rename(&kept.expect("a folder has fewer files than there are numbers")?)
 }
 
 /// Locks a regular file. A file system without locks does without.
@@ -98,6 +125,7 @@ fn locked(file: File) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use testkit::Folder;
 

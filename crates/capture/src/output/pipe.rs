@@ -4,6 +4,7 @@
 //! buffers. A reader that stops reading blocks the capture only until it is stopped: then a write
 //! without progress for [`GRACE`] fails, and the rest counts as lost.
 
+use crate::output::open;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send};
 use std::fs::{File, OpenOptions};
@@ -53,7 +54,8 @@ impl Pipe {
         } else if kind.is_fifo() {
             // Opened again, since a flag of the description itself would change the pipe of our
             // parent as well.
-            match open_fifo(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd()))) {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
                 Ok(own) => To::Pipe(own),
                 Err(_) => return Err(file),
             }
@@ -87,9 +89,10 @@ impl Pipe {
     /// Opens a FIFO that has got a reader.
     fn open_if_read(&mut self) -> io::Result<()> {
         let To::Fifo(path) = &self.to else { return Ok(()) };
-        match open_fifo(path) {
+        // Another user may have put a link in its place meanwhile.
+        match open::open_existing(path) {
             Ok(file) => self.to = To::Pipe(file),
-            Err(error) if has_no_reader(&error) => {}
+            Err(error) if open::has_no_reader(&error) => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -170,15 +173,6 @@ impl To {
             }
         }
     }
-}
-
-fn open_fifo(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path)
-}
-
-/// True for what the kernel answers to an open of a FIFO that no program reads.
-pub(crate) fn has_no_reader(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENXIO)
 }
 
 #[cfg(test)]

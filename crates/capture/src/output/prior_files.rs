@@ -1,6 +1,7 @@
 //! Files that an earlier capture with the same name pattern left: names, lengths and ages.
 
 use crate::output::names::{NamePattern, without_number};
+use crate::output::place::Place;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,6 +84,10 @@ fn existing_folders(patterns: &[NamePattern]) -> Vec<String> {
 
 /// Paths and names. A name that is not UTF-8 is left out: patterns make none.
 fn entries(folder: &Path) -> Vec<(PathBuf, String)> {
+    // No file of a folder is ours that root would not write to.
+    if Place::behind_links(&folder.join(".x")).is_err() {
+        return Vec::new();
+    }
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let entry = |entry: fs::DirEntry| Some((entry.path(), entry.file_name().into_string().ok()?));
     entries.flatten().filter_map(entry).collect()

@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     case("capture_rights::a_capture_runs_as_another_user_without_any_right", &["capinfos"], other_user),
     case("capture_rights::tell_by_another_user_is_refused_and_says_that_one_runs", &["setpriv"], tell_denied),
     case("capture_rights::the_rights_in_the_documents_are_enough_and_each_is_needed", &["setpriv"], enough),
+    case("capture_rights::root_writes_nothing_behind_links_of_other_users", &[], foreign_links),
 ];
 
 const CAP_DAC_OVERRIDE: u64 = 1 << 1;
@@ -127,6 +128,34 @@ fn tell_denied() -> TestResult {
     control.arg("--clear-groups").arg(&copy).args(["ctl", RX_DEV, "stats"]);
     let denied = Running::start(control).wait(TIME_LIMIT).expect_code(3);
     denied.says(&["the capture on rx0 takes commands from its own user only", "try: the same as root"]);
+    Ok(())
+}
+
+/// Root wrote where a link of another user in the folders of the path led.
+fn foreign_links() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let (target, link) = (lab.file("target"), lab.file("link"));
+    fs::create_dir(&target)?;
+    std::os::unix::fs::symlink(&target, &link)?;
+    let words = format!("capture {RX_DEV} --netns {} --duration 1ms", lab.rx_netns);
+    for (name, more) in [
+        ("x.pcapng", ""),
+        ("x.pcapng", "--rotate-every 1h"),
+        ("new/%Y.pcapng", ""),
+        ("set", "--format parquet"),
+    ] {
+        let capture = || wirerate_run(format!("{words} -w {} {more}", link.join(name).display()).trim());
+        std::os::unix::fs::lchown(&link, Some(65_534), None)?;
+        capture()
+            .expect_code(3)
+            .says(&["link is a symbolic link of another user, which root does not follow"]);
+        assert_eq!(fs::read_dir(&target)?.count(), 0, "{name} {more}");
+        // Such as /var/run.
+        std::os::unix::fs::lchown(&link, Some(0), None)?;
+        capture().expect_code(0);
+        fs::remove_dir_all(&target)?;
+        fs::create_dir(&target)?;
+    }
     Ok(())
 }
 
