@@ -55,6 +55,13 @@ pub(crate) struct FileSettings {
     pub(crate) unpacked_bytes: AtomicU64,
 }
 
+impl FileSettings {
+    /// Bytes of a file that are no records: its end is counted with its beginning.
+    fn own_len(&self) -> u64 {
+        (self.header.len() + self.trailer_len_max) as u64
+    }
+}
+
 /// What the files of a data set need to know of the capture.
 pub(crate) struct ColumnSettings {
     /// CPUs of the rings.
@@ -338,8 +345,7 @@ impl FileSet {
         let rotation = self.rotation.as_ref().expect("only called for files that follow each other");
         let name = rotation.pattern.expand(now_ns, self.settings.utc_offset_s) + PART_SUFFIX;
         self.open(PathBuf::from(name))?;
-        let header_len = self.settings.header.len() as u64;
-        self.rotation.iter_mut().for_each(|rotation| rotation.rotator.begin(header_len));
+        self.begin_in_rotation();
         Ok(())
     }
 
@@ -402,9 +408,7 @@ impl FileSet {
             }
         };
         begun.map_err(|source| CaptureError::Write { name: self.name.clone(), len: 0, source })?;
-        // The file's own end is counted with its beginning.
-        let own_len = settings.header.len() + settings.trailer_len_max;
-        settings.unpacked_bytes.fetch_add(own_len as u64, Relaxed);
+        settings.unpacked_bytes.fetch_add(settings.own_len(), Relaxed);
         self.sink = Some(sink);
         Ok(())
     }
@@ -492,7 +496,8 @@ impl FileSet {
     fn note_room(&mut self) {
         let packed = self.sink.as_ref().map_or(0, OutputFile::len);
         let waiting = self.packer.as_ref().map_or(0, |packer| packer.waiting_len()) as u64;
-        self.rotation.iter_mut().for_each(|rotation| rotation.rotator.takes(packed + waiting));
+        let end = self.settings.trailer_len_max as u64;
+        self.rotation.iter_mut().for_each(|rotation| rotation.rotator.takes(packed + waiting + end));
     }
 
     /// Removes old files until `bytes` more are within the quota.
@@ -510,13 +515,17 @@ impl FileSet {
         if most.is_some_and(|most| self.rotation.as_ref().is_some_and(|files| files.count >= most)) {
             return self.complete(accounting);
         }
-        self.make_room(self.settings.header.len() as u64);
+        self.make_room(self.settings.own_len());
         if !self.open_next() {
             // Records that follow are counted as lost, and the policy goes on as if they were
             // written.
-            let header_len = self.settings.header.len() as u64;
-            self.rotation.iter_mut().for_each(|rotation| rotation.rotator.begin(header_len));
+            self.begin_in_rotation();
         }
+    }
+
+    fn begin_in_rotation(&mut self) {
+        let own_len = self.settings.own_len();
+        self.rotation.iter_mut().for_each(|rotation| rotation.rotator.begin(own_len));
     }
 
     /// False when the next file cannot be made.
@@ -678,6 +687,30 @@ mod tests {
             let file = memory.0.lock().unwrap();
             let file = compression.map_or_else(|| file.clone(), |_| zstd::decode_all(&file[..]).unwrap());
             assert_eq!(file.last_chunk(), Some(&3_u64.to_le_bytes()), "{compression:?}");
+        }
+    }
+
+    /// The statistics at the end of a file came on top of the size.
+    #[test]
+    fn files_of_a_size_are_not_longer_with_their_end() {
+        let folder = testkit::Folder::new("size");
+        let ring = RingHandle::for_test();
+        let like = settings(&ring);
+        let one = batch(0, &[0], 96).bytes.len() as u64;
+        for (more, files) in [(0, 5), (one - 1, 5), (one, 4)] {
+            let most = like.own_len() + 2 * one + more;
+            let rotate = RotatePolicy { size_max_bytes: NonZeroU64::new(most), ..RotatePolicy::default() };
+            let settings = FileSettings { rotate, ..settings(&ring) };
+            let output = Output::File(folder.join(format!("{more}.pcapng")));
+            let mut written = FileSet::create(output, Arc::new(settings), None, 0).unwrap().unwrap();
+            let (rings, limit) = ([Arc::clone(&ring)], Limit::new(None));
+            let accounting = Accounting::new(&rings, &limit);
+            written.append(&batch(0, &[0; 10], 96).chunk(), &accounting);
+            assert_eq!(written.finish(0, &accounting).count, Some(files));
+            for file in fs::read_dir(&*folder).unwrap().map(|entry| entry.unwrap()) {
+                assert!(file.metadata().unwrap().len() <= most, "{file:?}");
+                fs::remove_file(file.path()).unwrap();
+            }
         }
     }
 

@@ -217,9 +217,9 @@ impl Rotator {
         }
     }
 
-    /// A file was begun with `header_bytes` bytes that are no records.
-    pub fn begin(&mut self, header_bytes: u64) {
-        self.file = OpenFile { bytes: header_bytes, disk_bytes: header_bytes, ..OpenFile::default() };
+    /// A file was begun that has `own_bytes` bytes beside its records, at its beginning and end.
+    pub fn begin(&mut self, own_bytes: u64) {
+        self.file = OpenFile { bytes: own_bytes, disk_bytes: own_bytes, ..OpenFile::default() };
     }
 
     /// True while the file at hand has no record.
