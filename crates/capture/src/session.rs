@@ -86,6 +86,8 @@ pub struct SessionReport {
     pub files_removed: u64,
     /// Triggers of a recorder that were refused; `None` without a recorder.
     pub saves_refused: Option<u64>,
+    /// How saves have ended that [`Session::ended_saves`] did not return.
+    pub ended_saves: Vec<Result<String, String>>,
     /// Nanoseconds between the first and the last frame that a recorder held at its last save, or
     /// at the end; `None` without a recorder.
     pub window_ns: Option<u64>,
@@ -251,6 +253,7 @@ impl Session {
         self.state.begin();
         options.run_as.as_ref().map_or(Ok(()), RunAs::take_effect)?;
         let files = opened.files(&self.labels(&rings))?;
+        sinks.recorder.as_ref().map_or(Ok(()), |recorder| recorder.refuse_without_folder(utc_now_ns()))?;
         let (batches, receiver) = channel();
         let has_files = !files.is_empty() || sinks.recorder.is_some();
         let writes = has_files || sinks.display.is_some();
@@ -415,9 +418,10 @@ impl Session {
         self.order(|answer| WriterOrder::Save(reason.to_owned(), answer))?
     }
 
-    /// Files that the recorder has saved or begun; 0 without one.
-    pub fn saves(&self) -> u64 {
-        self.recorder.as_ref().map_or(0, |counts| counts.saves.load(Relaxed))
+    /// How saves of the recorder have ended since this was last asked: the name of each file that
+    /// is complete, or why there is none.
+    pub fn ended_saves(&self) -> Vec<Result<String, String>> {
+        self.recorder.as_ref().map_or_else(Vec::new, |counts| take_ended(counts))
     }
 
     /// True for a capture that keeps frames for a save.
@@ -492,6 +496,7 @@ impl Session {
             |of: fn(&RecorderCounts) -> &AtomicU64| recorder.as_ref().map(|all| of(all).load(Relaxed));
         let saves_refused = count(|all| &all.refused);
         let window_ns = count(|all| &all.window_ns);
+        let ended_saves = recorder.as_deref().map_or_else(Vec::new, take_ended);
         let command = self.command.take().and_then(Arc::into_inner);
         let commands = command.map_or_else(CommandsEnd::default, CommandRunner::end);
         SessionReport {
@@ -504,6 +509,7 @@ impl Session {
             files_removed,
             saves_refused,
             window_ns,
+            ended_saves,
             outputs,
             file_names,
             losses,
@@ -891,6 +897,10 @@ impl Drop for Session {
         // After `stop` there is nothing left to end.
         self.end();
     }
+}
+
+fn take_ended(recorder: &RecorderCounts) -> Vec<Result<String, String>> {
+    std::mem::take(&mut recorder.ended.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn in_netns<T: Send>(netns: Option<&Netns>, work: impl FnOnce() -> T + Send) -> Result<T, CaptureError> {

@@ -163,6 +163,11 @@ impl OutputFile {
         self.failure.is_some()
     }
 
+    /// The first error.
+    pub(crate) fn failure(&self) -> Option<&io::Error> {
+        self.failure.as_ref()
+    }
+
     /// Lets other processes see everything.
     pub(crate) fn flush(&mut self) {
         let flushed = match &mut self.place {

@@ -294,6 +294,12 @@ impl FileSet {
         has_failed && !self.goes_on()
     }
 
+    /// Why the file at hand refused something, if it did.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let why = self.sink.as_ref()?.failure()?;
+        Some(format!("cannot write to {}: {why}", self.name))
+    }
+
     /// Ends the last file. `now_ns` names it if there never was a record.
     pub(crate) fn finish(mut self, now_ns: u64, accounting: &Accounting<'_>) -> FilesEnd {
         let is_empty = self.rotation.as_ref().is_some_and(|rotation| rotation.rotator.is_empty());

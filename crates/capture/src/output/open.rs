@@ -64,6 +64,14 @@ pub(crate) fn create_folders(path: &Path) -> io::Result<()> {
     Place::of(path, Folders::Create).map(drop)
 }
 
+/// Refuses a path in whose folder this user may not create files.
+///
+/// # Errors
+/// As for [`create_folders`]; [`io::ErrorKind::NotFound`] without the folder.
+pub(crate) fn refuse_to_create(path: &Path) -> io::Result<()> {
+    Place::of(path, Folders::MustExist)?.refuse_to_create()
+}
+
 /// Gives a file another name, and creates the folders of that.
 ///
 /// # Errors

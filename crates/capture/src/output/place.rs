@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, readlinkat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
-use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, geteuid, unlinkat};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -75,6 +75,12 @@ impl Place {
             Err(Errno::ELOOP) => Err(refused(&self.name)),
             opened => Ok(File::from(opened?)),
         }
+    }
+
+    /// Refuses a folder in which this user may not create files.
+    pub(crate) fn refuse_to_create(&self) -> io::Result<()> {
+        let flags = AccessFlags::W_OK | AccessFlags::X_OK;
+        Ok(faccessat(&self.folder, ".", flags, AtFlags::AT_EACCESS)?)
     }
 
     /// Gives the file the place of another one.

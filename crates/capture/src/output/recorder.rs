@@ -5,9 +5,11 @@
 //! counted as not kept, which is no loss.
 
 use crate::Output;
+use crate::error::in_one_line;
 use crate::output::accounting::Accounting;
 use crate::output::fileset::{FileSet, FileSettings};
 use crate::output::names::{NamePattern, with_number};
+use crate::output::open;
 use crate::output::prior_files;
 use crate::record::batch::{Chunk, EncodedBatch, IndexEntry};
 use crate::record::format::Format;
@@ -19,8 +21,8 @@ use pcapng::Packet;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Digits of the numbers of saves.
 const NUMBER_DIGITS: usize = 5;
@@ -34,12 +36,19 @@ const STREAMS_MAX: usize = 65_536;
 /// What is known of the recorder while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct RecorderCounts {
-    /// Files written or begun.
-    pub(crate) saves: AtomicU64,
+    /// How saves have ended, until they are taken: names of files that are complete, and reasons
+    /// why there is none.
+    pub(crate) ended: Mutex<Vec<Result<String, String>>>,
     /// Triggers that came after the last save that is allowed.
     pub(crate) refused: AtomicU64,
     /// Nanoseconds between the first and the last frame in memory at the last save, or at the end.
     pub(crate) window_ns: AtomicU64,
+}
+
+impl RecorderCounts {
+    fn add_ended(&self, saved: Result<String, String>) {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(saved);
+    }
 }
 
 /// The settings of a file with a comment that says why it was written.
@@ -52,13 +61,17 @@ pub(crate) struct Recorder {
     pattern: NamePattern,
     utc_offset_s: i32,
     settings_of: Box<SettingsOf>,
-    pieces: VecDeque<EncodedBatch>,
+    pieces: VecDeque<Piece>,
     bytes: u64,
     newest_ns: u64,
     filter: Option<Condition>,
     losses: Option<LossCondition>,
     /// Number of the last file.
     number: u64,
+    /// Files written or begun.
+    begun: u64,
+    /// Frames from before this time belong to a trigger whose file could not be created.
+    refused_until_ns: u64,
     /// The highest number of the files of earlier captures, by the name without it.
     taken: BTreeMap<String, u64>,
     /// The file of the last trigger, while frames belong to it.
@@ -70,10 +83,28 @@ pub(crate) struct Recorder {
     pub(crate) failure: Option<CaptureError>,
 }
 
+/// Frames in memory, which are dropped or saved together.
+#[derive(Default)]
+struct Piece {
+    batch: EncodedBatch,
+    /// A trigger asked for them, and its file could not be created.
+    is_refused: bool,
+}
+
 struct Save {
     file: FileSet,
     name: String,
     until_ns: u64,
+}
+
+impl Piece {
+    /// Counts its frames, which are in no file.
+    fn leave(self, accounting: &Accounting<'_>) {
+        match self.is_refused {
+            true => accounting.settle(&self.batch.index, 0),
+            false => accounting.not_kept(&self.batch.index),
+        }
+    }
 }
 
 /// A filter as a trigger: fires when it becomes true.
@@ -110,18 +141,6 @@ impl LossCondition {
     }
 }
 
-/// A folder whose name has no time must be there before the first trigger.
-fn refuse_without_folder(pattern: &NamePattern, path: &str) -> Result<(), CaptureError> {
-    let folder = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty());
-    let Some(folder) = folder.filter(|_| !pattern.has_time()) else { return Ok(()) };
-    let refused = match folder.metadata() {
-        Ok(facts) if facts.is_dir() => return Ok(()),
-        Ok(_) => ErrorKind::NotADirectory.into(),
-        Err(source) => source,
-    };
-    Err(CaptureError::Create { name: path.to_owned(), source: refused })
-}
-
 impl Recorder {
     /// Keeps frames for files of a pattern.
     ///
@@ -137,11 +156,12 @@ impl Recorder {
     ) -> Result<Self, CaptureError> {
         let losses = options.on_loss.then(LossCondition::default);
         let pattern = NamePattern::parse(path)?;
-        refuse_without_folder(&pattern, path)?;
         Ok(Self {
             taken: prior_files::highest_numbers(&prior_files::find(&pattern)),
             pattern,
             number: 0,
+            begun: 0,
+            refused_until_ns: 0,
             options,
             format,
             utc_offset_s,
@@ -165,15 +185,19 @@ impl Recorder {
         for entry in chunk.index {
             let bytes = &chunk.bytes[at..at + entry.len as usize];
             at += bytes.len();
-            self.end_save(entry.time_ns, accounting);
+            self.end_due_save(entry.time_ns, accounting);
             let reason = self.triggered_by(bytes);
             match &mut self.save {
                 Some(save) => save.file.append(&Chunk::new(bytes, std::slice::from_ref(entry)), accounting),
                 None => self.keep(bytes, *entry, accounting),
             }
-            if let Some(reason) = reason {
-                // Refused saves are counted.
-                let _ = self.save_now(&reason, entry.time_ns, accounting);
+            if let Some(reason) = reason
+                && self.refuse_beyond_most().is_ok()
+            {
+                let saved = self.save(&reason, entry.time_ns, accounting);
+                if self.save.is_none() {
+                    self.counts.add_ended(saved);
+                }
             }
         }
     }
@@ -181,7 +205,7 @@ impl Recorder {
     /// What is due by time alone. No record from before `settled_ns` will come any more, so the
     /// file of a save ends by that time; frames leave the window by `now_ns`.
     pub(crate) fn tick(&mut self, settled_ns: u64, now_ns: u64, accounting: &Accounting<'_>) {
-        self.end_save(settled_ns, accounting);
+        self.end_due_save(settled_ns, accounting);
         self.newest_ns = self.newest_ns.max(now_ns);
         self.evict(0, accounting);
         if let Some(save) = &mut self.save {
@@ -204,39 +228,85 @@ impl Recorder {
             // Frames are on their way into a file already.
             return Ok(save.name.clone());
         }
-        let saves = self.counts.saves.load(Relaxed) + 1;
-        if saves > self.options.saves_max {
-            self.counts.refused.fetch_add(1, Relaxed);
-            return Err(format!(
-                "{} files were saved, as many as --max-saves allows",
-                self.options.saves_max
-            ));
+        self.refuse_beyond_most()?;
+        let saved = self.save(reason, now_ns, accounting);
+        if saved.is_ok() && self.save.is_none() {
+            self.counts.add_ended(saved.clone());
         }
+        saved
+    }
+
+    /// Refuses a trigger after the last save that is allowed, and counts it.
+    fn refuse_beyond_most(&self) -> Result<(), String> {
+        let most = self.options.saves_max;
+        if self.begun < most {
+            return Ok(());
+        }
+        self.counts.refused.fetch_add(1, Relaxed);
+        Err(format!("{most} files were saved, as many as --max-saves allows"))
+    }
+
+    /// As [`Recorder::save_now`]. The file is complete if no frames may follow.
+    fn save(&mut self, reason: &str, now_ns: u64, accounting: &Accounting<'_>) -> Result<String, String> {
         self.note_window();
         let name = self.next_name(now_ns);
-        let settings = (self.settings_of)(&format!("saved because of {reason}"));
-        let made =
-            FileSet::create(Output::File(PathBuf::from(name.replace('%', "%%"))), settings, None, now_ns);
-        let mut file = match made {
-            Ok(file) => file.expect("it is a file"),
+        let until_ns = now_ns.saturating_add(self.options.after_ns);
+        let mut file = match self.create(&name, reason, now_ns) {
+            Ok(file) => file,
             Err(error) => {
-                let text = error.to_string();
+                let why = in_one_line(&error);
                 // What is in memory stays there for the next trigger.
+                self.pieces.iter_mut().for_each(|piece| piece.is_refused = true);
+                self.refused_until_ns = until_ns;
                 self.failure.get_or_insert(error);
-                return Err(text);
+                return Err(why);
             }
         };
+        self.begun += 1;
+        self.refused_until_ns = 0;
         for piece in self.pieces.drain(..) {
-            file.append(&piece.chunk(), accounting);
+            file.append(&piece.batch.chunk(), accounting);
         }
         self.bytes = 0;
-        self.counts.saves.store(saves, Relaxed);
-        let until_ns = now_ns.saturating_add(self.options.after_ns);
+        let refusal = file.refusal();
         self.save = Some(Save { file, name: name.clone(), until_ns });
-        if self.options.after_ns == 0 {
-            self.end_save(until_ns, accounting);
+        match self.options.after_ns {
+            0 => self.end_save(until_ns, accounting).unwrap_or(Ok(name)),
+            _ => refusal.map_or(Ok(name), Err),
         }
-        Ok(name)
+    }
+
+    fn create(&self, name: &str, reason: &str, now_ns: u64) -> Result<FileSet, CaptureError> {
+        let path = PathBuf::from(name.replace('%', "%%"));
+        if self.pattern.has_time() {
+            let failed = |source| CaptureError::Create { name: name.to_owned(), source };
+            open::create_folders(Path::new(name)).map_err(failed)?;
+        }
+        let settings = (self.settings_of)(&format!("saved because of {reason}"));
+        Ok(FileSet::create(Output::File(path), settings, None, now_ns)?.expect("it is a file"))
+    }
+
+    /// Refuses a name whose files this user cannot create, before the first trigger asks for one.
+    /// Folders of names with a time are created later.
+    ///
+    /// # Errors
+    /// [`CaptureError::Create`].
+    pub(crate) fn refuse_without_folder(&self, now_ns: u64) -> Result<(), CaptureError> {
+        let name = self.pattern.expand(now_ns, self.utc_offset_s);
+        let mut path = Path::new(&name);
+        let refused = loop {
+            match (open::refuse_to_create(path), path.parent()) {
+                (Err(why), Some(folder))
+                    if why.kind() == ErrorKind::NotFound
+                        && self.pattern.has_time()
+                        && !folder.as_os_str().is_empty() =>
+                {
+                    path = folder;
+                }
+                (refused, _) => break refused,
+            }
+        };
+        refused.map_err(|source| CaptureError::Create { name: name.clone(), source })
     }
 
     /// The name of the next file. Numbers go on after those of earlier captures.
@@ -249,24 +319,28 @@ impl Recorder {
 
     /// Ends the file at hand; frames in memory are not kept.
     pub(crate) fn finish(&mut self, accounting: &Accounting<'_>) {
-        self.end_save(u64::MAX, accounting);
+        self.end_due_save(u64::MAX, accounting);
         self.note_window();
-        for piece in self.pieces.drain(..) {
-            accounting.not_kept(&piece.index);
-        }
+        self.pieces.drain(..).for_each(|piece| piece.leave(accounting));
     }
 
-    fn end_save(&mut self, now_ns: u64, accounting: &Accounting<'_>) {
-        if self.save.as_ref().is_none_or(|save| now_ns < save.until_ns) {
-            return;
-        }
-        let Some(Save { file, name, .. }) = self.save.take() else { return };
+    /// Ends the file at hand if it is due, and reports how that ended.
+    fn end_due_save(&mut self, now_ns: u64, accounting: &Accounting<'_>) {
+        let ended = self.end_save(now_ns, accounting);
+        ended.into_iter().for_each(|saved| self.counts.add_ended(saved));
+    }
+
+    /// Ends the file at hand if it is due. Returns its name, or why it is cut.
+    fn end_save(&mut self, now_ns: u64, accounting: &Accounting<'_>) -> Option<Result<String, String>> {
+        let Save { file, name, .. } = self.save.take_if(|save| now_ns >= save.until_ns)?;
         let ended = file.finish(utc_now_ns(), accounting);
         self.file_bytes += ended.bytes;
-        self.names.push(name);
-        if let Some(failure) = ended.failure {
+        self.names.push(name.clone());
+        Some(ended.failure.map_or(Ok(name), |failure| {
+            let why = in_one_line(&failure);
             self.failure.get_or_insert(failure);
-        }
+            Err(why)
+        }))
     }
 
     /// Why this record triggers, if it does. A condition that stays true triggers once.
@@ -296,38 +370,40 @@ impl Recorder {
         self.evict(bytes.len() as u64, accounting);
         let piece_ns = self.options.keep_ns.map_or(u64::MAX, |keep_ns| keep_ns / PIECES_OF_WINDOW);
         let piece_len = (PIECE_LEN as u64).min(self.options.keep_bytes / PIECES_OF_WINDOW);
-        let is_full = |piece: &EncodedBatch| {
-            piece.bytes.len() as u64 >= piece_len
-                || entry.time_ns.saturating_sub(piece.index[0].time_ns) > piece_ns
+        let is_refused = entry.time_ns < self.refused_until_ns;
+        let is_full = |piece: &Piece| {
+            piece.is_refused != is_refused
+                || piece.batch.bytes.len() as u64 >= piece_len
+                || entry.time_ns.saturating_sub(piece.batch.index[0].time_ns) > piece_ns
         };
         if self.pieces.back().is_none_or(is_full) {
-            if let Some(piece) = self.pieces.back_mut() {
-                piece.bytes.shrink_to_fit();
-                piece.index.shrink_to_fit();
+            if let Some(Piece { batch, .. }) = self.pieces.back_mut() {
+                batch.bytes.shrink_to_fit();
+                batch.index.shrink_to_fit();
             }
-            self.pieces.push_back(EncodedBatch::default());
+            self.pieces.push_back(Piece { is_refused, ..Piece::default() });
         }
-        let piece = self.pieces.back_mut().expect("there is one");
-        piece.bytes.extend_from_slice(bytes);
-        piece.push(entry);
+        let Piece { batch, .. } = self.pieces.back_mut().expect("there is one");
+        batch.bytes.extend_from_slice(bytes);
+        batch.push(entry);
         self.bytes += (bytes.len() + size_of::<IndexEntry>()) as u64;
     }
 
     /// Drops what is too old, or too much with `more` bytes.
     fn evict(&mut self, more: u64, accounting: &Accounting<'_>) {
         let oldest_ns = self.options.keep_ns.map_or(0, |keep_ns| self.newest_ns.saturating_sub(keep_ns));
-        while let Some(piece) = self.pieces.front()
-            && (piece.last_ns < oldest_ns || self.bytes + more > self.options.keep_bytes)
+        while let Some(Piece { batch, .. }) = self.pieces.front()
+            && (batch.last_ns < oldest_ns || self.bytes + more > self.options.keep_bytes)
         {
-            accounting.not_kept(&piece.index);
-            self.bytes -= (piece.bytes.len() + std::mem::size_of_val(&piece.index[..])) as u64;
-            self.pieces.pop_front();
+            self.bytes -= (batch.bytes.len() + std::mem::size_of_val(&batch.index[..])) as u64;
+            self.pieces.pop_front().into_iter().for_each(|piece| piece.leave(accounting));
         }
     }
 
     fn note_window(&self) {
-        let first = self.pieces.front().and_then(|piece| piece.index.first()).map(|entry| entry.time_ns);
-        let last = self.pieces.back().map(|piece| piece.last_ns);
+        let first =
+            self.pieces.front().and_then(|piece| piece.batch.index.first()).map(|entry| entry.time_ns);
+        let last = self.pieces.back().map(|piece| piece.batch.last_ns);
         if let (Some(first), Some(last)) = (first, last) {
             self.counts.window_ns.store(last.saturating_sub(first), Relaxed);
         }

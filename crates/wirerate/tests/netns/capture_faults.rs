@@ -44,10 +44,10 @@ enum Fault {
 use Fault::{DeviceGone, FullDisk, SlowCpu, Stopped};
 
 /// A folder on a disk of its own; dropping it takes the disk away.
-struct SmallDisk<'a>(&'a Path);
+pub(crate) struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
-    fn new(folder: &'a Path) -> Self {
+    pub(crate) fn new(folder: &'a Path) -> Self {
         run(&["mount", "-t", "tmpfs", "-o", "size=256k", "wre-faults", text(folder)]);
         Self(folder)
     }

@@ -1,11 +1,13 @@
 //! The flight recorder of `wirerate capture --keep`: triggers, windows, and where frames went.
 
+use crate::capture_faults::SmallDisk;
 use crate::capture_runs::{adds_up, capture, command, number, send, send_with, text};
 use crate::lab::{Lab, Peer, RX_DEV};
 use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate_run};
 use crate::readers::{packet_count, tshark};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Tests of the recorder.
@@ -15,6 +17,17 @@ pub(crate) const CASES: &[Case] = &[
     case("capture_recorder::a_gap_in_the_numbers_triggers", &["capinfos"], loss),
     case("capture_recorder::a_command_that_succeeds_triggers", &["capinfos"], command_triggers),
     case("capture_recorder::the_window_is_bounded_in_bytes_and_the_rest_is_not_kept", &["capinfos"], window),
+    case(
+        "capture_recorder::what_a_full_disk_refuses_of_a_save_is_lost_and_said",
+        &["mount", "capinfos"],
+        full_disk,
+    ),
+    case("capture_recorder::a_file_that_cannot_be_created_loses_what_was_asked_for", &["mount"], no_file),
+    case(
+        "capture_recorder::folders_of_names_with_a_time_are_checked_and_created",
+        &["mount", "capinfos"],
+        folders,
+    ),
     case("capture_recorder::triggers_beyond_the_limit_are_refused_and_counted", &["capinfos"], limit),
 ];
 
@@ -179,6 +192,95 @@ fn limit() -> TestResult {
         (&["-w", "x", "--keep", "30s", "--trigger", "udp prot 9"], "udp prot 9"),
     ] {
         Running::start(command(&lab, words)).wait(TIME_LIMIT).expect_code(2).says(&[why]);
+    }
+    Ok(())
+}
+
+/// A full disk: a trigger said that its file was saved, and `ctl save` had exit code 0.
+fn full_disk() -> TestResult {
+    for after in ["0s", "300ms"] {
+        let lab = Lab::new(Peer::Gro);
+        let folder = lab.file("files");
+        fs::create_dir(&folder)?;
+        let _disk = SmallDisk::new(&folder);
+        let file = folder.join("hit.pcapng");
+        let running = capture(&lab, &["-w", text(&file), "--keep", "60s", "--after", after]);
+        send(&lab, 5_000);
+        until_received(&lab, 5_000);
+        save(&lab).expect_code(3).says(&["cannot write to", "No space left on device"]);
+        if after == "300ms" {
+            running.until_it_says("wirerate: trigger: cannot write to");
+        }
+        running.signal(Signal::SIGINT);
+        let outcome = running.wait(TIME_LIMIT).expect_code(3);
+        adds_up(&outcome);
+        outcome.says(&["No space left on device", "a smaller --keep"]);
+        assert!(!outcome.stderr.contains("is saved") && !outcome.stderr.contains("--rotate-size"));
+        assert!(number(&outcome, "lost_disk") > 0 && number(&outcome, "not_kept") == 0);
+        assert_eq!(packet_count(&folder.join("hit_00001.pcapng")), number(&outcome, "written"));
+    }
+    Ok(())
+}
+
+/// Frames that a trigger had asked for were counted as not kept.
+fn no_file() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let folder = lab.file("files");
+    fs::create_dir(&folder)?;
+    let file = folder.join("hit.pcapng");
+    let words = ["-w", text(&file), "--keep", "60s", "--after", "60s"];
+    let running = capture(&lab, &words);
+    send(&lab, 20);
+    until_received(&lab, 20);
+    fs::remove_dir(&folder)?;
+    save(&lab).expect_code(3).says(&["cannot create the capture file", "No such file or directory"]);
+    // They belong to the trigger as well.
+    send(&lab, 10);
+    until_received(&lab, 30);
+    running.signal(Signal::SIGINT);
+    let outcome = running.wait(TIME_LIMIT).expect_code(3);
+    adds_up(&outcome);
+    assert_eq!((number(&outcome, "lost_disk"), number(&outcome, "not_kept")), (30, 0));
+    // The next trigger saves what is still there.
+    fs::create_dir(&folder)?;
+    let running = capture(&lab, &["-w", text(&file), "--keep", "60s"]);
+    send(&lab, 20);
+    until_received(&lab, 20);
+    fs::remove_dir(&folder)?;
+    save(&lab).expect_code(3);
+    fs::create_dir(&folder)?;
+    save(&lab).expect_code(0);
+    running.signal(Signal::SIGINT);
+    let outcome = running.wait(TIME_LIMIT);
+    adds_up(&outcome);
+    assert_eq!((number(&outcome, "lost_disk"), number(&outcome, "written")), (0, 20));
+    Ok(())
+}
+
+/// The first trigger found out what was wrong with the folder.
+fn folders() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = capture(&lab, &["-w", text(&lab.file("%Y/%%/hit_%m.pcapng")), "--keep", "60s"]);
+    send(&lab, 5);
+    until_received(&lab, 5);
+    let name = save(&lab).expect_code(0).stdout;
+    assert_eq!(packet_count(Path::new(name.trim())), 5);
+    running.signal(Signal::SIGINT);
+    running.wait(TIME_LIMIT).expect_code(0).says(&["trigger: file 1 is saved"]);
+    let folder = lab.file("files");
+    fs::create_dir(&folder)?;
+    let _disk = SmallDisk::new(&folder);
+    run(&["mount", "-o", "remount,ro", text(&folder)]);
+    fs::write(lab.file("a_file"), "")?;
+    for (name, why) in [
+        ("files/hit.pcapng", "Read-only file system"),
+        ("files/%Y/%m/hit.pcapng", "Read-only file system"),
+        ("files/hit_%H.pcapng", "Read-only file system"),
+        ("a_file/%H.pcapng", "Not a directory"),
+    ] {
+        let file = lab.file(name);
+        let words = ["-w", text(&file), "--keep", "5s", "--duration", "1ms"];
+        Running::start(command(&lab, &words)).wait(TIME_LIMIT).expect_code(3).says(&[why]);
     }
     Ok(())
 }

@@ -141,6 +141,8 @@ fn foreign_links() -> TestResult {
     for (name, more) in [
         ("x.pcapng", ""),
         ("x.pcapng", "--rotate-every 1h"),
+        ("x.pcapng", "--keep 5s"),
+        ("%Y.pcapng", "--keep 5s"),
         ("new/%Y.pcapng", ""),
         ("set", "--format parquet"),
     ] {

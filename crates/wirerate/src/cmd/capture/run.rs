@@ -81,10 +81,12 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let mut mode = args.mode;
     let mut window = ActiveWindow::default();
     let ends = (stop, printer.as_ref());
-    let watched = watch(&session, args, (before, ends), &mut server, (&mut mode, &mut window));
+    let mut saves = 0;
+    let watched = watch(&session, args, (before, ends), &mut server, (&mut mode, &mut window, &mut saves));
     drop(server);
     let mut ended = session.stop();
     let printed = printer.map(FramePrinter::end);
+    print_saves(&ended.ended_saves, &mut saves, args.rx.quiet);
     ended.stats.elapsed = ended.stats.elapsed.saturating_sub(before);
     for name in &ended.files_not_handed_over {
         eprintln!("wirerate: the rotate command did not finish for {name}");
@@ -204,6 +206,14 @@ fn failure(job: &CaptureJob<'_>, why: CaptureError) -> Failure {
         return Failure::capture(act, why)
             .try_this(format!("a directory in which the user {user} may create files"));
     }
+    // A recorder has no limits of files, so the advice for those is of no use.
+    if let (Some(_), CaptureError::Write { name, source, .. }) = (&job.args.recorder.keep, &why)
+        && source.kind() == io::ErrorKind::StorageFull
+    {
+        let advice =
+            format!("`df -h {name}` for the space there; a smaller --keep or --max-saves takes less");
+        return Failure::refused(act, why).try_this(advice);
+    }
     match &job.targets.first_filter_word {
         Some(word) if is_filter => Failure::capture(act, why)
             .try_this(format!("another device, if {word} is one: it is not here, so it began the filter")),
@@ -265,7 +275,7 @@ fn watch(
     args: &Args,
     (before, (stop, lines)): (Duration, (&Stop, Option<&FramePrinter>)),
     server: &mut Option<ControlServer>,
-    (mode, window): (&mut Mode, &mut ActiveWindow),
+    (mode, window, saves): (&mut Mode, &mut ActiveWindow, &mut u64),
 ) -> Result<(), OutError> {
     let is_wanted = !args.json && !args.has_rows() && !args.print && !args.rx.quiet;
     let format = args.has_rows().then(|| RowFormat::of(args.json, args.csv));
@@ -278,7 +288,7 @@ fn watch(
     let first = last.total();
     ticker.begin(last.elapsed, first.received, first.received_bytes);
     let (mut is_over, mut stats_ticker) = (false, Ticker::default());
-    let (mut trigger, mut saves) = (args.recorder.command(), 0);
+    let mut trigger = args.recorder.command();
     let is_due = || end.is_some_and(|end| Instant::now() >= end);
     while !is_over && !stop.is_set() && !session.is_finished() && !is_due() {
         // The program that reads the lines has ended: an end like Ctrl-C.
@@ -300,7 +310,7 @@ fn watch(
         let elapsed = session.elapsed().saturating_sub(before);
         let (frames, frame_bytes) = session.received();
         window.observe(elapsed, frames, frame_bytes);
-        watch_recorder(session, &mut trigger, &mut saves, args.rx.quiet);
+        watch_recorder(session, &mut trigger, saves, args.rx.quiet);
         let elapsed = started.elapsed();
         if let Some(printer) = printer.as_mut().filter(|_| ticker.is_due(elapsed)) {
             let row = ticker.next_of_capture(&stats(session, before));
@@ -315,7 +325,7 @@ fn watch(
     Ok(())
 }
 
-/// Runs the trigger command, and says which files were begun.
+/// Runs the trigger command, and prints how saves have ended.
 fn watch_recorder(session: &Session, trigger: &mut Option<TriggerCommand>, saves: &mut u64, is_quiet: bool) {
     if let Some(command) = trigger {
         match command.poll() {
@@ -331,11 +341,22 @@ fn watch_recorder(session: &Session, trigger: &mut Option<TriggerCommand>, saves
             }
         }
     }
-    let saved = session.saves();
-    if saved > *saves && !is_quiet {
-        eprintln!("wirerate: trigger: file {saved} is saved");
+    print_saves(&session.ended_saves(), saves, is_quiet);
+}
+
+/// Prints how saves have ended; `saves` counts the files.
+fn print_saves(ended: &[Result<String, String>], saves: &mut u64, is_quiet: bool) {
+    for saved in ended {
+        match saved {
+            Ok(_) => {
+                *saves += 1;
+                if !is_quiet {
+                    eprintln!("wirerate: trigger: file {saves} is saved");
+                }
+            }
+            Err(why) => eprintln!("wirerate: trigger: {why}"),
+        }
     }
-    *saves = saved;
 }
 
 /// The counts of a session, whose run began `before` after its start.
