@@ -44,7 +44,7 @@ pub use count::{CountObserver, CountOptions, CountResult, Counting, CpuCount};
 pub use devices::{CapturedDevice, ring_of_statistics};
 pub use error::CaptureError;
 pub use file_filter::FileFilter;
-pub use memory::{RingSize, recorder_bytes_default};
+pub use memory::{RingSize, recorder_bytes_default, recorder_bytes_max};
 pub use options::{
     BUFFER_SIZE_BYTES_DEFAULT, CaptureDirection, ClockMode, DataSetNames, Fanout, Mode, OnError, Options,
     Order, Output, OutputOptions, RING_SIZE_BYTES_DEFAULT, RING_SIZE_BYTES_MAX, RING_SIZE_BYTES_MIN,

@@ -78,6 +78,14 @@ pub fn recorder_bytes_default() -> u64 {
     group_limit_bytes().map_or(machine, |group| machine.min(group / GROUP_PART))
 }
 
+/// Bytes of frames that a recorder may be asked to keep: the memory of the machine, or the memory
+/// limit of the control group if that is less.
+#[must_use]
+pub fn recorder_bytes_max() -> u64 {
+    let machine = sys::memory_size_bytes();
+    group_limit_bytes().map_or(machine, |group| machine.min(group))
+}
+
 /// Bytes of memory that the process has for itself; 0 if the kernel does not report it.
 fn own_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

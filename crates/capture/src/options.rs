@@ -441,6 +441,9 @@ impl Options {
             if self.rotate.is_rotation() || self.rotate.stop_after_bytes.is_some() {
                 return refuse("a recorder, which makes a file for each trigger", "limits of files");
             }
+            if self.rotate_command.is_some() {
+                return refuse("a recorder", "a command for each complete file");
+            }
             if format == Format::Parquet || self.order == Order::FilePerRing {
                 return refuse("a recorder", "several files at a time");
             }

@@ -668,7 +668,7 @@ fn recorder(
     let compile = |expression: &String| {
         let filter = filter::compile(expression, link_type, SNAPLEN_WHOLE, &options.interrupted)?;
         match filter.asks_for_device() {
-            true => Err(CaptureError::FilterOfFile { expression: expression.clone() }),
+            true => Err(CaptureError::TriggerOfDevice { expression: expression.clone() }),
             false => Ok(filter),
         }
     };

@@ -190,6 +190,11 @@ fn limit() -> TestResult {
         (&["-w", "x", "--keep", "30"], "30 needs a unit"),
         (&["-w", "x", "--keep", "30s", "--rotate-size", "1MB"], "limits of files"),
         (&["-w", "x", "--keep", "30s", "--trigger", "udp prot 9"], "udp prot 9"),
+        (&["-w", "x", "--keep", "30s", "--trigger", "outbound"], "sees only the bytes of a frame"),
+        (&["-w", "x", "--keep", "30s", "--trigger-command", ""], "it is empty"),
+        (&["-w", "x", "--keep", "30s", "--max-saves", "0"], "at least 1"),
+        (&["-w", "x", "--keep", "900000GB"], "of memory here"),
+        (&["-w", "x", "--keep", "30s", "--rotate-command", "true"], "a command for each complete file"),
     ] {
         Running::start(command(&lab, words)).wait(TIME_LIMIT).expect_code(2).says(&[why]);
     }

@@ -1,6 +1,6 @@
 //! Arguments of the flight recorder of `wirerate capture`, and its trigger command.
 
-use crate::units::{Count, Nanos, Size};
+use crate::units::{Count, Nanos, Size, human_size};
 use capture::RecorderOptions;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -28,14 +28,30 @@ pub struct RecorderArgs {
     #[arg(long, requires = "keep", value_name = "FILTER")]
     pub trigger: Vec<String>,
     /// Save what is kept when this shell command succeeds; it runs each second, for 5 s at most
-    #[arg(long, requires = "keep", value_name = "COMMAND")]
+    #[arg(long, requires = "keep", value_name = "COMMAND", value_parser = trigger_command)]
     pub trigger_command: Option<String>,
     /// Frames of this time after a trigger belong to its file
     #[arg(long, requires = "keep", value_name = "TIME", default_value = "0s")]
     pub after: Nanos,
     /// Files to save at most
-    #[arg(long, requires = "keep", value_name = "N", default_value = "100")]
+    #[arg(long, requires = "keep", value_name = "N", default_value = "100", value_parser = max_saves)]
     pub max_saves: Count,
+}
+
+/// Parses the number of files. With none, no trigger would write anything.
+fn max_saves(text: &str) -> Result<Count, String> {
+    match text.parse::<Count>() {
+        Ok(count) if count.0 == 0 => Err("it must be at least 1".to_owned()),
+        count => count.map_err(|bad| bad.to_string()),
+    }
+}
+
+/// Reads a command. An empty one succeeds at once.
+fn trigger_command(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("it is empty, and would trigger at once".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 /// What is kept: a time, a size, or both.
@@ -69,9 +85,16 @@ impl RecorderArgs {
     /// The recorder, if there is one.
     ///
     /// # Errors
-    /// Why the triggers cannot be combined.
+    /// Why the triggers cannot be combined, or that the machine has less memory.
     pub fn options(&self) -> Result<Option<RecorderOptions>, String> {
         let Some(keep) = self.keep else { return Ok(None) };
+        let most = capture::recorder_bytes_max();
+        if keep.bytes.is_some_and(|bytes| bytes > most) {
+            let (most, usual) = (human_size(most), human_size(capture::recorder_bytes_default()));
+            return Err(format!(
+                "there are {most} of memory here, for frames and all else; without a size, --keep takes {usual}"
+            ));
+        }
         let filters: Vec<&String> = self.trigger.iter().filter(|trigger| *trigger != LOSS).collect();
         let trigger = match filters[..] {
             [] => None,
@@ -166,6 +189,16 @@ mod tests {
         for text in ["30", "0s", "x", "1s,2s", "1GB,2GB", "", "1s,"] {
             assert!(keep(text).is_err(), "{text}");
         }
+    }
+
+    /// Such recorders ran, and never wrote what was asked for.
+    #[test]
+    fn a_recorder_that_cannot_do_what_it_is_asked_for_is_refused() {
+        assert!(max_saves("0").is_err() && max_saves("1").is_ok());
+        assert!(trigger_command(" ").is_err() && trigger_command("true").is_ok());
+        let args = crate::args_of::<super::super::args::Args>("lo -w a --keep 30s,900000000GB");
+        let args = args.expect("the words are options");
+        assert!(args.recorder.options().expect_err("so much memory").contains("of memory here"));
     }
 
     #[test]

@@ -186,7 +186,7 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
         abandoned: if args.files.rotate_command.is_some() { stop.abandon_flag() } else { stop.flag() },
         ..Options::new("")
     };
-    let recorder = args.recorder.options().map_err(|why| Failure::usage("use --trigger", why))?;
+    let recorder = args.recorder.options().map_err(|why| Failure::usage("keep the last frames", why))?;
     let mut options = args.source.apply(Options { recorder, ..options });
     if targets.is_group && args.source.source.is_none() && args.source.at.is_none() {
         options.source = SourceKind::Tpacket;
