@@ -40,8 +40,9 @@ impl<'a> Accounting<'a> {
 impl Accounting<'_> {
     /// The first `kept` records are in the output, the others are lost at the disk.
     pub(crate) fn settle(&self, index: &[IndexEntry], kept: usize) {
-        if self.output.is_some() {
-            let lost = index.len() - kept;
+        if let Some((ledger, number)) = self.output {
+            let (cut, lost) = (cut_of(&index[..kept]), index.len() - kept);
+            ledger.borrow_mut().counts[number].cut += cut;
             return self.decide(&[(Decision::Written, kept), (Decision::Lost, lost)]);
         }
         let (written, lost) = index.split_at(kept);
@@ -53,7 +54,7 @@ impl Accounting<'_> {
             if alike[0].is_hardware() {
                 counts.hardware_time.fetch_add(count, Relaxed);
             }
-            let cut = alike.iter().map(|entry| u64::from(entry.is_cut())).sum();
+            let cut = cut_of(alike);
             if cut > 0 {
                 counts.cut.fetch_add(cut, Relaxed);
             }
@@ -115,6 +116,11 @@ impl Accounting<'_> {
             self.limit.lost_after_all(written);
         }
     }
+}
+
+/// How many of these records are of frames that were cut.
+fn cut_of(index: &[IndexEntry]) -> u64 {
+    index.iter().map(|entry| u64::from(entry.is_cut())).sum()
 }
 
 /// Frames in a file that is of no use without its end, by number of the ring.

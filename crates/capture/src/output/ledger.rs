@@ -12,6 +12,8 @@ pub struct OutputCounts {
     pub not_matched: u64,
     /// Frames in its files.
     pub written: u64,
+    /// Of these, frames that were cut.
+    pub cut: u64,
     /// Frames lost because the output failed.
     pub lost_disk: u64,
     /// Frames that came after `--count` frames were written, or after the end of its files.

@@ -136,7 +136,10 @@ const FRAMES: &[Row] = &[
         "frames that did not match it. `null` for packet sockets with a filter: the kernel does not count these frames, and `received` excludes them",
     ),
     Row(&[frames("written")], "frames in the file, or counted without a file"),
-    Row(&[frames("cut")], "of these, frames in the file that were cut to the snaplen"),
+    Row(
+        &[frames("cut")],
+        "of these, frames that no file has with all their bytes: they were cut to the snaplen",
+    ),
     Row(
         &[frames("after_limit")],
         "frames received after `--count` frames were written, or after the end of the files",
@@ -220,6 +223,7 @@ const OUTPUT: &[Row] = &[
         &[frames("written"), frames("lost_disk"), frames("after_limit")],
         "counts of its frames, as those of the capture",
     ),
+    Row(&[frames("cut")], "of those written, frames that this output has cut"),
     Row(&[frames("not_matched")], "frames that match the filter of another output, and not this one's"),
 ];
 

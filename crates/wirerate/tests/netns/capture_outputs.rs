@@ -124,6 +124,9 @@ fn split() -> TestResult {
         assert_eq!([0, 1, 2].map(|output| of_output(&outcome, output, "written")), [30, 80, 150]);
         assert_eq!([0, 1, 2].map(|output| of_output(&outcome, output, "not_matched")), [120, 70, 0]);
         assert_eq!([&low, &high, &all].map(|file| packet_count(file)), [30, 80, 150]);
+        // The total has frames that no output has whole.
+        assert_eq!([0, 1, 2].map(|output| of_output(&outcome, output, "cut")), [0, 80, 150]);
+        assert_eq!(number(&outcome, "cut"), 120);
         for (file, filter, cap_len) in [(&low, "1000", "200"), (&high, "1000", "42"), (&all, "3000", "64")] {
             let lens = tshark(file, &format!("udp.dstport == {filter}"), &["frame.cap_len", "frame.len"]);
             assert!(!lens.is_empty(), "{file:?}");
@@ -220,6 +223,7 @@ fn refused() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     for (words, why) in [
         (&["-w", "a", "-w", "a"][..], "it is named twice"),
+        (&["-w", "a", "-w", "./a"], "it is named twice"),
         (&["-w", "a", "-f", "udp", "-f", "tcp"], "2 filters for 1 --write"),
         (&["-w", "a", "-w", "b", "--per-cpu"], "several outputs"),
         (&["-w", "a", "-w", "b", "--format", "parquet"], "several outputs"),

@@ -6,10 +6,10 @@ use crate::bad_usage::without_file;
 use crate::outcome::Failure;
 use crate::rx_args::Targets;
 use capture::{Options, Output, OutputOptions};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is wrong with the outputs, before anything is started.
 pub fn refusal(args: &Args) -> Result<(), Failure> {
@@ -18,17 +18,28 @@ pub fn refusal(args: &Args) -> Result<(), Failure> {
     if args.write.is_empty() && args.autostop.iter().any(has_limit) {
         return Err(without_file().try_this("-w frames.pcapng"));
     }
-    let mut seen: Vec<&Path> = Vec::new();
+    let mut seen: Vec<PathBuf> = Vec::new();
     for name in &args.write {
-        if seen.contains(&name.as_path()) {
+        let file = resolved(name);
+        if seen.contains(&file) {
             let why = "it is named twice: the frames of two outputs would be mixed";
             return Err(Failure::usage(format!("write {}", name.display()), why)
                 .try_this("another name for each --write"));
         }
-        seen.push(name);
+        seen.push(file);
         refuse_output(args, name)?;
     }
     Ok(())
+}
+
+/// The path of an output that is the same for all its names; the file need not be there.
+fn resolved(name: &Path) -> PathBuf {
+    if name == Path::new("-") {
+        return name.to_owned();
+    }
+    let folder = name.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let in_folder = || Some(fs::canonicalize(folder).ok()?.join(name.file_name()?));
+    fs::canonicalize(name).ok().or_else(in_folder).unwrap_or_else(|| name.to_owned())
 }
 
 /// Each filter and each snaplen belongs to an output.
@@ -154,6 +165,8 @@ mod tests {
             ("lo -w a -f udp -f tcp", "2 filters for 1 --write"),
             ("lo -w a -w b -w c -s 1 -s 2", "2 --snaplen for 3 --write"),
             ("lo -w - -w -", "-: it is named twice"),
+            ("lo -w a -w ./a", "./a: it is named twice"),
+            ("lo -w /usr/../dev/null -w /dev/null", "/dev/null: it is named twice"),
         ] {
             let text = refused(words).unwrap_or_else(|| panic!("{words}"));
             assert!(text.contains(why) && text.contains("try: "), "{words}: {text}");

@@ -69,6 +69,9 @@ impl OutputResult {
         if let Some(filter) = &self.filter {
             text += &format!(", matching '{filter}'");
         }
+        if self.end.counts.cut > 0 {
+            text += &format!("; {} cut", human_count(self.end.counts.cut));
+        }
         if self.end.counts.lost_disk > 0 {
             text += &format!("; {} lost at the disk", human_count(self.end.counts.lost_disk));
         }
@@ -433,7 +436,7 @@ mod tests {
             write: file.to_owned(),
             filter: filter.map(str::to_owned),
             end: OutputEnd {
-                counts: OutputCounts { written, lost_disk, ..OutputCounts::default() },
+                counts: OutputCounts { written, lost_disk, cut: lost_disk * 2, ..OutputCounts::default() },
                 file: Some(file.to_owned()),
                 file_bytes: 5_000,
                 files: None,
@@ -448,7 +451,7 @@ mod tests {
             "filtered             3  did not match the filter of any output",
             "written      1,000,000  each frame in those of 2 outputs whose filter it matches",
             "  output         1,200  a.pcapng, 5,000 bytes, matching 'udp'",
-            "  output       999,990  b.pcap, 5,000 bytes; 10 lost at the disk",
+            "  output       999,990  b.pcap, 5,000 bytes; 20 cut; 10 lost at the disk",
             "cut          7 of 1,000,000 frames cut in each output that has them",
             "not printed          9  more than --print-rate",
         ] {

@@ -439,6 +439,7 @@ fn output_results(job: &CaptureJob<'_>, ended: &capture::SessionReport) -> Vec<O
         counts: OutputCounts {
             not_matched: 0,
             written: total.written,
+            cut: total.cut,
             lost_disk: total.lost_disk,
             after_limit: total.after_limit,
         },
