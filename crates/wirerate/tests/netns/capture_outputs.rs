@@ -224,6 +224,9 @@ fn refused() -> TestResult {
     for (words, why) in [
         (&["-w", "a", "-w", "a"][..], "it is named twice"),
         (&["-w", "a", "-w", "./a"], "it is named twice"),
+        (&["--packet-ids"], "options about files need the name of one"),
+        (&["--per-queue"], "options about files need the name of one"),
+        (&["--format", "parquet"], "options about files need the name of one"),
         (&["-w", "a", "-f", "udp", "-f", "tcp"], "2 filters for 1 --write"),
         (&["-w", "a", "-w", "b", "--per-cpu"], "several outputs"),
         (&["-w", "a", "-w", "b", "--format", "parquet"], "several outputs"),

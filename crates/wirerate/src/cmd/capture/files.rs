@@ -15,7 +15,7 @@ use std::str::FromStr;
 #[command(next_help_heading = "Files")]
 pub struct FileArgs {
     /// File format [default: pcap if the name ends in .pcap, else pcapng]
-    #[arg(long, value_enum)]
+    #[arg(long, requires = "write", value_enum)]
     pub format: Option<Format>,
     /// Name of the run in the path of a Parquet data set [default: time of the start]
     #[arg(long, requires = "write", value_name = "ID")]
@@ -34,10 +34,10 @@ pub struct FileArgs {
     #[arg(long, value_name = "TIME", default_value = "200us")]
     pub window: Nanos,
     /// Write one interface per receive queue
-    #[arg(long)]
+    #[arg(long, requires = "write")]
     pub per_queue: bool,
     /// Number packets per ring, lost frames included (epb_packetid)
-    #[arg(long)]
+    #[arg(long, requires = "write")]
     pub packet_ids: bool,
     /// Rotate before a file is longer than this, before compression
     #[arg(long, requires = "write", value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
