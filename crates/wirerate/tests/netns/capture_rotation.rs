@@ -234,6 +234,11 @@ fn groups() -> TestResult {
 
 fn waits() -> TestResult {
     let lab = Lab::new(Peer::Gro);
+    // It said that there was no such device, as if it had not waited.
+    let running = wirerate_start(&format!("capture late0 --netns {} --wait", lab.rx_netns));
+    running.until_it_says("waiting for late0");
+    running.signal(Signal::SIGINT);
+    running.wait(TIME_LIMIT).expect_code(1).says(&["nothing was captured: late0 is not there"]);
     let mut command = wirerate();
     command.args(["capture", "late0", "--netns", &lab.rx_netns, "--wait", "--duration", "50ms"]);
     let running = Running::start(command);

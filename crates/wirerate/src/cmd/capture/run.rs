@@ -46,7 +46,10 @@ struct CaptureJob<'a> {
 /// Refused by the host or the device before the first frame, or by the file later.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     outputs::refusal(args)?;
-    wait_for_devices(args, stop)?;
+    if let Some(name) = wait_for_devices(args, stop)? {
+        eprintln!("wirerate: nothing was captured: {name} is not there, and the wait was ended");
+        return Ok(Outcome::No);
+    }
     let job = &CaptureJob { args, targets: args.rx.targets("capture")? };
     let act = || args.rx.act("capture", &job.targets.devices.join(" and "));
     refuse_if_late(args.start_at, act)?;
@@ -105,19 +108,22 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     conclude(job, &report(job, mode, &ended, (&window, printed)), ended)
 }
 
-/// With --wait, returns when the devices are there, or at a signal.
-fn wait_for_devices(args: &Args, stop: &Stop) -> Result<(), Failure> {
+/// With --wait, returns when the devices are there, or at a signal the name of one that is not.
+fn wait_for_devices<'a>(args: &'a Args, stop: &Stop) -> Result<Option<&'a str>, Failure> {
     if !args.wait {
-        return Ok(());
+        return Ok(None);
     }
     let (_, stack) = args.rx.place().map_err(|why| Failure::host("wait for a device", why))?;
     if let Some(name) = args.rx.missing(&stack).filter(|_| !args.rx.quiet) {
         eprintln!("wirerate: waiting for {name}");
     }
-    while args.rx.missing(&stack).is_some() && !stop.is_set() {
+    loop {
+        let missing = args.rx.missing(&stack);
+        if missing.is_none() || stop.is_set() {
+            return Ok(missing);
+        }
         thread::sleep(DEVICE_POLL_INTERVAL);
     }
-    Ok(())
 }
 
 /// Says on standard error how the capture runs.
