@@ -72,7 +72,9 @@ fn write_to_console(line: &str) {
 }
 
 fn answers(sequence: &Sequence) -> Result<Answers> {
-    eprintln!("{}: {:?}", sequence.called(), sequence.steps);
+    // In one write: standard error has no buffer.
+    let line = format!("{}: {:?}\n", sequence.called(), sequence.steps);
+    io::stderr().write_all(line.as_bytes())?;
     if sequence.has_start || sequence.seed.is_multiple_of(50) {
         clear()?;
     }
