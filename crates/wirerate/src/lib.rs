@@ -58,6 +58,7 @@ pub mod rx_args;
 pub mod rx_stats;
 pub mod seed;
 pub mod sender;
+mod shell;
 pub mod short_help;
 pub mod signal_counts;
 pub mod start_at;

@@ -2,6 +2,7 @@
 
 use super::ahead::{ByteStream, ReadAhead};
 use super::decompress::{CompressedBytes, Decompressed, FileBytes, Method};
+use crate::shell::shell_word;
 use crate::waiting_read::WaitingRead;
 use std::io;
 use std::path::Path;
@@ -95,13 +96,14 @@ impl OtherFormat {
 
     /// The command that makes `command` of wirerate read the file at `path`.
     pub(super) fn advice(&self, path: &Path, command: &str) -> String {
-        let path = if is_stdin(path) { "FILE".into() } else { path.display().to_string() };
+        let path = if is_stdin(path) { "FILE".to_owned() } else { shell_word(path) };
         let Self { outer, command: inner, to_stdout, .. } = self;
         let inner = match (outer, *inner) {
             (None, inner) => format!("{inner} {path}{to_stdout}"),
-            // Archives are not read from standard input: what comes out is refused with the next
-            // command.
-            (Some(outer), "" | "unzip -p" | "7z x -so") => format!("{outer} -dc {path}"),
+            (Some(outer), "") => format!("{outer} -dc {path}"),
+            (Some(outer), "unzip -p") => format!("{outer} -dc {path} | funzip"),
+            // It does not read archives from standard input.
+            (Some(outer), "7z x -so") => format!("{outer} -dc {path} >x.7z && 7z x -so x.7z"),
             (Some(outer), EDITCAP) => format!("{outer} -dc {path} | {EDITCAP} - -"),
             (Some(outer), inner) => format!("{outer} -dc {path} | {inner}"),
         };
@@ -188,7 +190,8 @@ mod tests {
         for (magic, command) in [
             (&b"snoop\0\0\0"[..], "gzip -dc f | editcap -F pcapng - - | wirerate analyze -"),
             (b"BZh91AY", "gzip -dc f | bzip2 -dc | wirerate analyze -"),
-            (b"PK\x03\x04", "gzip -dc f | wirerate analyze -"),
+            (b"PK\x03\x04", "gzip -dc f | funzip | wirerate analyze -"),
+            (b"7z\xbc\xaf", "gzip -dc f >x.7z && 7z x -so x.7z | wirerate analyze -"),
         ] {
             assert_eq!(advice(magic, Some("gzip")).1, command);
         }

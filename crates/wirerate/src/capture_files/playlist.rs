@@ -6,6 +6,7 @@ use super::losses::Losses;
 use super::records::{FileRecords, OddPackets};
 use crate::edit_args::policies::Fcs;
 use crate::outcome::Failure;
+use crate::shell::shell_word;
 use crate::units::{human_duration, quantity_of};
 use replay::{InterfaceChoice, Record};
 use std::path::{Path, PathBuf};
@@ -403,8 +404,7 @@ impl Playlist {
                 }
                 // A file that cannot be read takes nothing from the others.
                 Err(failure) if self.loops_done == 0 => {
-                    let place = || format!("{}: {}", path.display(), failure.why());
-                    self.facts.damages.add("rest_of_file", place);
+                    self.facts.damages.add("rest_of_file", || unread(path, &failure));
                     self.facts.unreadable = self.facts.unreadable.take().or(Some(failure));
                 }
                 Err(_) => {}
@@ -465,12 +465,18 @@ pub fn open_records(path: &Path, command: &str) -> Result<FileRecords, Failure> 
     FileRecords::open(path).map_err(|why| unreadable(path, why, command))
 }
 
+/// One of several files that cannot be read, with the first advice, for a line of damages.
+pub fn unread(path: &Path, failure: &Failure) -> String {
+    let advice = failure.tries().first().map(|advice| format!("; try: {advice}"));
+    format!("{}: {}{}", path.display(), failure.why(), advice.unwrap_or_default())
+}
+
 /// A capture file cannot be read; the advice names the command that reads it.
 pub fn unreadable(path: &Path, why: anyhow::Error, command: &str) -> Failure {
     let unpack = why.downcast_ref::<OtherFormat>().map(|other| other.advice(path, command));
     let failure = Failure::read(path, why);
     let (is_folder, is_stdin) = (path.is_dir(), is_stdin(path));
-    let path = path.display();
+    let path = shell_word(path);
     match unpack {
         Some(unpack) => failure.try_this(unpack),
         None if is_folder => {

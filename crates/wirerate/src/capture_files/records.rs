@@ -159,8 +159,8 @@ struct FileFacts {
 }
 
 enum FileReader {
-    /// Decompression failed before the first bytes, for this reason.
-    Unreadable(String),
+    /// Decompression failed before the first bytes.
+    Unreadable,
     Pcap(pcap::Reader<ByteStream>),
     Pcapng(pcapng::Reader<ByteStream>, Box<FileFacts>),
 }
@@ -273,8 +273,12 @@ impl FileRecords {
         if let Some(other) = OtherFormat::of(&start, program) {
             return Err(other.into());
         }
+        let mut damages = Damages::default();
         let reader = match read {
-            Err(why) if compressed.is_some() => FileReader::Unreadable(why.to_string()),
+            Err(why) if compressed.is_some() => {
+                damages.add("rest_of_file", || format!("{}: {why}", path.display()));
+                FileReader::Unreadable
+            }
             read => {
                 if read? == 0 {
                     let inside = program.map_or(String::new(), |program| format!(", inside {program}"));
@@ -295,6 +299,7 @@ impl FileRecords {
         }
         Ok(Self {
             path: path.to_owned(),
+            is_over: matches!(reader, FileReader::Unreadable),
             reader,
             compressed,
             file_len,
@@ -305,8 +310,7 @@ impl FileRecords {
             shown: ShownCount::new(),
             number: 0,
             odd: OddPackets::default(),
-            damages: Damages::default(),
-            is_over: false,
+            damages,
         })
     }
 
@@ -318,7 +322,7 @@ impl FileRecords {
     /// The format: `pcap`, `pcapng`, or `unknown` if nothing could be decompressed.
     pub fn format(&self) -> &'static str {
         match &self.reader {
-            FileReader::Unreadable(_) => "unknown",
+            FileReader::Unreadable => "unknown",
             FileReader::Pcap(_) => "pcap",
             FileReader::Pcapng(..) => "pcapng",
         }
@@ -424,12 +428,7 @@ impl FileRecords {
     /// The next packet of a file that is no pcap file.
     fn read_any(&mut self) -> Result<Option<RecordHead>, ReadError> {
         match &mut self.reader {
-            FileReader::Unreadable(why) => {
-                let path = self.path.display();
-                self.damages.add("rest_of_file", || format!("{path}: {why}"));
-                Ok(None)
-            }
-            FileReader::Pcap(_) => Ok(None),
+            FileReader::Pcap(_) | FileReader::Unreadable => Ok(None),
             FileReader::Pcapng(reader, facts) => next_packet(reader, facts),
         }
     }
@@ -448,7 +447,7 @@ impl FileRecords {
                 }
                 reader.block_kind()
             }
-            FileReader::Pcap(_) | FileReader::Unreadable(_) => "other",
+            FileReader::Pcap(_) | FileReader::Unreadable => "other",
         };
         let (path, count) = (self.path.display(), self.count);
         self.damages.add(kind, || format!("{path}: after packet {count}: {:#}", anyhow::Error::new(why)));
@@ -470,7 +469,7 @@ impl FileRecords {
             (Some(compressed), _) => compressed.consumed(),
             (None, FileReader::Pcap(reader)) => reader.offset() + reader.data().len() as u64,
             (None, FileReader::Pcapng(reader, _)) => reader.offset(),
-            (None, FileReader::Unreadable(_)) => 0,
+            (None, FileReader::Unreadable) => 0,
         };
         Some(self.file_len?.saturating_sub(done))
     }
@@ -488,7 +487,7 @@ impl FileRecords {
         match &self.reader {
             FileReader::Pcap(reader) => reader.data(),
             FileReader::Pcapng(reader, _) => reader.data(),
-            FileReader::Unreadable(_) => &[],
+            FileReader::Unreadable => &[],
         }
     }
 
@@ -496,7 +495,7 @@ impl FileRecords {
     #[inline]
     pub fn interface(&self) -> Option<&FileInterface> {
         match &self.reader {
-            FileReader::Pcap(_) | FileReader::Unreadable(_) => None,
+            FileReader::Pcap(_) | FileReader::Unreadable => None,
             FileReader::Pcapng(_, facts) => facts.interfaces.get(self.head.interface as usize),
         }
     }
@@ -511,7 +510,7 @@ impl FileRecords {
     #[inline]
     pub fn sections(&self) -> u64 {
         match &self.reader {
-            FileReader::Pcap(_) | FileReader::Unreadable(_) => 0,
+            FileReader::Pcap(_) | FileReader::Unreadable => 0,
             FileReader::Pcapng(_, facts) => facts.sections,
         }
     }
@@ -519,7 +518,7 @@ impl FileRecords {
     /// The interfaces of the section at hand of a pcapng file, by their numbers.
     pub fn interfaces(&self) -> &[FileInterface] {
         match &self.reader {
-            FileReader::Pcap(_) | FileReader::Unreadable(_) => &[],
+            FileReader::Pcap(_) | FileReader::Unreadable => &[],
             FileReader::Pcapng(_, facts) => &facts.interfaces,
         }
     }
@@ -527,7 +526,7 @@ impl FileRecords {
     /// Interfaces so far, in all sections of a pcapng file.
     pub fn interface_count(&self) -> u64 {
         match &self.reader {
-            FileReader::Pcap(_) | FileReader::Unreadable(_) => 0,
+            FileReader::Pcap(_) | FileReader::Unreadable => 0,
             FileReader::Pcapng(_, facts) => facts.interface_count,
         }
     }
@@ -535,7 +534,7 @@ impl FileRecords {
     /// The last statistics of each interface so far.
     pub fn statistics(&self) -> impl Iterator<Item = &InterfaceStatistics> {
         let facts = match &self.reader {
-            FileReader::Pcap(_) | FileReader::Unreadable(_) => None,
+            FileReader::Pcap(_) | FileReader::Unreadable => None,
             FileReader::Pcapng(_, facts) => Some(facts),
         };
         facts.into_iter().flat_map(|facts| facts.statistics.values())
@@ -545,7 +544,7 @@ impl FileRecords {
     pub fn pcap_header(&self) -> Option<&pcap::Header> {
         match &self.reader {
             FileReader::Pcap(reader) => Some(reader.header()),
-            FileReader::Pcapng(..) | FileReader::Unreadable(_) => None,
+            FileReader::Pcapng(..) | FileReader::Unreadable => None,
         }
     }
 

@@ -65,4 +65,12 @@ fn formats_that_are_not_read_are_named_with_a_command() {
         assert_eq!(ran.code, 3, "{ran:?}");
         assert!(ran.stderr.contains(&format!("  try: {command}\n")), "{ran:?}");
     }
+    // Also as one of several files, and as a command that runs.
+    std::fs::write(folder.join("f.pcap"), pcap_of(3)).unwrap();
+    let ran = replay(&folder, &["f.pcap", "a.snoop"]);
+    let advice = "try: editcap -F pcapng a.snoop - | wirerate replay no-device -";
+    assert!(ran.code == 1 && ran.stdout.contains(advice), "{ran:?}");
+    let ran = wirerate(&folder, &["rewrite", "a.snoop", "-o", "out.pcap"]);
+    let advice = "try: editcap -F pcapng a.snoop - | wirerate rewrite -o out.pcap -\n";
+    assert!(ran.code == 3 && ran.stderr.contains(advice), "{ran:?}");
 }

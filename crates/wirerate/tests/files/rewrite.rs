@@ -325,6 +325,29 @@ fn packets_without_a_time_keep_their_options() {
     let [.., Block::Packet(first), Block::Packet(second)] = &found[..] else { panic!("{found:?}") };
     assert_eq!((first.flags, first.comment.as_deref(), first.no_time), (flags, Some("c"), None));
     assert_eq!((second.flags, second.no_time), (None, Some(NoTime::NotRecorded)));
+    // pcap has no packets without a time: those before the first time were silently of 1970.
+    let run = rewrite(&folder, "a.pcapng", "b.pcap", &[]);
+    for note in ["2 packets without a time got that of the packet before", "2 packets of these"] {
+        assert!(run.code == 0 && run.stderr.contains(note), "{}", run.stderr);
+    }
+}
+
+/// It declared a sequence of 4 bytes, or none.
+#[test]
+fn a_sequence_that_pcap_cannot_declare_is_refused() {
+    let folder = Folder::new("rewrite-fcs");
+    for fcs_len in [5, 32] {
+        let mut writer = Writer::new(Vec::new(), &Section::default()).unwrap();
+        let other = vec![option(IF_FCSLEN, &[fcs_len])];
+        writer.add_interface(&Interface { other, ..Interface::default() }).unwrap();
+        let (data, frame_len) = (frame(), frame().len() as u32);
+        writer.packet(&Packet { time_ns: START_NS, data: &data, frame_len, ..Packet::default() }).unwrap();
+        std::fs::write(folder.join("a.pcapng"), writer.finish().unwrap()).unwrap();
+        let run = rewrite(&folder, "a.pcapng", "b.pcap", &["--fcs", "keep"]);
+        let why = format!("cannot declare a frame check sequence of {fcs_len} bytes");
+        assert!(run.code == 3 && run.stderr.contains(&why), "{}", run.stderr);
+        assert_eq!(rewrite(&folder, "a.pcapng", "b.pcap", &[]).code, 0);
+    }
 }
 
 /// Several inputs had the snaplen and the precision of the first one, and frame check sequences of

@@ -94,6 +94,33 @@ fn one_signal_ends_a_command_that_waits_for_its_input() {
     }
 }
 
+/// `info` and `analyze` said that all was well.
+#[test]
+fn a_stream_that_the_signal_cuts_before_its_first_bytes_is_damaged() {
+    let folder = Folder::new("waited-zstd");
+    let file = zstd::stream::encode_all(&super::readers::pcap_of(300)[..], 1).unwrap();
+    for words in ["info -", "analyze -"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_wirerate"))
+            .args(words.split(' '))
+            .current_dir(&*folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary under test starts");
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(&file[..file.len() - 20]).unwrap();
+        let start = Instant::now();
+        while !waits_after(&child, file.len() - 20) {
+            assert!(start.elapsed() < TIMEOUT, "it does not read its input");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (text, code) = end(child, Signal::SIGINT, words);
+        drop(input);
+        assert!(code == 1 && text.contains("within a zstd frame"), "{words}: {code}: {text}");
+    }
+}
+
 #[test]
 fn what_was_read_before_the_signal_is_reported() {
     let folder = Folder::new("waited");

@@ -8,7 +8,9 @@ use super::store::Store;
 use crate::capture_files::damage::Damages;
 use crate::capture_files::input::is_stdin;
 use crate::capture_files::losses::{Losses, total};
-use crate::capture_files::playlist::{FileOrder, odd_notes, open_records, sort_by_first_packets, unreadable};
+use crate::capture_files::playlist::{
+    FileOrder, odd_notes, open_records, sort_by_first_packets, unread, unreadable,
+};
 use crate::capture_files::records::{FileInterface, FileRecords, OddPackets};
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
@@ -63,7 +65,10 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
             }
             Err(why) if number == 0 => return Err(unreadable(path, why, COMMAND)),
             // What was stored of the files before it is kept.
-            Err(why) => export.damages.add("rest_of_file", || format!("{}: {why:#}", path.display())),
+            Err(why) => {
+                let failure = unreadable(path, why, COMMAND);
+                export.damages.add("rest_of_file", || unread(path, &failure));
+            }
         }
         if stop.is_set() {
             export.damages.add("stopped", || "stopped before the end of the files".to_owned());

@@ -20,6 +20,8 @@ const IF_NUMBERS: [u16; 4] = [10, IF_FCSLEN, 16, 17];
 const PACKET_HASH: u16 = 3;
 /// Option of a packet: what programs of the kernel returned for it.
 const PACKET_VERDICT: u16 = 7;
+/// Longest frame check sequence that the link type of a pcap file declares, in 16-bit words.
+const FCS_LEN_MAX_PCAP: u8 = 30;
 /// Bits of the packet flags that hold the length of the frame check sequence.
 const FCS_BITS: u32 = 0xf << 5;
 
@@ -106,6 +108,9 @@ struct LeftOut {
     pcap_comments: u64,
     pcap_blocks: u64,
     pcap_options: u64,
+    /// Packets without a time, and how many of them were written with the time 0.
+    pcap_untimed: u64,
+    pcap_time_zero: u64,
 }
 
 impl LeftOut {
@@ -128,7 +133,15 @@ impl LeftOut {
         let not_to_copy = (self.not_to_copy > 0).then(|| {
             format!("{} left out, which is not to be copied", quantity_of(self.not_to_copy, "block"))
         });
-        names.into_iter().chain(hidden).chain(not_to_copy).chain(lost).collect()
+        let untimed = (self.pcap_untimed > 0).then(|| {
+            let packets = quantity_of(self.pcap_untimed, "packet");
+            format!("{packets} without a time got that of the packet before: pcap has none without")
+        });
+        let zero = (self.pcap_time_zero > 0).then(|| {
+            let packets = quantity_of(self.pcap_time_zero, "packet");
+            format!("{packets} of these, with none before that has a time, got 1970-01-01 00:00")
+        });
+        names.into_iter().chain(hidden).chain(not_to_copy).chain(lost).chain(untimed).chain(zero).collect()
     }
 }
 
@@ -314,6 +327,14 @@ impl Output {
                     return Err(
                         Failure::refused(self.act(), why).try_this("-o FILE.pcapng, which may have several")
                     );
+                }
+                if fcs_len > FCS_LEN_MAX_PCAP || fcs_len % 2 > 0 {
+                    let why = anyhow!("a pcap file cannot declare a frame check sequence of {fcs_len} bytes");
+                    return Err(Failure::refused(self.act(), why).try_this("-o FILE.pcapng, which can"));
+                }
+                if file.time_ns().is_none() {
+                    self.left_out.pcap_untimed += 1;
+                    self.left_out.pcap_time_zero += u64::from(file.order_ns() == 0);
                 }
                 let has_options = has_options(&extras) || !file.kept_options().is_empty();
                 self.left_out.pcap_options += u64::from(has_options && !is_part);

@@ -8,6 +8,7 @@ use crate::capture_files::records::{FileRecords, Unkept};
 use crate::edit_args::policies::{Checksums, Cut};
 use crate::edit_args::report::EditReport;
 use crate::outcome::Failure;
+use crate::shell::shell_word;
 use crate::stop::Stop;
 use crate::units::quantity_of;
 use anyhow::anyhow;
@@ -26,7 +27,8 @@ const MAC_MADE_UP: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
 pub(super) fn run(args: &Args, stop: &Stop) -> Result<RewriteReport, Failure> {
     let edits = args.edit.edits()?;
     // A file that is missing is reported before hours of work.
-    let mut first = args.files.first().map(|path| open_records(path, "rewrite")).transpose()?;
+    let command = format!("rewrite -o {}", shell_word(&args.output));
+    let mut first = args.files.first().map(|path| open_records(path, &command)).transpose()?;
     let mut output = Output::create(&args.output, rules(args, &edits))?;
     let mut maker = FrameMaker::new(settings(args, edits));
     let mut report = RewriteReport {
@@ -37,7 +39,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<RewriteReport, Failure> {
     for path in &args.files {
         let mut file = match first.take() {
             Some(file) => file,
-            None => open_records(path, "rewrite")?,
+            None => open_records(path, &command)?,
         };
         if !rewrite_file(&mut file, &mut output, &mut maker, &mut report, (args, stop))? {
             break;
