@@ -395,7 +395,7 @@ impl Playlist {
     fn open_next(&mut self) -> Result<bool, Failure> {
         while let Some(path) = self.files.get(self.next_file) {
             self.next_file += 1;
-            match open_records(path, &self.command) {
+            match FileRecords::open(path) {
                 Ok(mut opened) => {
                     opened.set_number(self.next_file - 1);
                     self.open.push(opened);
@@ -403,9 +403,10 @@ impl Playlist {
                     return Ok(true);
                 }
                 // A file that cannot be read takes nothing from the others.
-                Err(failure) if self.loops_done == 0 => {
-                    self.facts.damages.add("rest_of_file", || unread(path, &failure));
-                    self.facts.unreadable = self.facts.unreadable.take().or(Some(failure));
+                Err(why) if self.loops_done == 0 => {
+                    self.facts.damages.add("rest_of_file", || unread(path, &why, &self.command));
+                    let failure = || Some(unreadable(path, why, &self.command));
+                    self.facts.unreadable = self.facts.unreadable.take().or_else(failure);
                 }
                 Err(_) => {}
             }
@@ -465,10 +466,12 @@ pub fn open_records(path: &Path, command: &str) -> Result<FileRecords, Failure> 
     FileRecords::open(path).map_err(|why| unreadable(path, why, command))
 }
 
-/// One of several files that cannot be read, with the first advice, for a line of damages.
-pub fn unread(path: &Path, failure: &Failure) -> String {
-    let advice = failure.tries().first().map(|advice| format!("; try: {advice}"));
-    format!("{}: {}{}", path.display(), failure.why(), advice.unwrap_or_default())
+/// One of several files that cannot be read, for a line of damages; with the command that reads it
+/// if there is one.
+pub fn unread(path: &Path, why: &anyhow::Error, command: &str) -> String {
+    let unpack = why.downcast_ref::<OtherFormat>().map(|other| other.advice(path, command));
+    let unpack = unpack.map(|unpack| format!("; try: {unpack}")).unwrap_or_default();
+    format!("{}: {why:#}{unpack}", path.display())
 }
 
 /// A capture file cannot be read; the advice names the command that reads it.

@@ -65,10 +65,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
             }
             Err(why) if number == 0 => return Err(unreadable(path, why, COMMAND)),
             // What was stored of the files before it is kept.
-            Err(why) => {
-                let failure = unreadable(path, why, COMMAND);
-                export.damages.add("rest_of_file", || unread(path, &failure));
-            }
+            Err(why) => export.damages.add("rest_of_file", || unread(path, &why, COMMAND)),
         }
         if stop.is_set() {
             export.damages.add("stopped", || "stopped before the end of the files".to_owned());
