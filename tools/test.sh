@@ -102,8 +102,8 @@ repeat_failed() {
 	# A machine that ended without a row of a failed case broke off.
 	awk '$3 == "FAILED" { print $1, $2 }' "$work/machines" >"$work/cases"
 	[ -s "$work/cases" ] || awk '$1 == "machines" { exit $5 != 0 }' "$work/times" || result=1
-	if [ "$(wc --lines <"$work/cases")" -gt 9 ]; then
-		echo "repeat: more than 9 cases of machines failed, so none is repeated"
+	if [ "$(wc --lines <"$work/cases")" -gt 6 ]; then
+		echo "repeat: more than 6 cases of machines failed, so none is repeated"
 		return 1
 	fi
 	while read -r kernel test; do

@@ -97,7 +97,7 @@ const SLOW_SECONDS: u64 = 3;
 
 /// Runs of each engine in [`turns`], and the frames of one by skb.
 const TURNS: usize = 3;
-const TURN_FRAMES: u64 = 4_000;
+const TURN_FRAMES: u64 = 10_000;
 
 /// A kind of card.
 #[derive(Debug)]

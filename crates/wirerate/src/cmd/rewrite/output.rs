@@ -20,7 +20,7 @@ const IF_NUMBERS: [u16; 4] = [10, IF_FCSLEN, 16, 17];
 const PACKET_HASH: u16 = 3;
 /// Option of a packet: what programs of the kernel returned for it.
 const PACKET_VERDICT: u16 = 7;
-/// Longest frame check sequence that the link type of a pcap file declares, in 16-bit words.
+/// Longest frame check sequence in bytes that the link type of a pcap file can declare.
 const FCS_LEN_MAX_PCAP: u8 = 30;
 /// Bits of the packet flags that hold the length of the frame check sequence.
 const FCS_BITS: u32 = 0xf << 5;
