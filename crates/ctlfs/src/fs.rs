@@ -2,9 +2,11 @@
 //!
 //! The kernel caches nothing (no time-outs, direct I/O), so files appear and disappear at once. A
 //! read returns the text as it was when the reader started, like a seq_file. A write is one
-//! command, whatever its offset. Calls into the tree run on threads of their own, so a blocked
-//! `start` delays no other call. A signal to a writer arrives as FUSE_INTERRUPT and fires its
-//! [`Cancel`]; the writer still gets the tree's answer, with full length.
+//! command, whatever its offset. A write runs on a thread of its own, so a blocked `start` delays
+//! no other call. All other calls into the tree end soon, and run where the request was taken: to
+//! hand one to another thread takes longer than the call. A signal to a writer arrives as
+//! FUSE_INTERRUPT and fires its [`Cancel`]; the writer still gets the tree's answer, with full
+//! length.
 
 use crate::directory::{DirectoryRow, Listing, NO_CACHING, listed, listed_plus};
 use crate::inodes::{Inodes, Node};
@@ -17,6 +19,7 @@ use host::{Right, thread_has_right};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroU32;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -118,12 +121,12 @@ impl ControlFs {
     }
 
     /// What stands under `name` in the directory `parent`, if anything.
-    async fn child(&self, req: Request, parent: u64, name: &OsStr) -> Result<Node> {
+    fn child(&self, req: Request, parent: u64, name: &OsStr) -> Result<Node> {
         let pid = req.pid;
         match self.node(parent)? {
             Node::Pktgen => {
-                let (id, _) = self.tree_of(req).await?.ok_or(libc::ENOENT)?;
-                self.tree_with(id, name).await?;
+                let (id, _) = self.tree_of(req)?.ok_or(libc::ENOENT)?;
+                self.tree_with(id, name)?;
                 Ok(Node::File(id, name.to_owned()))
             }
             Node::ProcNet if name == "pktgen" => Ok(Node::Pktgen),
@@ -136,32 +139,28 @@ impl ControlFs {
     }
 
     /// The tree of the network namespace of the one who asks.
-    async fn tree_of(&self, req: Request) -> Result<Option<(TreeId, Arc<dyn Tree>)>> {
-        let (trees, tid, is_root) = (Arc::clone(&self.trees), req.pid, is_root(req));
-        on_own_thread(move || {
-            let id = trees.of_thread(tid, is_root).map_err(|error| {
-                tracing::debug!(%error, tid, "no control tree for a thread");
-                fuse3::Errno::from(libc::EIO)
-            })?;
-            Ok(id.and_then(|id| Some((id, trees.get(id)?))))
-        })
-        .await
+    fn tree_of(&self, req: Request) -> Result<Option<(TreeId, Arc<dyn Tree>)>> {
+        let tid = req.pid;
+        let id = in_tree(|| self.trees.of_thread(tid, is_root(req)))?.map_err(|error| {
+            tracing::debug!(%error, tid, "no control tree for a thread");
+            fuse3::Errno::from(libc::EIO)
+        })?;
+        Ok(id.and_then(|id| Some((id, self.trees.get(id)?))))
     }
 
     /// The tree `id`, if it has a file `name`.
-    async fn tree_with(&self, id: TreeId, name: &OsStr) -> Result<Arc<dyn Tree>> {
+    fn tree_with(&self, id: TreeId, name: &OsStr) -> Result<Arc<dyn Tree>> {
         let tree = self.trees.get(id).ok_or(libc::ENOENT)?;
-        let name = name.to_owned();
-        on_own_thread(move || tree.contains(&name).then_some(tree).ok_or_else(|| libc::ENOENT.into())).await
+        in_tree(|| tree.contains(name))?.then_some(tree).ok_or_else(|| libc::ENOENT.into())
     }
 
     /// The rows of a directory, as seen by the one who asks.
-    async fn listing(&self, req: Request, id: u64) -> Result<Vec<Listed>> {
+    fn listing(&self, req: Request, id: u64) -> Result<Vec<Listed>> {
         let mut rows = vec![(".".into(), FileType::Directory), ("..".into(), FileType::Directory)];
         match self.node(id)? {
             Node::Pktgen => {
-                let Some((_, tree)) = self.tree_of(req).await? else { return Ok(rows) };
-                let names = on_own_thread(move || Ok(tree.names())).await?;
+                let Some((_, tree)) = self.tree_of(req)? else { return Ok(rows) };
+                let names = in_tree(|| tree.names())?;
                 rows.extend(names.into_iter().map(|name| (name, FileType::RegularFile)));
             }
             Node::ProcNet => {
@@ -194,9 +193,9 @@ impl ControlFs {
     }
 
     /// The rows that a listing started with; a rewound directory is listed anew.
-    async fn rows(&self, req: Request, id: u64, fh: u64, offset: u64) -> Result<Arc<Vec<Listed>>> {
+    fn rows(&self, req: Request, id: u64, fh: u64, offset: u64) -> Result<Arc<Vec<Listed>>> {
         if offset == 0 {
-            let rows = Arc::new(self.listing(req, id).await?);
+            let rows = Arc::new(self.listing(req, id)?);
             lock(&self.listings).insert(fh, Arc::clone(&rows));
             return Ok(rows);
         }
@@ -212,7 +211,7 @@ impl Filesystem for ControlFs {
     async fn destroy(&self, _req: Request) {}
 
     async fn lookup(&self, req: Request, parent: u64, name: &OsStr) -> Result<ReplyEntry> {
-        let node = self.child(req, parent, name).await?;
+        let node = self.child(req, parent, name)?;
         let id = lock(&self.nodes).look_up(&node);
         let mut attr = attributes(id, &node);
         if let Node::File(..) = node {
@@ -333,7 +332,7 @@ impl Filesystem for ControlFs {
         only_root(req)?;
         only_known(req)?;
         let Node::File(id, name) = self.node(inode)? else { return Err(libc::EINVAL.into()) };
-        let tree = self.tree_with(id, &name).await?;
+        let tree = self.tree_with(id, &name)?;
         Ok(self.open_file(&tree, &name, flags))
     }
 
@@ -357,7 +356,7 @@ impl Filesystem for ControlFs {
 
     async fn read(&self, _req: Request, _inode: u64, fh: u64, offset: u64, size: u32) -> Result<ReplyData> {
         let handle = self.handle(fh)?;
-        let data = on_own_thread(move || handle.read(offset, size).map_err(to_fuse)).await?;
+        let data = in_tree(|| handle.read(offset, size))?.map_err(to_fuse)?;
         Ok(ReplyData { data: data.into() })
     }
 
@@ -432,7 +431,7 @@ impl Filesystem for ControlFs {
         fh: u64,
         offset: i64,
     ) -> Result<ReplyDirectory<Listing<DirectoryEntry>>> {
-        let rows = self.rows(req, parent, fh, offset.cast_unsigned()).await?;
+        let rows = self.rows(req, parent, fh, offset.cast_unsigned())?;
         Ok(listed(rows_from(&rows, offset.cast_unsigned())))
     }
 
@@ -445,7 +444,7 @@ impl Filesystem for ControlFs {
         offset: u64,
         _lock_owner: u64,
     ) -> Result<ReplyDirectoryPlus<Listing<DirectoryEntryPlus>>> {
-        let rows = self.rows(req, parent, fh, offset).await?;
+        let rows = self.rows(req, parent, fh, offset)?;
         Ok(listed_plus(rows_from(&rows, offset), attributes(0, &Node::Pktgen)))
     }
 
@@ -480,11 +479,10 @@ fn to_fuse(errno: Errno) -> fuse3::Errno {
     fuse3::Errno::from(errno as i32)
 }
 
-/// Runs a call into the tree where it may block.
-pub(crate) async fn on_own_thread<T: Send + 'static>(
-    call: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(call).await.unwrap_or_else(|error| Err(panicked(error)))
+/// A call into the tree that ends soon. One that panics is answered, too.
+fn in_tree<T>(call: impl FnOnce() -> T) -> Result<T> {
+    // What is behind locks stays whole when a thread that held one panics.
+    panic::catch_unwind(AssertUnwindSafe(call)).map_err(|_| panicked("its message is on standard error"))
 }
 
 /// Runs a write, which may wait as long as a run takes, on a thread of its own: tokio's threads for
@@ -503,7 +501,7 @@ async fn waiting<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 's
     told.await.unwrap_or_else(|error| Err(panicked(error)))
 }
 
-fn panicked(error: impl std::fmt::Display) -> fuse3::Errno {
+pub(crate) fn panicked(error: impl std::fmt::Display) -> fuse3::Errno {
     tracing::error!(%error, "the control tree panicked; the caller gets EIO");
     libc::EIO.into()
 }
@@ -562,7 +560,6 @@ pub(crate) fn plain_attributes(id: u64, kind: FileType, perm: u16, nlink: u32) -
     }
 }
 
-/// What is behind locks here stays whole when a thread that held one panics.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -580,6 +577,12 @@ mod tests {
             EARLY_INTERRUPTS,
             "those whose request has ended are not kept for good"
         );
+    }
+
+    #[test]
+    fn a_call_that_panics_is_answered() {
+        assert_eq!(in_tree(|| 7), Ok(7));
+        assert_eq!(in_tree(|| panic!("as a test")), Err::<(), _>(libc::EIO.into()));
     }
 
     #[test]

@@ -20,8 +20,9 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 const FUSE_DEVICE: &str = "/dev/fuse";
-/// Threads that take requests; calls into the tree have threads of their own.
-const SERVER_THREADS: usize = 2;
+/// Threads that answer requests. One is faster than several, which would wake each other for each
+/// request; what may take long has a thread of its own.
+const SERVER_THREADS: usize = 1;
 /// Timeout for the last requests after the unmount.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 

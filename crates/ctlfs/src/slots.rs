@@ -8,7 +8,7 @@
 
 use crate::directory::{DirectoryRow, Listing, NO_CACHING, listed, listed_plus};
 use crate::fs::{
-    FOPEN_DIRECT_IO, FOPEN_NOFLUSH, PendingWrites, on_own_thread, only_with_one_of, plain_attributes,
+    FOPEN_DIRECT_IO, FOPEN_NOFLUSH, PendingWrites, only_with_one_of, panicked, plain_attributes,
 };
 use crate::tree::{Cancel, Errno, lock};
 use fuse3::Result;
@@ -386,6 +386,11 @@ impl SlotFs {
 async fn is_ready(tree: &Arc<dyn SlotTree>, name: &OsStr, cpu: Option<u32>) -> Result<bool> {
     let (tree, name) = (Arc::clone(tree), name.to_owned());
     on_own_thread(move || Ok(tree.is_ready(name.to_str().unwrap_or_default(), cpu))).await
+}
+
+/// Runs a call into the tree where it may block.
+async fn on_own_thread<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(call).await.unwrap_or_else(|error| Err(panicked(error)))
 }
 
 /// The same number for a name each time, and never that of the directory.
