@@ -16,7 +16,7 @@ use crate::search::{Search, Trial};
 use crate::settings::BenchSettings;
 use crate::stats::Estimate;
 use crate::testbed::Testbed;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs;
@@ -31,6 +31,8 @@ const PROOF_PPS: f64 = 50_000.0;
 const PROOF_TRIES: usize = 5;
 /// How long the generator may take to end after its time.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a rate is tried as long as no frame arrives.
+const TRIES_MAX: usize = 5;
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 /// Upwards in a search that knows nothing, and in one that knows where to look.
 const GROWTH_FAR: f64 = 2.0;
@@ -514,17 +516,21 @@ impl<'a> Trials<'a> {
         asked_pps: f64,
         counts: bool,
     ) -> Result<OfferedRate> {
-        let tried = self.try_rate_of(output, contender, asked_pps, counts);
+        // On a busy machine the sender may get no CPU for as long as a short trial takes.
+        let mut tries =
+            (0..TRIES_MAX).filter_map(|_| self.try_rate_of(output, contender, asked_pps, counts).transpose());
+        let tried = tries.next().unwrap_or_else(|| bail!("no frame arrived in {TRIES_MAX} tries"));
         tried.with_context(|| format!("cannot try {} at {asked_pps:.0} pps", contender.tool.name))
     }
 
+    /// `None` when no frame arrived.
     fn try_rate_of(
         &self,
         output: CaptureOutput,
         contender: &ProvenTool,
         asked_pps: f64,
         counts: bool,
-    ) -> Result<OfferedRate> {
+    ) -> Result<Option<OfferedRate>> {
         let (bed, tool, shape) = (self.rig.bed, contender.tool, contender.shape);
         let needed = asked_pps * self.settings.trial.as_secs_f64() * shape.record_bytes as f64;
         let file = output.path(bed);
@@ -551,15 +557,15 @@ impl<'a> Trials<'a> {
                 len
             }
         };
-        Ok(OfferedRate {
+        // On a busy machine all of a short trial may come between two readings.
+        Ok(steady_pps(&samples).or_else(|| whole_pps(&samples)).map(|arrived_pps| OfferedRate {
             arrived: received(&samples),
-            // On a busy machine all of a short trial may come between two readings.
-            arrived_pps: steady_pps(&samples).or_else(|| whole_pps(&samples)).context("no frame arrived")?,
+            arrived_pps,
             kept: shape.records(bytes),
             counted,
             cpu_ns: ended.cpu_ns,
             capture_said: ended.said,
-        })
+        }))
     }
 
     /// Offers more than a tool keeps and compares the real loss with the loss that the tool
