@@ -36,6 +36,8 @@ stage() {
 	{ time env --default-signal=INT,QUIT,HUP,TERM "$@" >"$work/$name" 2>&1; } 2>"$work/$name.time" || result=$?
 	echo "$name $(tail -n 1 "$work/$name.time") $result" >>"$work/times"
 	echo "test: $name ended with $result after $(cut -d ' ' -f 1 "$work/$name.time") s"
+	# At once, too: whoever ends a run that takes too long sees what failed until then.
+	[ "$result" -eq 0 ] || grep -E '^test .* FAILED$|^ .* FAILED ' "$work/$name"
 }
 
 # The program, that of the virtual machines, and the test programs: name, kind, folder of its package, and path
