@@ -5,6 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 failed=()
+groups=""
 skipped=()
 
 check() {
@@ -55,25 +56,39 @@ check_docs() {
 	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --profile ci --workspace --no-deps --locked
 }
 
-# Each of these groups of commands alone: what a build leaves out is not missed by the rest.
-clippy_of_groups() {
+# The program with one group of commands, or with none, which is the core: what a build leaves out is not
+# missed by the rest.
+clippy_of_group() {
+	cargo clippy --quiet --profile ci --locked --package wirerate "${@:2}" --no-default-features --features "$1" -- \
+		--deny warnings
+}
+
+check_core() {
+	clippy_of_group ""
+}
+
+# Each group alone. The crates of all groups are selected beside it, so that other people's libraries have the same
+# features each time, and are checked once and not seven times. Groups next to each other have most in common.
+check_groups() {
 	local group
-	for group in "$@"; do
-		cargo clippy --quiet --profile ci --locked --package wirerate --no-default-features --features "$group" -- \
-			--deny warnings || return 1
+	for group in export fleet otg metrics live mgcap report; do
+		clippy_of_group "wirerate/$group" --package={bench,columns,fleet,hub,live,otg,search,server} || return 1
 	done
 }
 
-# All groups, and none. One crate at a time is checked, by one processor, and cargo waits for another cargo
-# in the same folder: so half of the groups have a copy of it.
-check_features() {
-	local folder=${CARGO_TARGET_DIR:-target} result=0
-	rm -rf "$folder/features"
-	mkdir -p "$folder/features" && cp -a "$folder/ci" "$folder/features/" || return 1
-	CARGO_TARGET_DIR=$folder/features clippy_of_groups export live mgcap report &
-	clippy_of_groups "" fleet metrics otg || result=1
-	wait "$!" || result=1
-	rm -rf "$folder/features"
+# Cargo waits for another cargo in the same folder, so the groups have a copy of it, and are checked meanwhile.
+start_groups() {
+	local folder=${CARGO_TARGET_DIR:-target}
+	rm -rf "$folder/groups"
+	mkdir -p "$folder/groups" && cp -a "$folder/ci" "$folder/groups/" || return 1
+	CARGO_TARGET_DIR=$folder/groups check_groups &
+	groups=$!
+}
+
+end_groups() {
+	local result=0
+	wait "$groups" || result=1
+	rm -rf "${CARGO_TARGET_DIR:-target}/groups"
 	return "$result"
 }
 
@@ -82,8 +97,10 @@ check "clang-format" check_c
 check "shellcheck" check_shell
 check "prose" check_prose
 check "clippy" cargo clippy --quiet --profile ci --workspace --all-targets --locked -- --deny warnings
-check "features" check_features
+check "copy for the groups" start_groups
+check "core" check_core
 check "rustdoc" check_docs
+check "groups" end_groups
 check "cargo-deny" cargo deny --log-level error --locked check bans licenses sources
 check "advisories" check_advisories
 
