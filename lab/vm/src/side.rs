@@ -40,8 +40,9 @@ impl MachineRun<'_> {
         Boot { lab, kernel, machine, wirerate, init, parameters, silence: *silence, stop }
     }
 
-    /// Runs the cases on each kernel, `at_once` machines at a time, and tells `said` of each
-    /// machine that ended. The outcomes are in the order of kernels and cases.
+    /// Runs the cases on each kernel, `at_once` machines at a time and at the end those of
+    /// [`MachineType::Alone`], and tells `said` of each machine that ended. The outcomes are in the
+    /// order of kernels and cases.
     ///
     /// # Errors
     /// When a machine could not be started, or the run was stopped.
@@ -52,13 +53,18 @@ impl MachineRun<'_> {
         at_once: usize,
         said: impl Fn(&Kernel, &[CaseOutcome]) + Sync,
     ) -> Result<Vec<(String, Vec<CaseOutcome>)>> {
-        let jobs = jobs(kernels, cases);
+        let (alone, jobs): (Vec<_>, Vec<_>) =
+            jobs(kernels, cases).into_iter().partition(|job| job.machine == MachineType::Alone);
         let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let run = |job: &MachineJob| -> Result<()> {
+            let outcomes = self.boot(job.kernel, job.machine).run(&job.cases)?;
+            said(job.kernel, &outcomes);
+            all.lock().unwrap_or_else(PoisonError::into_inner).push((job.kernel.name.clone(), outcomes));
+            Ok(())
+        };
         let work = || -> Result<()> {
             while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let outcomes = self.boot(job.kernel, job.machine).run(&job.cases)?;
-                said(job.kernel, &outcomes);
-                all.lock().unwrap_or_else(PoisonError::into_inner).push((job.kernel.name.clone(), outcomes));
+                run(job)?;
             }
             Ok(())
         };
@@ -69,6 +75,7 @@ impl MachineRun<'_> {
                 Err(panic) => std::panic::resume_unwind(panic),
             })
         })?;
+        alone.iter().try_for_each(run)?;
         let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(kernels.iter().map(|kernel| (kernel.name.clone(), in_order(&all, &kernel.name, cases))).collect())
     }

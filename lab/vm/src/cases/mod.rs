@@ -58,6 +58,9 @@ pub enum MachineType {
     Tests,
     /// Two processors.
     Common,
+    /// Two processors, network cards, and no other machine beside it: for cases that have to reach
+    /// a rate.
+    Alone,
     /// Two processors, and a Debian system that systemd starts; only if the Debian package is
     /// named.
     Systemd,
@@ -65,14 +68,15 @@ pub enum MachineType {
 
 impl MachineType {
     /// All, those that take longest first.
-    pub const ALL: [Self; 5] = [Self::Single, Self::Tests, Self::Cards, Self::Common, Self::Systemd];
+    pub const ALL: [Self; 6] =
+        [Self::Single, Self::Tests, Self::Cards, Self::Common, Self::Alone, Self::Systemd];
 
     /// How many processors it has.
     #[must_use]
     pub fn cpus(self) -> u32 {
         match self {
             Self::Single => 1,
-            Self::Cards | Self::Tests | Self::Common | Self::Systemd => 2,
+            Self::Cards | Self::Tests | Self::Common | Self::Alone | Self::Systemd => 2,
         }
     }
 }
@@ -84,6 +88,7 @@ impl MachineType {
             Self::Single => oracle::add_recorded(archive),
             Self::Tests => tests::executables::add(archive),
             Self::Common | Self::Cards => oracle::add_samples(archive),
+            Self::Alone => Ok(()),
             Self::Systemd => services::add_files(archive),
         }
     }
