@@ -67,8 +67,9 @@ check_core() {
 	clippy_of_group ""
 }
 
-# Each group alone. The crates of all groups are selected beside it, so that other people's libraries have the same
-# features each time, and are checked once and not seven times. Groups next to each other have most in common.
+# Each group alone. The crates of all groups are selected beside it, so that libraries of other projects have the
+# same features each time, and are checked once and not seven times: a feature of theirs that one group lacks is not
+# noticed here, but in the core. Groups next to each other have most in common.
 check_groups() {
 	local group
 	for group in export fleet otg metrics live mgcap report; do
