@@ -3,6 +3,7 @@
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::nic_stats::NicLoss;
 use crate::backend::{Backend, RingCounts, SourceFacts};
+use crate::group::{CaptureDevice, TapDevices};
 use crate::interfaces::Numbering;
 use crate::memory::RingSize;
 use crate::output::accounting::FileCounts;
@@ -19,12 +20,12 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Bytes of one block of statistics at most: its head, six counts, and the comment below.
-const STATISTICS_LEN_MAX: usize = 256;
+pub(crate) const STATISTICS_LEN_MAX: usize = 256;
 /// Time between two looks at whether devices are still in their namespace.
 const LOOK_MS: u64 = 100;
-/// What the first interface of a device with several tells for all of them. Neither the program in
-/// the kernel nor the device counts them one by one.
-const ALL_BUT_DELIVERED: &str = "of all interfaces of this device together, except isb_usrdeliv";
+/// What the first interface of a device or group with several tells for all of them. Neither the
+/// program in the kernel nor the device counts them one by one.
+const ALL_BUT_DELIVERED: &str = "of this interface and those that share its rings, except isb_usrdeliv";
 /// What statistics begin with in a file that has the frames of one ring; the number of it follows.
 const OF_RING: &str = "of one ring alone, number ";
 
@@ -51,27 +52,19 @@ pub struct CapturedDevice {
     pub promiscuous_refusal: Option<String>,
 }
 
-/// One device and the way of taking frames off it.
-pub(crate) struct CaptureDevice {
-    pub(crate) link: Link,
-    pub(crate) numbering: Numbering,
-    /// Since it was opened.
-    pub(crate) nic_loss: NicLoss,
-    /// Its clock, where it stamps frames, or why it has none.
-    pub(crate) hardware: Hardware,
-    pub(crate) promiscuity: Promiscuity,
+/// A way of taking frames off one device, or off a group of them by rings that they share.
+pub(crate) struct Tap {
+    pub(crate) devices: Arc<TapDevices>,
     /// Written to attach and to detach it.
     pub(crate) backend: RwLock<Box<dyn Backend>>,
-    /// True once it was found not to be in its namespace any more, where its tap goes on.
-    pub(crate) has_moved: AtomicBool,
     /// One for each ring, once it is attached.
     pub(crate) rings: OnceLock<Vec<Arc<RingHandle>>>,
 }
 
-/// The devices of a capture and their counts while it runs.
+/// The taps of a capture and their counts while it runs.
 pub(crate) struct CaptureState {
-    pub(crate) stack: Stack,
-    pub(crate) devices: Vec<CaptureDevice>,
+    pub(crate) stack: Arc<Stack>,
+    pub(crate) taps: Vec<Tap>,
     pub(crate) written: Arc<Written>,
     /// When every device was attached.
     started: OnceLock<Instant>,
@@ -82,10 +75,10 @@ pub(crate) struct CaptureState {
 }
 
 impl CaptureState {
-    pub(crate) fn new(stack: Stack, devices: Vec<CaptureDevice>) -> Self {
+    pub(crate) fn new(stack: Arc<Stack>, taps: Vec<Tap>) -> Self {
         Self {
             stack,
-            devices,
+            taps,
             written: Arc::default(),
             started: OnceLock::new(),
             start_time_ns: utc_now_ns(),
@@ -105,11 +98,11 @@ impl CaptureState {
     }
 
     pub(crate) fn facts(&self) -> Vec<CapturedDevice> {
-        let facts = |device: &CaptureDevice| {
-            let (source, is_gone) = (device.with_backend(|backend| backend.facts()), device.is_gone());
+        let facts = |tap: &Tap, device: &CaptureDevice| {
+            let (source, is_gone) = (tap.with_backend(|backend| backend.facts()), tap.is_gone(device));
             let clock = device.hardware.clock.as_ref().map(|clock| clock.facts());
             let (refusal, ring_size) =
-                device.with_backend(|backend| (backend.stamps_refusal(), backend.ring_size()));
+                tap.with_backend(|backend| (backend.stamps_refusal(), backend.ring_size()));
             let stamps_refusal = device.hardware.refusal.clone().or(refusal);
             CapturedDevice {
                 link: device.link.clone(),
@@ -122,16 +115,19 @@ impl CaptureState {
                 promiscuous_refusal: device.promiscuity.refusal().map(str::to_owned),
             }
         };
-        self.devices.iter().map(facts).collect()
+        let of_tap = |tap: &Tap| -> Vec<CapturedDevice> {
+            tap.devices.all().iter().map(|device| facts(tap, device)).collect()
+        };
+        self.taps.iter().flat_map(of_tap).collect()
     }
 
     pub(crate) fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
-        for (number, device) in self.devices.iter().enumerate() {
-            if let Err(error) = device.with_backend(|backend| backend.set_mode(mode)) {
+        for (number, tap) in self.taps.iter().enumerate() {
+            if let Err(error) = tap.with_backend(|backend| backend.set_mode(mode)) {
                 // Drop mode, on a device that can only mirror: none of the others stays behind in
                 // it.
-                for device in &self.devices[..number] {
-                    device.with_backend(|backend| backend.set_mode(Mode::Mirror))?;
+                for tap in &self.taps[..number] {
+                    tap.with_backend(|backend| backend.set_mode(Mode::Mirror))?;
                 }
                 return Err(error);
             }
@@ -144,29 +140,29 @@ impl CaptureState {
         let looked_ms = self.looked_ms.load(Relaxed);
         // Asking costs a message to the kernel and its answer.
         if elapsed_ms >= looked_ms + LOOK_MS && self.looked_ms.swap(elapsed_ms, Relaxed) == looked_ms {
-            self.devices.iter().for_each(|device| device.look_for_it(&self.stack));
+            self.taps.iter().for_each(|tap| tap.look_for_it(&self.stack));
         }
-        self.devices.iter().all(CaptureDevice::is_gone)
+        self.taps.iter().all(Tap::are_all_gone)
     }
 
     /// The rings of all devices.
     pub(crate) fn rings(&self) -> impl Iterator<Item = &RingHandle> {
-        self.devices.iter().filter_map(|device| device.rings.get()).flatten().map(|ring| &**ring)
+        self.taps.iter().filter_map(|tap| tap.rings.get()).flatten().map(|ring| &**ring)
     }
 
     /// Ends all taps.
     pub(crate) fn detach(&self) {
-        for device in &self.devices {
-            device.backend.write().unwrap_or_else(PoisonError::into_inner).detach();
+        for tap in &self.taps {
+            tap.backend.write().unwrap_or_else(PoisonError::into_inner).detach();
         }
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let rings = self.devices.iter().enumerate().flat_map(|(number, device)| device.stats(number));
+        let rings = self.taps.iter().enumerate().flat_map(|(number, tap)| tap.stats(number));
         Stats {
             elapsed: self.stopped_after.get().copied().unwrap_or_else(|| self.elapsed()),
             rings: rings.collect(),
-            devices: self.devices.iter().map(|device| self.device_stats(device)).collect(),
+            devices: self.taps.iter().map(|tap| self.tap_stats(tap)).collect(),
             output_bytes: self.written.bytes.load(Relaxed),
         }
     }
@@ -174,27 +170,31 @@ impl CaptureState {
     /// Frames received on all devices so far, and their bytes, as [`Self::stats`] has them. Asks no
     /// device what it lost, which costs a message to the kernel for each.
     pub(crate) fn received(&self) -> (u64, u64) {
-        let rings = self.devices.iter().flat_map(|device| device.with_backend(|backend| backend.counts()));
+        let rings = self.taps.iter().flat_map(|tap| tap.with_backend(|backend| backend.counts()));
         rings.fold((0, 0), |(frames, bytes), ring| (frames + ring.received, bytes + ring.received_bytes))
     }
 
-    fn device_stats(&self, device: &CaptureDevice) -> DeviceStats {
-        let lost_nic = device.nic_loss.now(&self.stack, device.link.index);
-        DeviceStats { lost_nic, freezes: device.with_backend(|backend| backend.freezes()) }
+    fn tap_stats(&self, tap: &Tap) -> DeviceStats {
+        let (devices, is_group) = (tap.devices.all(), tap.devices.is_group());
+        // A device that came and went is no reason to know nothing of the others.
+        let asked = devices.iter().filter(|device| !is_group || !device.has_moved.load(Relaxed));
+        let mut lost_nic = asked.map(|device| device.nic_loss.now(&self.stack, device.link.index));
+        let lost_nic = lost_nic.try_fold(0, |total, lost| Some(total + lost?));
+        DeviceStats { lost_nic, freezes: tap.with_backend(|backend| backend.freezes()) }
     }
 
     /// The statistics of each interface as of now, for the end of a file with these counts.
     pub(crate) fn trailer(&self, file: &FileCounts) -> Vec<u8> {
         let (stats, now_ns) = (self.stats(), utc_now_ns());
         let mut blocks = Vec::new();
-        for (number, device) in self.devices.iter().enumerate() {
+        for (number, tap) in self.taps.iter().enumerate() {
             let (counts, lost_nic) = match file.ring.map(|ring| self.place_of_ring(ring)) {
                 None => (stats.of_device(number), stats.devices[number].lost_nic),
                 // The ring that a frame lost by the device would have gone to is unknown.
                 Some((of, ring)) if of == number => (stats.of_ring(number, ring), None),
                 Some(_) => continue,
             };
-            for statistics in of_interfaces(device.numbering.numbers(), &counts, lost_nic, file) {
+            for statistics in of_interfaces(&tap.devices.numbers(file.interfaces), &counts, lost_nic, file) {
                 let statistics = Statistics {
                     time_ns: now_ns,
                     start_time_ns: Some(self.start_time_ns),
@@ -210,8 +210,8 @@ impl CaptureState {
     /// The device of a ring and the ring's number there.
     fn place_of_ring(&self, ring: usize) -> (usize, usize) {
         let mut before = 0;
-        for (number, device) in self.devices.iter().enumerate() {
-            let count = device.rings.get().map_or(0, Vec::len);
+        for (number, tap) in self.taps.iter().enumerate() {
+            let count = tap.rings.get().map_or(0, Vec::len);
             if ring < before + count {
                 return (number, ring - before);
             }
@@ -220,16 +220,9 @@ impl CaptureState {
         unreachable!("ring {ring} of {before}")
     }
 
-    /// Interfaces, where files have to count frames for each: a device has several.
-    pub(crate) fn interfaces_to_count(&self) -> usize {
-        let counts = || self.devices.iter().map(|device| device.numbering.numbers().len());
-        if counts().any(|count| count > 1) { counts().sum() } else { 0 }
-    }
-
-    /// Bytes of the closing blocks at most.
-    pub(crate) fn trailer_len_max(&self) -> usize {
-        let count: usize = self.devices.iter().map(|device| device.numbering.numbers().len()).sum();
-        count * STATISTICS_LEN_MAX
+    /// True if files have to count the frames of each interface, because a tap has several.
+    pub(crate) fn counts_interfaces(&self) -> bool {
+        self.taps.iter().any(|tap| tap.devices.is_group() || tap.devices.numbers(usize::MAX).len() > 1)
     }
 }
 
@@ -239,19 +232,20 @@ pub fn ring_of_statistics(comment: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// The statistics of the interfaces of one device that has these counts.
+/// The statistics of the interfaces of one tap that has these counts.
 fn of_interfaces(
-    numbers: std::ops::Range<u32>,
+    numbers: &[u32],
     counts: &Counts,
     lost_nic: Option<u64>,
     file: &FileCounts,
 ) -> Vec<Statistics> {
-    let (first, is_only) = (numbers.start, numbers.len() == 1);
+    let (first, is_only) = (numbers.first().copied(), numbers.len() == 1);
     let ring = file.ring.map(|ring| format!("{OF_RING}{ring}"));
     let mut all = statistics(counts, lost_nic);
     // The counts tell how many frames match the filter of any output, not that of this one.
     all.accepted_by_filter = all.accepted_by_filter.filter(|_| !file.is_part);
-    let of_interface = |interface| {
+    let of_interface = |interface: &u32| {
+        let interface = *interface;
         if is_only {
             let delivered = file.written(interface).or(all.delivered);
             return Statistics { interface, comment: ring.clone(), delivered, ..all.clone() };
@@ -259,12 +253,12 @@ fn of_interfaces(
         let delivered = file.written(interface);
         let shared = ring.clone().into_iter().chain([ALL_BUT_DELIVERED.to_owned()]);
         let comment = Some(shared.collect::<Vec<_>>().join("; "));
-        match interface == first {
+        match Some(interface) == first {
             true => Statistics { interface, delivered, comment, ..all.clone() },
             false => Statistics { interface, delivered, ..Statistics::default() },
         }
     };
-    numbers.map(of_interface).collect()
+    numbers.iter().map(of_interface).collect()
 }
 
 /// The counts of a device in the words of the format.
@@ -279,22 +273,33 @@ fn statistics(counts: &Counts, lost_nic: Option<u64>) -> Statistics {
     }
 }
 
-impl CaptureDevice {
-    /// True when it was deleted, left its namespace, or lost the XDP program that is recorded.
-    fn is_gone(&self) -> bool {
-        self.has_moved.load(Relaxed) || self.with_backend(|backend| backend.is_gone())
+impl Tap {
+    /// True when a device of it was deleted, left its namespace, or lost the XDP program that is
+    /// recorded.
+    fn is_gone(&self, device: &CaptureDevice) -> bool {
+        device.has_moved.load(Relaxed) || self.with_backend(|backend| backend.is_gone())
+    }
+
+    /// True when nothing can come any more.
+    fn are_all_gone(&self) -> bool {
+        !self.devices.is_group() && self.devices.all().iter().all(|device| self.is_gone(device))
     }
 
     /// An XDP program goes with its device to another namespace, and its link does not tell.
     fn look_for_it(&self, stack: &Stack) {
+        if self.devices.is_group() {
+            return self.devices.look_at_networks();
+        }
         let needed = self.with_backend(|backend| backend.needs_program());
-        let is_there = match stack.find_link(self.link.index) {
-            Ok(None) => false,
-            Ok(Some(link)) => needed.is_none() || link.xdp.map(|xdp| xdp.program_id) == needed,
-            Err(_) => true,
-        };
-        if !is_there {
-            self.has_moved.store(true, Relaxed);
+        for device in self.devices.all().iter() {
+            let is_there = match stack.find_link(device.link.index) {
+                Ok(None) => false,
+                Ok(Some(link)) => needed.is_none() || link.xdp.map(|xdp| xdp.program_id) == needed,
+                Err(_) => true,
+            };
+            if !is_there {
+                device.has_moved.store(true, Relaxed);
+            }
         }
     }
 
@@ -365,10 +370,10 @@ mod tests {
     #[test]
     fn of_several_interfaces_each_tells_its_frames_and_the_first_what_they_share() {
         let counts = Counts { received: 100, captured: 100, written: 98, lost_disk: 2, ..Counts::default() };
-        let (mut file, mut records) = (FileCounts::new(5), EncodedBatch::default());
+        let (mut file, mut records) = (FileCounts::new(true), EncodedBatch::default());
         [2, 3, 3].iter().for_each(|interface| add(&mut records, 0, *interface, 5, &[7; 60]));
         file.add(&records.index);
-        let told = of_interfaces(2..5, &counts, Some(7), &file);
+        let told = of_interfaces(&[2, 3, 4], &counts, Some(7), &file);
         let summary = |told: &Statistics| (told.interface, told.received, told.dropped_by_os, told.delivered);
         assert_eq!(
             told.iter().map(summary).collect::<Vec<_>>(),
@@ -377,12 +382,12 @@ mod tests {
         assert!(told[0].comment.is_some() && told[1].comment.is_none());
         assert_eq!(told[0].comment.as_deref().and_then(ring_of_statistics), None);
         file.ring = Some(1023);
-        let told = of_interfaces(2..5, &counts, Some(7), &file);
+        let told = of_interfaces(&[2, 3, 4], &counts, Some(7), &file);
         assert_eq!(told[0].comment.as_deref().and_then(ring_of_statistics), Some(1023));
         let mut block = Vec::new();
         Statistics { start_time_ns: Some(1), end_time_ns: Some(2), ..told[0].clone() }.emit(&mut block);
         assert!(block.len() <= STATISTICS_LEN_MAX);
-        let told = of_interfaces(1..2, &counts, None, &FileCounts::new(0));
+        let told = of_interfaces(&[1], &counts, None, &FileCounts::new(false));
         assert_eq!(
             (told.len(), told[0].interface, told[0].delivered, &told[0].comment),
             (1, 1, Some(98), &None)
@@ -392,10 +397,10 @@ mod tests {
     #[test]
     fn files_of_a_part_do_not_tell_what_all_filters_let_pass() {
         let counts = Counts { received: 100, filtered: Some(30), written: 70, ..Counts::default() };
-        for numbers in [0..1, 0..2] {
-            let mut file = FileCounts::new(2);
+        for numbers in [&[0][..], &[0, 1]] {
+            let mut file = FileCounts::new(true);
             let accepted =
-                |file: &FileCounts| of_interfaces(numbers.clone(), &counts, None, file)[0].accepted_by_filter;
+                |file: &FileCounts| of_interfaces(numbers, &counts, None, file)[0].accepted_by_filter;
             assert_eq!(accepted(&file), Some(70));
             file.is_part = true;
             assert_eq!(accepted(&file), None);

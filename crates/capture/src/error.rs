@@ -46,6 +46,12 @@ pub enum CaptureError {
     /// A device is to be captured twice, perhaps by two of its names.
     #[error("{ifname} is named twice: each of its frames would come twice")]
     NamedTwice { ifname: String },
+    /// The last device of a group is gone again.
+    #[error("no device has a name like {group} any more")]
+    NoDeviceOfGroup { group: String },
+    /// Devices of a group have times of their clocks; this one's clock cannot be read.
+    #[error("{ifname} stamps frames by a clock that cannot be read: {why}")]
+    ClockOfGroup { ifname: String, why: String },
     /// Drop mode was asked of packet sockets, which only get copies.
     #[error("packet sockets cannot keep frames of {ifname} from the host: drop mode needs XDP")]
     DropNeedsXdp { ifname: String },

@@ -1,4 +1,4 @@
-//! The interfaces of a file: their numbers per device, queue and clock, and their descriptions.
+//! The interfaces of files: their numbers per device, queue and clock, and their descriptions.
 
 use crate::record::batch::INTERFACE_COUNT_MAX;
 use crate::record::format::Format;
@@ -6,7 +6,10 @@ use crate::time::phc::PhcClock;
 use crate::{CaptureError, ClockMode, Options, describe};
 use bpf::capture::RecordFormat;
 use host::{Link, Stack};
-use pcapng::Interface;
+use pcapng::{Interface, Section};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// The interface numbers of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,12 @@ impl Numbering {
         Self { first: 0, count: 1, has_clock: false }
     }
 
+    /// That of a device with this interface.
+    #[cfg(test)]
+    pub(crate) fn of_one(first: u32) -> Self {
+        Self { first, ..Self::single() }
+    }
+
     /// The same device with stamps of its own.
     #[cfg(test)]
     pub(crate) fn with_clock(self) -> Self {
@@ -56,58 +65,154 @@ impl Numbering {
     }
 }
 
-/// Every interface of a capture.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct InterfaceList {
-    /// In the order of their numbers.
-    pub(crate) all: Vec<Interface>,
+/// Every interface of a capture, in the order of their numbers. Devices that appear later add
+/// theirs.
+#[derive(Debug)]
+pub(crate) struct InterfaceTable {
+    all: RwLock<Vec<Interface>>,
+    /// Of [`Self::all`], for those who look before each write.
+    count: AtomicUsize,
+    netns: Option<String>,
+    filter: Option<String>,
+    snaplen: u32,
+    per_queue: bool,
+    format: Format,
+    clock: ClockMode,
 }
 
-impl InterfaceList {
+impl InterfaceTable {
+    /// Without an interface.
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            all: RwLock::default(),
+            count: AtomicUsize::new(0),
+            netns: options.netns.as_ref().map(ToString::to_string),
+            filter: options.filter.clone(),
+            snaplen: options.snaplen,
+            per_queue: options.per_queue,
+            format: options.format,
+            clock: options.clock,
+        }
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Acquire)
+    }
+
+    /// Those from number `first` on.
+    pub(crate) fn since(&self, first: usize) -> Vec<Interface> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner)[first..].to_vec()
+    }
+
     /// What the frames of each begin with.
     pub(crate) fn link_types(&self) -> Vec<u16> {
-        self.all.iter().map(|interface| interface.link_type).collect()
+        self.since(0).iter().map(|interface| interface.link_type).collect()
     }
 
     /// Adds those of `link`, a device of `stack`; frames stamped by `clock` have interfaces of
     /// their own.
     ///
     /// # Errors
-    /// [`CaptureError::LinkLayer`].
+    /// [`CaptureError::LinkLayer`]; [`CaptureError::BadOption`] if there are too many.
     pub(crate) fn add(
-        &mut self,
+        &self,
         stack: &Stack,
         link: &Link,
-        options: &Options,
         clock: Option<&PhcClock>,
         is_promiscuous: bool,
     ) -> Result<Numbering, CaptureError> {
-        let netns = options.netns.as_ref().map(ToString::to_string);
         let interface = Interface {
-            filter: options.filter.clone(),
+            filter: self.filter.clone(),
             comment: is_promiscuous.then(|| "promiscuous mode".to_owned()),
-            ..describe::interface(stack, link, netns.as_deref(), options.snaplen)?
+            ..describe::interface(stack, link, self.netns.as_deref(), self.snaplen)?
         };
-        let first = self.all.len() as u32;
-        let own = match options.per_queue {
+        let mut own = match self.per_queue {
             false => vec![interface],
             true => (0..link.rx_queues.max(1)).map(|queue| of_queue(&interface, queue)).collect(),
         };
-        self.all.extend_from_slice(&own);
+        let count = own.len() as u32;
         // One kind of interface for each clock: any tool shows by which one a packet came.
-        let has_clock = clock.is_some() && options.format != Format::Pcap;
+        let has_clock = clock.is_some() && self.format != Format::Pcap;
         if let Some(clock) = clock.filter(|_| has_clock) {
-            self.all.extend(own.iter().map(|interface| stamped(interface, clock, options.clock)));
+            own.extend_from_within(..);
+            own[count as usize..].iter_mut().for_each(|one| *one = stamped(one, clock, self.clock));
         }
-        if self.all.len() > INTERFACE_COUNT_MAX {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let total = all.len() + own.len();
+        if total > INTERFACE_COUNT_MAX {
             let must = format!("at most {INTERFACE_COUNT_MAX}");
             return Err(CaptureError::BadOption {
                 what: "the number of interfaces",
-                value: self.all.len() as u64,
+                value: total as u64,
                 must,
             });
         }
-        Ok(Numbering { first, count: own.len() as u32, has_clock })
+        let first = all.len() as u32;
+        all.append(&mut own);
+        self.count.store(total, Release);
+        Ok(Numbering { first, count, has_clock })
+    }
+}
+
+/// What the files of one output begin with.
+#[derive(Clone, Debug)]
+pub(crate) struct FileHead {
+    pub(crate) format: Format,
+    pub(crate) section: Section,
+    pub(crate) interfaces: Arc<InterfaceTable>,
+    /// Filter and snaplen of one of several outputs.
+    pub(crate) of_output: Option<(Option<String>, u32)>,
+}
+
+impl FileHead {
+    /// Interfaces of the capture by now.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.interfaces.count()
+    }
+
+    /// The first bytes of a file, and the interfaces that they describe.
+    pub(crate) fn header(&self) -> (Vec<u8>, usize) {
+        let all = self.interfaces_since(0);
+        (self.format.header(&self.section, &all), all.len())
+    }
+
+    /// Descriptions of the interfaces from number `first` on, for a file that has the others; and
+    /// how many it has then.
+    pub(crate) fn blocks_since(&self, first: usize) -> (Vec<u8>, usize) {
+        let more = self.interfaces_since(first);
+        let mut blocks = Vec::new();
+        if self.format != Format::Pcap {
+            more.iter().for_each(|interface| interface.emit(&mut blocks));
+        }
+        (blocks, first + more.len())
+    }
+
+    fn interfaces_since(&self, first: usize) -> Vec<Interface> {
+        let mut all = self.interfaces.since(first);
+        if let Some((filter, snaplen)) = &self.of_output {
+            all.iter_mut().for_each(|one| (one.filter, one.snaplen) = (filter.clone(), *snaplen));
+        }
+        all
+    }
+
+    /// Of one interface, without its device, for tests.
+    #[cfg(test)]
+    pub(crate) fn for_test(format: Format) -> Self {
+        let interfaces = InterfaceTable::new(&Options { format, ..Options::new("eth0") });
+        interfaces.add_for_test(Interface::default());
+        Self { format, section: Section::default(), interfaces: Arc::new(interfaces), of_output: None }
+    }
+}
+
+#[cfg(test)]
+impl InterfaceTable {
+    pub(crate) fn add_for_test(&self, interface: Interface) {
+        let mut all = self.all.write().unwrap();
+        all.push(interface);
+        self.count.store(all.len(), Release);
     }
 }
 

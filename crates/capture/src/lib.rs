@@ -13,9 +13,11 @@ pub mod control;
 mod count;
 mod cpus;
 mod describe;
+mod device_group;
 mod devices;
 mod error;
 mod file_filter;
+mod group;
 mod interfaces;
 mod memory;
 mod options;
@@ -41,9 +43,11 @@ pub use bpf::capture_at::AtPlace;
 pub use bpf::xdp::{XdpMode, XdpModeChoice};
 pub use bpf::{BpfError, TaggedFrames};
 pub use count::{CountObserver, CountOptions, CountResult, Counting, CpuCount};
+pub use device_group::DeviceGroup;
 pub use devices::{CapturedDevice, ring_of_statistics};
 pub use error::CaptureError;
 pub use file_filter::FileFilter;
+pub use group::GroupChange;
 pub use memory::{RingSize, recorder_bytes_default, recorder_bytes_max};
 pub use options::{
     BUFFER_SIZE_BYTES_DEFAULT, CaptureDirection, ClockMode, DataSetNames, Fanout, Mode, OnError, Options,

@@ -1,5 +1,6 @@
 //! Options of a capture, and the sizes of rings that follow from them.
 
+use crate::device_group::DeviceGroup;
 use crate::memory::{MemoryBound, RingSize};
 use crate::output::compress::Compression;
 use crate::output::rotate::RotatePolicy;
@@ -204,6 +205,9 @@ pub struct Options {
     /// The devices, by any of their names; at least one. Each is an interface of the file, in this
     /// order.
     pub ifnames: Vec<String>,
+    /// Takes the frames of all devices of this group instead, also of those that appear later, by
+    /// packet sockets whose rings they share.
+    pub group: Option<DeviceGroup>,
     /// Their namespace; `None` for that of the calling thread.
     pub netns: Option<Netns>,
     /// Make each receive queue an interface of the file.
@@ -292,6 +296,7 @@ impl Options {
     pub fn new(ifname: impl Into<String>) -> Self {
         Self {
             ifnames: vec![ifname.into()],
+            group: None,
             netns: None,
             per_queue: false,
             mode: Mode::default(),
@@ -506,7 +511,9 @@ impl Options {
 
     /// The most that one of `rings` rings of a device may take of `bound`.
     fn ring_memory_max(&self, rings: u32, bound: MemoryBound) -> u64 {
-        let ring_count = u64::from(rings.max(1)) * self.ifnames.len().max(1) as u64;
+        // A group has one set of rings.
+        let taps = if self.group.is_some() { 1 } else { self.ifnames.len().max(1) };
+        let ring_count = u64::from(rings.max(1)) * taps as u64;
         (bound.bytes / ring_count).max(RING_SIZE_BYTES_MIN)
     }
 

@@ -264,7 +264,7 @@ mod tests {
     use crate::interfaces::Numbering;
     use crate::output::accounting::Accounting;
     use crate::record::consumer::fake::FakeConsumer;
-    use crate::record::encode::StampConversion;
+    use crate::record::encode::{DeviceEncoding, StampConversion};
     use crate::record::format::Format;
     use crate::stats::Counts;
     use crate::time::phc::PhcClock;
@@ -282,7 +282,12 @@ mod tests {
         };
         let reader = BatchReader {
             shared: Arc::new(shared),
-            encoder: Encoder::new(Format::Pcapng, Numbering::single(), 0, 96),
+            encoder: Encoder::new(
+                Format::Pcapng,
+                DeviceEncoding::new(Numbering::single(), None, None),
+                0,
+                96,
+            ),
             ring: RingHandle::for_test(),
             writer: Some(writer),
             lost_here: 0,
@@ -339,7 +344,8 @@ mod tests {
             let (mut reader, _) = reader(Some(30));
             let stamps = has_clock.then(|| StampConversion { clock: PhcClock::for_test(), raw_phc: false });
             reader.writer = None;
-            reader.encoder = reader.encoder.with_stamps(stamps);
+            let device = DeviceEncoding::new(Numbering::single(), stamps, None);
+            reader.encoder = Encoder::new(Format::Pcapng, device, 0, 96);
             reader.take_batch(&mut source(0..50));
             let counts = reader.ring.counts.get();
             assert_eq!((counts.written, counts.after_limit, counts.hardware_time), (30, 20, hardware_time));

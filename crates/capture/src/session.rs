@@ -1,11 +1,13 @@
 //! One capture from start to end: backends, rings, readers, writer, files.
 
+use crate::backend::Backend;
 use crate::backend::filter;
 use crate::backend::hwtstamp::Hardware;
-use crate::backend::nic_stats::NicLoss;
 use crate::backend::select;
-use crate::devices::{CaptureDevice, CaptureState, CapturedDevice};
-use crate::interfaces::{InterfaceList, Numbering};
+use crate::backend::tpacket::{PacketOptions, Place, TpacketBackend};
+use crate::devices::{CaptureState, CapturedDevice, STATISTICS_LEN_MAX, Tap};
+use crate::group::{CaptureDevice, GroupChange, Owner, TapDevices};
+use crate::interfaces::{FileHead, InterfaceTable, Numbering};
 use crate::order::merge::MergeReport;
 use crate::output::accounting::Limit;
 use crate::output::compress::Compression;
@@ -18,16 +20,16 @@ use crate::output::names::with_label;
 use crate::output::pipe::Pipe;
 use crate::output::recorder::{Recorder, RecorderCounts};
 use crate::output::rotate::{FileInterval, RotatePolicy};
-use crate::output::split::{Splitter, interfaces_of};
+use crate::output::split::Splitter;
 use crate::promiscuous::Promiscuity;
 use crate::reader::AttachedRing;
 use crate::reader::{BatchReader, Shared};
 use crate::record::batch::EncodedBatch;
-use crate::record::encode::{Encoder, StampConversion};
+use crate::record::encode::{DeviceEncoding, Encoder, StampConversion};
 use crate::record::format::Format;
 use crate::record::header_cut::HeaderCut;
 use crate::record::pool::Pool;
-use crate::record::ring_handle::{ReaderProgress, RingDevice, RingHandle};
+use crate::record::ring_handle::{ReaderProgress, RingDevice, RingDevices, RingHandle};
 use crate::stats::Stats;
 use crate::time::utc::{UtcClock, check_time_of_day, utc_now_ns};
 use crate::writer::{CaptureWriter, WriterOrder, WriterReport};
@@ -37,7 +39,7 @@ use crate::{
 };
 use bpf::capture::RecordFormat;
 use host::{Netns, Stack};
-use pcapng::{Interface, Section};
+use pcapng::Section;
 use std::io::Write;
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -61,6 +63,8 @@ pub struct Session {
     state: Arc<CaptureState>,
     command: Option<Arc<CommandRunner>>,
     readers: Vec<JoinHandle<()>>,
+    /// Finds out which devices join and leave a group.
+    watcher: Option<JoinHandle<()>>,
     /// `None` when frames are only counted.
     writer: Option<JoinHandle<WriterReport>>,
     orders: Option<Sender<WriterOrder>>,
@@ -167,15 +171,30 @@ impl Session {
     ) -> Result<Self, CaptureError> {
         check_time_of_day()?;
         options.check_source()?;
-        let stack = Stack::here()?;
-        let mut interfaces = InterfaceList::default();
+        let stack = Arc::new(Stack::here()?);
+        let interfaces = Arc::new(InterfaceTable::new(options));
         let writes = display.is_some() || !several.is_empty() || !matches!(output, Output::Nowhere);
-        let devices = open_devices(&stack, options, writes, &mut interfaces)?;
+        let taps = match &options.group {
+            None => open_devices(&stack, options, writes, &interfaces)?,
+            Some(group) => {
+                let devices = TapDevices::of_group(
+                    group.clone(),
+                    Arc::clone(&stack),
+                    options,
+                    Arc::clone(&interfaces),
+                )?;
+                vec![open_group(devices, options)?]
+            }
+        };
         match several.is_empty() {
             true => {
                 options.check(&output, (options.format, options.compression), &interfaces.link_types())?;
             }
             false => options.check_outputs(&several, &interfaces.link_types())?,
+        }
+        let is_pcap = |output: &OutputOptions| output.format == Format::Pcap;
+        if options.format == Format::Pcap || several.iter().any(is_pcap) {
+            taps.iter().for_each(|tap| tap.devices.keep_link_type());
         }
         let splitter =
             (!several.is_empty()).then(|| Splitter::new(&several, &interfaces, options)).transpose()?;
@@ -186,14 +205,19 @@ impl Session {
             let other = "incoming frames only (-Q inout captures both directions)";
             return Err(CaptureError::Contradiction { what, other });
         }
-        let state = Arc::new(CaptureState::new(stack, devices));
+        let state = Arc::new(CaptureState::new(stack, taps));
         let is_draining = Arc::<AtomicBool>::default();
-        let look = (options.format, options.compression, false);
-        let settings = file_settings(options, look, &interfaces.all, (&state, &is_draining));
+        let head = FileHead {
+            format: options.format,
+            section: describe::section(&options.application),
+            interfaces: Arc::clone(&interfaces),
+            of_output: None,
+        };
+        let settings = file_settings(options, options.compression, head.clone(), (&state, &is_draining));
         let several = several.into_iter().map(|output| {
-            let own = interfaces_of(&output, &interfaces.all);
-            let look = (output.format, output.compression, true);
-            let settings = file_settings(options, look, &own, (&state, &is_draining));
+            let of_output = Some((output.filter.clone(), output.snaplen));
+            let head = FileHead { format: output.format, of_output, ..head.clone() };
+            let settings = file_settings(options, output.compression, head, (&state, &is_draining));
             // A filter that all outputs share has been run for the rings.
             (output.output, settings, output.filter.is_some() && options.filter.is_none())
         });
@@ -207,7 +231,7 @@ impl Session {
             start_time_ns: state.start_time_ns,
             data_set: (options.format == Format::Parquet).then(|| DataSetPlan {
                 names: options.data_set.clone(),
-                devices: state.devices.iter().map(|device| device.link.name.clone()).collect(),
+                devices: state.taps.iter().map(|tap| tap.devices.name()).collect(),
             }),
         };
         let recorder = recorder(options, &outputs, &interfaces, &is_draining)?;
@@ -226,6 +250,7 @@ impl Session {
             state,
             command,
             readers: Vec::new(),
+            watcher: None,
             writer: None,
             orders: None,
             recorder: recorder.as_ref().map(|(_, counts)| Arc::clone(counts)),
@@ -254,6 +279,7 @@ impl Session {
         options.run_as.as_ref().map_or(Ok(()), RunAs::take_effect)?;
         let files = opened.files(&self.labels(&rings))?;
         sinks.recorder.as_ref().map_or(Ok(()), |recorder| recorder.refuse_without_folder(utc_now_ns()))?;
+        self.watcher = self.start_watcher()?;
         let (batches, receiver) = channel();
         let has_files = !files.is_empty() || sinks.recorder.is_some();
         let writes = has_files || sinks.display.is_some();
@@ -280,7 +306,7 @@ impl Session {
         utc_offset_ns: i64,
     ) -> Result<Vec<(RingPlace, AttachedRing)>, CaptureError> {
         let mut rings = Vec::new();
-        for (device, held) in self.state.devices.iter().enumerate() {
+        for (tap, held) in self.state.taps.iter().enumerate() {
             let attached =
                 held.backend.write().unwrap_or_else(PoisonError::into_inner).attach(utc_offset_ns)?;
             let ring_size = held.backend.read().unwrap_or_else(PoisonError::into_inner).ring_size();
@@ -290,11 +316,8 @@ impl Session {
                 Some(_) => buffer_size_bytes.min(ring_bytes),
                 None => buffer_size_bytes,
             };
-            let of = RingDevice {
-                name: held.link.name.as_str().into(),
-                index: held.link.index,
-                link_type: describe::link_type(&held.link)?,
-            };
+            let of = RingDevice::of(&held.devices.first().link);
+            let group = held.devices.is_group().then(|| Arc::clone(&held.devices) as Arc<dyn RingDevices>);
             let first = rings.len();
             rings.extend(attached.into_iter().map(|ring| {
                 let handle = Arc::new(RingHandle {
@@ -303,10 +326,11 @@ impl Session {
                     progress: ReaderProgress::default(),
                     probe: ring.source.probe(),
                     device: of.clone(),
+                    group: group.clone(),
                     cpu: ring.cpu,
                     delay_ns: ring.source.delay_ns(),
                 });
-                (RingPlace { device, handle, knows_queues: ring.knows_queues }, ring)
+                (RingPlace { tap, handle, knows_queues: ring.knows_queues }, ring)
             }));
             let handles = rings[first..].iter().map(|(place, _)| Arc::clone(&place.handle)).collect();
             held.rings.set(handles).map_err(drop).expect("a device is attached once");
@@ -317,16 +341,29 @@ impl Session {
     /// What tells the files of rings apart: the CPU, or a number where a ring has none, and the
     /// device if there are several.
     fn labels(&self, rings: &[(RingPlace, AttachedRing)]) -> Vec<String> {
-        let mut numbers = vec![0_u32..; self.state.devices.len()];
+        let mut numbers = vec![0_u32..; self.state.taps.len()];
         let label = |(place, ring): &(RingPlace, AttachedRing)| {
-            let number = numbers[place.device].next().expect("more rings than numbers");
+            let number = numbers[place.tap].next().expect("more rings than numbers");
             let number = ring.cpu.unwrap_or(number);
-            match self.state.devices.as_slice() {
+            match self.state.taps.as_slice() {
                 [_] => number.to_string(),
-                devices => format!("{}_{number}", devices[place.device].link.name),
+                taps => format!("{}_{number}", taps[place.tap].devices.name()),
             }
         };
         rings.iter().map(label).collect()
+    }
+
+    /// The thread that watches a group, which is the only tap then.
+    fn start_watcher(&self) -> Result<Option<JoinHandle<()>>, CaptureError> {
+        let Some(tap) = self.state.taps.iter().find(|tap| tap.devices.is_group()) else { return Ok(None) };
+        let devices = Arc::clone(&tap.devices);
+        let watch = move || {
+            // A device may be gone again soon.
+            let _ = sys::run_before_others();
+            devices.watch();
+        };
+        let thread = thread::Builder::new().name("capture-devices".to_owned()).spawn(watch);
+        thread.map(Some).map_err(|source| no_thread("the devices of the group", source))
     }
 
     fn start_writer(
@@ -360,17 +397,21 @@ impl Session {
         place: RingPlace,
         writer: Option<Sender<EncodedBatch>>,
     ) -> BatchReader {
-        let device = &self.state.devices[place.device];
-        let stamps = device.hardware.clock.as_ref().map(|clock| StampConversion {
-            clock: Arc::clone(clock),
-            raw_phc: options.clock == ClockMode::Phc,
-        });
-        let encoder = Encoder::new(options.format, device.numbering, ring, options.snaplen)
-            .with_queues(place.knows_queues);
-        let link_type = describe::link_type(&device.link).ok();
-        let header_cut = options.header_cut.zip(link_type);
-        let header_cut = header_cut.and_then(|(extra_len, link_type)| HeaderCut::new(link_type, extra_len));
-        let encoder = encoder.with_stamps(stamps).with_header_cut(header_cut);
+        let devices = Arc::clone(&self.state.taps[place.tap].devices);
+        let (clock, header_cut) = (options.clock, options.header_cut);
+        let device = encoding_of(&devices.first(), clock, header_cut);
+        let mut encoder =
+            Encoder::new(options.format, device, ring, options.snaplen).with_queues(place.knows_queues);
+        if devices.is_group() {
+            encoder = encoder.with_group(Box::new(move |ifindex| {
+                let device = match devices.owner(ifindex) {
+                    Owner::Device(device) => device,
+                    // The ring passes no frames of others.
+                    Owner::Other | Owner::Unknown => devices.first(),
+                };
+                encoding_of(&device, clock, header_cut)
+            }));
+        }
         BatchReader {
             shared: Arc::clone(&self.shared),
             encoder: if options.packet_ids { encoder.with_packet_ids() } else { encoder },
@@ -383,6 +424,11 @@ impl Session {
     /// The devices and how frames are taken off them, in the order of the options.
     pub fn devices(&self) -> Vec<CapturedDevice> {
         self.state.facts()
+    }
+
+    /// Devices that have joined or left a group since this was last asked.
+    pub fn group_changes(&self) -> Vec<GroupChange> {
+        self.state.taps.iter().flat_map(|tap| tap.devices.take_changes()).collect()
     }
 
     /// Changes what becomes of frames from now on. No frame is lost by it.
@@ -526,6 +572,8 @@ impl Session {
         }
         self.shared.is_draining.store(true, Relaxed);
         self.readers.drain(..).for_each(|reader| joined(reader.join()));
+        self.state.taps.iter().for_each(|tap| tap.devices.stop_watching());
+        self.watcher.take().into_iter().for_each(|watcher| joined(watcher.join()));
         // The last reader was the last to send, so the writer ends, too.
         let outcome = self.writer.take().map_or_else(WriterReport::default, |writer| joined(writer.join()));
         if !self.shared.limit.is_reached() {
@@ -540,9 +588,9 @@ impl Session {
 pub struct SessionObserver(Arc<CaptureState>);
 
 impl SessionObserver {
-    /// Names of the devices, in the order of the options.
+    /// Names of the devices, in the order of the options, or that of the group.
     pub fn ifnames(&self) -> Vec<String> {
-        self.0.devices.iter().map(|device| device.link.name.clone()).collect()
+        self.0.taps.iter().map(|tap| tap.devices.name()).collect()
     }
 
     /// Where frames went until now.
@@ -550,10 +598,10 @@ impl SessionObserver {
         self.0.stats()
     }
 
-    /// The part of each device's fullest ring that holds frames; `None` if the kernel does not
-    /// report it.
+    /// The part of each device's fullest ring, or the group's, that holds frames; `None` if the
+    /// kernel does not report it.
     pub fn ring_used(&self) -> Vec<Option<f64>> {
-        self.0.devices.iter().map(CaptureDevice::ring_used).collect()
+        self.0.taps.iter().map(Tap::ring_used).collect()
     }
 }
 
@@ -564,9 +612,9 @@ struct Sinks {
     splitter: Option<Splitter>,
 }
 
-/// A ring's place among the devices.
+/// A ring's place among the taps.
 struct RingPlace {
-    device: usize,
+    tap: usize,
     knows_queues: bool,
     handle: Arc<RingHandle>,
 }
@@ -589,8 +637,8 @@ fn open_devices(
     stack: &Stack,
     options: &Options,
     writes: bool,
-    interfaces: &mut InterfaceList,
-) -> Result<Vec<CaptureDevice>, CaptureError> {
+    interfaces: &InterfaceTable,
+) -> Result<Vec<Tap>, CaptureError> {
     let mut seen = Vec::new();
     let open = |ifname: &String| {
         let link = stack.link(ifname)?;
@@ -601,48 +649,55 @@ fn open_devices(
         let hardware = Hardware::of(stack, &link, options.clock)?;
         let promiscuity = Promiscuity::of(&link, options.promiscuous);
         let (clock, is_promiscuous) = (hardware.clock.as_deref(), promiscuity.is_on());
-        let numbering = interfaces.add(stack, &link, options, clock, is_promiscuous)?;
+        let numbering = interfaces.add(stack, &link, clock, is_promiscuous)?;
         let backend =
             RwLock::new(select::open(&link, options, &hardware, record_format(options, writes, numbering))?);
-        let nic_loss = NicLoss::new(stack, &link);
-        Ok(CaptureDevice {
-            link,
-            numbering,
-            nic_loss,
-            hardware,
-            promiscuity,
-            backend,
-            has_moved: AtomicBool::new(false),
-            rings: OnceLock::new(),
-        })
+        let device = CaptureDevice::new(stack, link, numbering, hardware, promiscuity, None);
+        Ok(Tap { devices: TapDevices::one(device), backend, rings: OnceLock::new() })
     };
     options.ifnames.iter().map(open).collect()
 }
 
+/// Packet sockets of all devices of the namespace, for those of the group.
+fn open_group(devices: Arc<TapDevices>, options: &Options) -> Result<Tap, CaptureError> {
+    let packet_options = PacketOptions::of_group(&devices, options)?;
+    let place = Place::of_all(devices.name());
+    let backend: Box<dyn Backend> = Box::new(TpacketBackend::open(place, packet_options, None)?);
+    Ok(Tap { devices, backend: RwLock::new(backend), rings: OnceLock::new() })
+}
+
+/// How the frames of a device are encoded.
+fn encoding_of(device: &CaptureDevice, clock: ClockMode, header_cut: Option<u32>) -> DeviceEncoding {
+    let stamps = device
+        .hardware
+        .clock
+        .as_ref()
+        .map(|phc| StampConversion { clock: Arc::clone(phc), raw_phc: clock == ClockMode::Phc });
+    let header_cut = header_cut.zip(describe::link_type(&device.link).ok());
+    let header_cut = header_cut.and_then(|(extra_len, link_type)| HeaderCut::new(link_type, extra_len));
+    DeviceEncoding::new(device.numbering, stamps, header_cut)
+}
+
 fn file_settings(
     options: &Options,
-    (format, compression, is_one_of_several): (Format, Option<Compression>, bool),
-    interfaces: &[Interface],
+    compression: Option<Compression>,
+    head: FileHead,
     (state, is_ending): (&Arc<CaptureState>, &Arc<AtomicBool>),
 ) -> Arc<FileSettings> {
-    let (is_pcapng, statistics) = (format == Format::Pcapng, Arc::clone(state));
-    let is_parquet = format == Format::Parquet;
+    let (is_pcapng, statistics) = (head.format == Format::Pcapng, Arc::clone(state));
+    let is_parquet = head.format == Format::Parquet;
     let (of_rings, of_stats) = (Arc::clone(state), Arc::clone(state));
     let columns = is_parquet.then(|| ColumnSettings {
         ring_cpus: Arc::new(move || of_rings.rings().map(|ring| ring.cpu).collect()),
         stats: Arc::new(move || of_stats.stats()),
-        device_count: state.devices.len(),
+        device_count: state.taps.len(),
     });
-    // Each of several outputs has frames of its own.
-    let interfaces_to_count = match is_one_of_several {
-        true => interfaces.len(),
-        false => state.interfaces_to_count(),
-    };
     Arc::new(FileSettings {
-        header: format.header(&describe::section(&options.application), interfaces),
         trailer: Arc::new(move |file| if is_pcapng { statistics.trailer(file) } else { Vec::new() }),
-        interfaces_to_count,
-        trailer_len_max: if is_pcapng { state.trailer_len_max() } else { 0 },
+        // Each of several outputs has frames of its own.
+        counts_interfaces: head.of_output.is_some() || state.counts_interfaces(),
+        statistics_len_max: if is_pcapng { STATISTICS_LEN_MAX } else { 0 },
+        head,
         rotate: if is_parquet { part_policy(options.rotate) } else { options.rotate },
         utc_offset_s: options.utc_offset_s,
         compression,
@@ -659,7 +714,7 @@ fn file_settings(
 fn recorder(
     options: &Options,
     outputs: &Outputs,
-    interfaces: &InterfaceList,
+    interfaces: &InterfaceTable,
     is_ending: &Arc<AtomicBool>,
 ) -> Result<Option<(Recorder, Arc<RecorderCounts>)>, CaptureError> {
     let (Some(asked), Output::File(path)) = (&options.recorder, &outputs.output) else { return Ok(None) };
@@ -674,15 +729,14 @@ fn recorder(
     };
     let trigger = asked.trigger.as_ref().map(compile).transpose()?;
     let (of_file, format) = (Arc::clone(&outputs.settings), options.format);
-    let (application, interfaces) = (options.application.clone(), interfaces.all.clone());
     let is_ending = Arc::clone(is_ending);
     let settings_of = move |why: &str| {
-        let section = Section { comment: Some(why.to_owned()), ..describe::section(&application) };
+        let section = Section { comment: Some(why.to_owned()), ..of_file.head.section.clone() };
         Arc::new(FileSettings {
-            header: format.header(&section, &interfaces),
+            head: FileHead { section, ..of_file.head.clone() },
             trailer: Arc::clone(&of_file.trailer),
-            trailer_len_max: of_file.trailer_len_max,
-            interfaces_to_count: of_file.interfaces_to_count,
+            statistics_len_max: of_file.statistics_len_max,
+            counts_interfaces: of_file.counts_interfaces,
             rotate: RotatePolicy::default(),
             utc_offset_s: of_file.utc_offset_s,
             compression: of_file.compression,
@@ -772,7 +826,7 @@ fn part_policy(policy: RotatePolicy) -> RotatePolicy {
 fn file_of_ring(options: &Options, rings: &[(RingPlace, AttachedRing)]) -> Vec<usize> {
     let place =
         |(ring, (place, _)): (usize, &(RingPlace, AttachedRing))| match (options.format, options.order) {
-            (Format::Parquet, _) => place.device,
+            (Format::Parquet, _) => place.tap,
             (_, Order::FilePerRing) => ring,
             _ => 0,
         };

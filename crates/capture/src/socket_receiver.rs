@@ -5,7 +5,7 @@
 //! the kernel's receive path, behind the driver, unless the device stamps frames.
 
 use crate::CaptureError;
-use crate::backend::tpacket::{PacketOptions, TpacketBackend};
+use crate::backend::tpacket::{PacketOptions, Place, TpacketBackend};
 use crate::backend::{Backend, SourceFacts};
 use crate::reader::DynRingConsumer;
 use crate::receive_clock::Stamps;
@@ -66,7 +66,7 @@ impl SocketReceiver {
     ) -> Result<Self, CaptureError> {
         let phc = stamps.clock().cloned();
         let packet_options = PacketOptions::of_one_ring(link, phc.is_some());
-        let mut backend = TpacketBackend::open(link, packet_options, why)?;
+        let mut backend = TpacketBackend::open(Place::of(link), packet_options, why)?;
         let ring = backend.attach(0)?.pop().expect("there is one ring").source;
         let (meter, ends) = (SharedMeter(Arc::new(Mutex::new(Meter::new(options)))), Arc::default());
         let reader =

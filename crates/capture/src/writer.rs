@@ -437,13 +437,13 @@ impl CpuPlacement {
 mod tests {
     use super::*;
     use crate::Format;
+    use crate::interfaces::FileHead;
     use crate::output::accounting::Limit;
     use crate::output::fileset::FileSettings;
     use crate::output::rotate::{FileInterval, RotatePolicy};
     use crate::record::batch::samples;
     use crate::time::utc::UtcClock;
     use crate::{OnError, Output};
-    use pcapng::{Interface, Section};
     use std::num::NonZeroU64;
     use std::path::Path;
     use std::sync::atomic::AtomicBool;
@@ -467,10 +467,10 @@ mod tests {
     fn state(folder: &Path) -> WriterState {
         let interval = FileInterval { length_ns: NonZeroU64::new(S).unwrap(), is_aligned: true };
         let settings = FileSettings {
-            header: Format::Pcapng.header(&Section::default(), &[Interface::default()]),
+            head: FileHead::for_test(Format::Pcapng),
             trailer: Arc::new(|_: &crate::output::accounting::FileCounts| Vec::new()),
-            trailer_len_max: 0,
-            interfaces_to_count: 0,
+            statistics_len_max: 0,
+            counts_interfaces: false,
             rotate: RotatePolicy { interval: Some(interval), ..RotatePolicy::default() },
             utc_offset_s: 0,
             compression: None,

@@ -246,6 +246,38 @@ impl Classic {
         [load, test, refuse, clear].into_iter().chain(self.instructions.iter().copied()).collect()
     }
 
+    /// The same filter for a socket that frames of several devices reach: frames of a device in
+    /// `refused` do not pass, frames of a device of another type than those in `asked` (`ARPHRD_*`)
+    /// pass without being asked about, so that the process can, and the filter decides about the
+    /// rest. With `loopback_once` frames that leave by a loopback device (`ARPHRD_LOOPBACK`), where
+    /// they come in again, do not pass.
+    #[must_use]
+    pub fn for_devices(&self, refused: &[u32], asked: Option<&[u32]>, loopback_once: bool) -> Self {
+        let load = |k| Instruction { code: code::LD_W_ABS, k, ..Instruction::default() };
+        let jump = |jt, jf, k| Instruction { code: code::JEQ_K, jt, jf, k };
+        let end = |k| Instruction { code: code::RET_K, k, ..Instruction::default() };
+        let mut program = Vec::new();
+        if !refused.is_empty() {
+            program.push(load(EXTENSION_IFINDEX));
+            program.extend(refused.iter().flat_map(|ifindex| [jump(0, 1, *ifindex), end(0)]));
+        }
+        if loopback_once {
+            program.extend([load(EXTENSION_DEVICE_TYPE), jump(0, 3, TYPE_LOOPBACK)]);
+            program.extend([load(EXTENSION_PACKET_TYPE), jump(0, 1, PACKET_OUTGOING), end(0)]);
+        }
+        if let Some(asked) = asked {
+            program.push(load(EXTENSION_DEVICE_TYPE));
+            // Each skips the questions behind it, and the end.
+            let skips = (1..=asked.len() as u8).rev();
+            program.extend(asked.iter().zip(skips).map(|(device_type, skip)| jump(skip, 0, *device_type)));
+            program.push(end(WHOLE_FRAME));
+        }
+        // A filter may count on A being 0 at its start.
+        program.push(Instruction { code: code::LD_IMM, ..Instruction::default() });
+        program.extend_from_slice(&self.instructions);
+        Self { instructions: program, ops: self.ops.clone(), has_loops: self.has_loops }
+    }
+
     /// The program, for a socket.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
@@ -261,6 +293,11 @@ impl Classic {
 const EXTENSION_PACKET_TYPE: u32 = 0xffff_f004;
 /// Loads the number of the device (`SKF_AD_OFF + SKF_AD_IFINDEX`).
 const EXTENSION_IFINDEX: u32 = 0xffff_f008;
+/// Loads the type of the device, `ARPHRD_*` (`SKF_AD_OFF + SKF_AD_HATYPE`).
+const EXTENSION_DEVICE_TYPE: u32 = 0xffff_f01c;
+/// `ARPHRD_LOOPBACK`, and the type of packets that the host sends.
+const TYPE_LOOPBACK: u32 = 772;
+const PACKET_OUTGOING: u32 = 4;
 /// Loads whether the kernel took a tag off (`SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT`).
 const EXTENSION_HAS_TAG: u32 = 0xffff_f030;
 /// More bytes than any frame has.

@@ -82,10 +82,29 @@ pub(crate) fn for_device(
     snaplen: u32,
     interrupted: &AtomicBool,
 ) -> Result<Classic, CaptureError> {
-    let addresses = Stack::here().and_then(|stack| stack.addresses(link.index)).unwrap_or_default();
-    let v4 = addresses.iter().find(|address| address.ip.is_ipv4());
-    let netmask = v4.map_or(NETMASK_UNKNOWN, |address| netmask(address.prefix_len));
+    let netmask = Stack::here().ok().and_then(|stack| netmask_of(&stack, link));
+    for_device_in(expression, link, snaplen, netmask.unwrap_or(NETMASK_UNKNOWN), interrupted)
+}
+
+/// Compiles `expression` for frames of a device whose IPv4 network has this netmask.
+///
+/// # Errors
+/// See [`compile`].
+pub(crate) fn for_device_in(
+    expression: &str,
+    link: &Link,
+    snaplen: u32,
+    netmask: u32,
+    interrupted: &AtomicBool,
+) -> Result<Classic, CaptureError> {
     compile_on(expression, describe::link_type(link)?, snaplen, netmask, interrupted)
+}
+
+/// The netmask of the first IPv4 network of a device of `stack`; `None` without one.
+pub(crate) fn netmask_of(stack: &Stack, link: &Link) -> Option<u32> {
+    let addresses = stack.addresses(link.index).unwrap_or_default();
+    let v4 = addresses.iter().find(|address| address.ip.is_ipv4())?;
+    Some(netmask(v4.prefix_len))
 }
 
 /// The mask of a prefix. That of all bits is what libpcap calls unknown.
@@ -108,16 +127,22 @@ pub(crate) struct SocketFilter {
     filter: Classic,
     /// What the kernel runs.
     pub(crate) kernel: Classic,
+    /// True if the kernel passes every frame and the process decides.
+    sees_all: bool,
 }
 
 impl SocketFilter {
     /// Frames without a removed tag are up to the kernel, unless it cannot run the filter.
     pub(crate) fn new(filter: Classic) -> Self {
-        let kernel = match filter.has_loops() {
-            true => Classic::keep(SNAPLEN_WHOLE),
-            false => filter.passing_removed_tags(),
-        };
-        Self { filter, kernel }
+        match filter.has_loops() {
+            true => Self::in_process(filter),
+            false => Self { kernel: filter.passing_removed_tags(), filter, sees_all: false },
+        }
+    }
+
+    /// The process runs it on every frame.
+    pub(crate) fn in_process(filter: Classic) -> Self {
+        Self { filter, kernel: Classic::keep(SNAPLEN_WHOLE), sees_all: true }
     }
 
     /// The filter as the user gave it.
@@ -127,14 +152,14 @@ impl SocketFilter {
 
     /// True if the process sees every frame, so that it counts those that do not match.
     pub(crate) fn sees_all(&self) -> bool {
-        self.filter.has_loops()
+        self.sees_all
     }
 
     /// True for a frame that matches; `scratch` is memory for frames whose tag is put back.
     pub(crate) fn accepts(&self, record: &RingRecord<'_>, scratch: &mut Vec<u8>) -> bool {
         let data = match record.vlan {
             // The kernel has run it.
-            None if !self.filter.has_loops() => return true,
+            None if !self.sees_all => return true,
             None => record.data,
             Some(tag) => with_tag(record.data, tag, usize::MAX, scratch),
         };

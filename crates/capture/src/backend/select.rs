@@ -3,7 +3,7 @@
 
 use crate::backend::at::AtBackend;
 use crate::backend::hwtstamp::Hardware;
-use crate::backend::tpacket::{PacketOptions, TpacketBackend, queues_untold};
+use crate::backend::tpacket::{PacketOptions, Place, TpacketBackend, queues_untold};
 use crate::backend::xdp::XdpBackend;
 use crate::backend::{Backend, RingCounts, SourceFacts};
 use crate::error::CaptureError;
@@ -31,9 +31,11 @@ pub(crate) fn open(
         return Ok(Box::new(AtBackend::open(link, options, at)?));
     }
     match options.source {
-        SourceKind::Tpacket => {
-            Ok(Box::new(TpacketBackend::open(link, PacketOptions::new(link, options, hardware)?, None)?))
-        }
+        SourceKind::Tpacket => Ok(Box::new(TpacketBackend::open(
+            Place::of(link),
+            PacketOptions::new(link, options, hardware)?,
+            None,
+        )?)),
         SourceKind::Xdp if options.direction != CaptureDirection::In => {
             Err(CaptureError::OnlyIncoming { ifname: link.name.clone() })
         }
@@ -52,7 +54,7 @@ fn open_best(
     let stamps = || stamps_are_not_for_xdp(link, options, hardware);
     let filter = || packet_options.not_for_xdp().filter(|_| options.mode == Mode::Mirror);
     if let Some(why) = not_for_xdp(link, options).or_else(filter).or_else(stamps) {
-        return Ok(Box::new(TpacketBackend::open(link, packet_options, Some(why))?));
+        return Ok(Box::new(TpacketBackend::open(Place::of(link), packet_options, Some(why))?));
     }
     match XdpBackend::open(link, options, hardware, format) {
         Ok(xdp) => {
@@ -97,7 +99,7 @@ fn instead(
     error: CaptureError,
 ) -> Result<Box<dyn Backend>, CaptureError> {
     let Some(why) = reason_to_leave_xdp(&error) else { return Err(error) };
-    match TpacketBackend::open(link, packet_options, Some(why)) {
+    match TpacketBackend::open(Place::of(link), packet_options, Some(why)) {
         Ok(backend) => Ok(Box::new(backend)),
         Err(_) => Err(error),
     }

@@ -226,25 +226,32 @@ pub(crate) struct FileCounts {
     pub(crate) ring: Option<usize>,
     /// True if the files get only a part of what the capture's own filter lets pass.
     pub(crate) is_part: bool,
-    /// Frames of each interface that were written; empty if they are not counted.
-    frames: Vec<u64>,
+    /// Interfaces that the file at hand describes.
+    pub(crate) interfaces: usize,
+    /// Frames of each interface that were written; `None` if they are not counted.
+    frames: Option<Vec<u64>>,
 }
 
 impl FileCounts {
-    /// All rings; counts the frames of `interface_count` interfaces.
-    pub(crate) fn new(interface_count: usize) -> Self {
-        Self { ring: None, is_part: false, frames: vec![0; interface_count] }
+    /// All rings; counts the frames of each interface if it is asked to.
+    pub(crate) fn new(counts_interfaces: bool) -> Self {
+        let frames = counts_interfaces.then(Vec::new);
+        Self { ring: None, is_part: false, interfaces: 0, frames }
     }
 
     /// Frames of an interface that were written; `None` if they are not counted.
     pub(crate) fn written(&self, interface: u32) -> Option<u64> {
-        self.frames.get(interface as usize).copied()
+        Some(self.frames.as_ref()?.get(interface as usize).copied().unwrap_or(0))
     }
 
     /// These records were written.
     pub(crate) fn add(&mut self, index: &[IndexEntry]) {
-        if !self.frames.is_empty() {
-            index.iter().for_each(|entry| self.frames[entry.interface()] += 1);
+        let Some(frames) = &mut self.frames else { return };
+        for entry in index {
+            if entry.interface() >= frames.len() {
+                frames.resize(entry.interface() + 1, 0);
+            }
+            frames[entry.interface()] += 1;
         }
     }
 }
@@ -267,10 +274,10 @@ mod tests {
         let counts = counts.map(|counts| (counts.written, counts.hardware_time, counts.lost_disk));
         assert_eq!(counts, [(2, 2, 1), (1, 0, 1)]);
         assert_eq!(limit.take(100), 7);
-        let mut counts = FileCounts::new(4);
+        let mut counts = FileCounts::new(true);
         counts.add(&batch.index);
-        assert_eq!([0, 1, 2, 3, 4].map(|n| counts.written(n)), [Some(1), Some(3), Some(1), Some(0), None]);
-        let mut none = FileCounts::new(0);
+        assert_eq!([0, 1, 2, 3].map(|n| counts.written(n)), [1, 3, 1, 0].map(Some));
+        let mut none = FileCounts::new(false);
         none.add(&batch.index);
         assert_eq!(none.written(0), None);
     }

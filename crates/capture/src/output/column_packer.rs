@@ -6,7 +6,7 @@
 use crate::output::packer::{PackedRecords, Packer, RingCpus};
 use crate::record::batch::IndexEntry;
 use columns::{CapturedInterface, Key, PacketRow, PartFile, ROWS_MAX, RowGroup};
-use pcapng::{Block, Packet, PacketFlags, Reader};
+use pcapng::{Block, Packet, PacketFlags, Reader, Section};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -52,21 +52,26 @@ impl ColumnPacker {
 impl Packer for ColumnPacker {
     fn begin_file(&mut self, header: &[u8]) -> Vec<u8> {
         self.part = PartFile::new(true);
-        let interfaces = Reader::new(header).filter_map(|block| match block {
+        self.interfaces.clear();
+        self.declare(header);
+        PartFile::header().to_vec()
+    }
+
+    fn declare(&mut self, blocks: &[u8]) {
+        // They are read as those of a section; `blocks` may begin with another one.
+        let mut file = Vec::new();
+        Section::default().emit(&mut file);
+        file.extend_from_slice(blocks);
+        let interfaces = Reader::new(&file[..]).filter_map(|block| match block {
             Ok(Block::Interface(interface)) => Some(interface),
             _ => None,
         });
-        self.interfaces = (0..)
-            .zip(interfaces)
-            .map(|(number, pcapng::Interface { name, link_type, snaplen, .. })| CapturedInterface {
-                number,
-                name,
-                link_type,
-                snaplen,
-                fcs_len: 0,
-            })
-            .collect();
-        PartFile::header().to_vec()
+        let numbers = self.interfaces.len() as u32..;
+        let more =
+            numbers.zip(interfaces).map(|(number, pcapng::Interface { name, link_type, snaplen, .. })| {
+                CapturedInterface { number, name, link_type, snaplen, fcs_len: 0 }
+            });
+        self.interfaces.extend(more);
     }
 
     fn add(&mut self, bytes: &[u8], index: &[IndexEntry]) {

@@ -203,6 +203,10 @@ impl Packer for Compressor {
         bytes
     }
 
+    fn declare(&mut self, blocks: &[u8]) {
+        self.add(blocks, &[]);
+    }
+
     /// Waits while all threads are busy.
     fn add(&mut self, bytes: &[u8], index: &[IndexEntry]) {
         self.since.get_or_insert_with(Instant::now);

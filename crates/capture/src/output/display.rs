@@ -78,10 +78,11 @@ impl DisplayWriter {
     fn show(&mut self, record: &[u8], entry: IndexEntry, ring: &RingHandle) {
         self.in_period += 1;
         let packet = self.format.packet_of(record).expect("the encoder wrote it");
+        let device = ring.device_of(entry);
         let frame = ShownFrame {
             time_ns: entry.time_ns,
-            device: Arc::clone(&ring.device.name),
-            link_type: ring.device.link_type,
+            device: Arc::clone(&device.name),
+            link_type: device.link_type,
             is_outgoing: entry.is_outgoing(),
             frame_len: packet.frame_len,
             captured_len: packet.data.len() as u32,

@@ -4,6 +4,7 @@
 //! record. Files of a rotation are written under a name that ends in `.part` and are renamed when
 //! they are complete.
 
+use crate::interfaces::FileHead;
 use crate::output::accounting::{Accounting, FileCounts, UnfinishedFrames};
 use crate::output::compress::{Compression, Compressor};
 use crate::output::data_set::{self, LossLog};
@@ -32,13 +33,13 @@ pub(crate) type Trailer = dyn Fn(&FileCounts) -> Vec<u8> + Send + Sync;
 /// What all files of a capture have in common.
 pub(crate) struct FileSettings {
     /// What each begins with.
-    pub(crate) header: Vec<u8>,
+    pub(crate) head: FileHead,
     /// What each ends with, as of now and for what is in it.
     pub(crate) trailer: Arc<Trailer>,
-    /// Bytes of that at most.
-    pub(crate) trailer_len_max: usize,
-    /// Interfaces for which frames are to be counted.
-    pub(crate) interfaces_to_count: usize,
+    /// Bytes of that at most, for each interface.
+    pub(crate) statistics_len_max: usize,
+    /// True if the frames of each interface are to be counted.
+    pub(crate) counts_interfaces: bool,
     pub(crate) rotate: RotatePolicy,
     pub(crate) utc_offset_s: i32,
     pub(crate) compression: Option<Compression>,
@@ -56,9 +57,14 @@ pub(crate) struct FileSettings {
 }
 
 impl FileSettings {
-    /// Bytes of a file that are no records: its end is counted with its beginning.
-    fn own_len(&self) -> u64 {
-        (self.header.len() + self.trailer_len_max) as u64
+    /// Bytes of a file with these interfaces that are no records: its end is counted with its
+    /// beginning.
+    fn own_len(&self, (header, interface_count): &(Vec<u8>, usize)) -> u64 {
+        (header.len() + self.trailer_len_max(*interface_count)) as u64
+    }
+
+    fn trailer_len_max(&self, interface_count: usize) -> usize {
+        interface_count * self.statistics_len_max
     }
 }
 
@@ -78,6 +84,8 @@ pub(crate) struct FileSet {
     command: Option<Arc<CommandRunner>>,
     packer: Option<Box<dyn Packer>>,
     counts: FileCounts,
+    /// Bytes of the file at hand that are no records.
+    own_len: u64,
     /// Where there is more than one file.
     rotation: Option<Rotation>,
     /// `None` when the next file could not be made.
@@ -154,7 +162,8 @@ impl FileSet {
         let mut files = Self {
             command,
             packer,
-            counts: FileCounts::new(settings.interfaces_to_count),
+            counts: FileCounts::new(settings.counts_interfaces),
+            own_len: 0,
             rotation: None,
             sink: None,
             name: String::new(),
@@ -358,7 +367,8 @@ impl FileSet {
     /// How many of the first `count` records fit into the bytes that all files may have.
     fn before_end(&self, chunk: &Chunk<'_>, count: usize) -> usize {
         let Some(most) = self.settings.rotate.stop_after_bytes else { return count };
-        let left = most.get().saturating_sub(self.settings.unpacked_bytes.load(Relaxed));
+        let taken = self.settings.unpacked_bytes.load(Relaxed) + self.undeclared_len();
+        let left = most.get().saturating_sub(taken);
         batch::whole(&chunk.index[..count], usize::try_from(left).unwrap_or(usize::MAX)).0
     }
 
@@ -404,17 +414,18 @@ impl FileSet {
     fn begin(&mut self, place: Destination) -> Result<(), CaptureError> {
         let settings = Arc::clone(&self.settings);
         self.is_stream = !matches!(place, Destination::Regular(_));
-        let mut sink = OutputFile::new(place, settings.trailer_len_max);
+        let head = settings.head.header();
+        self.own_len = settings.own_len(&head);
+        let (header, interface_count) = head;
+        let mut sink = OutputFile::new(place, settings.trailer_len_max(interface_count));
         sink.retry_after_failure(self.goes_on());
         let begun = match &mut self.packer {
-            None => sink.begin(&settings.header),
-            Some(packer) => {
-                let header = packer.begin_file(&settings.header);
-                sink.begin(&header)
-            }
+            None => sink.begin(&header),
+            Some(packer) => sink.begin(&packer.begin_file(&header)),
         };
         begun.map_err(|source| CaptureError::Write { name: self.name.clone(), len: 0, source })?;
-        settings.unpacked_bytes.fetch_add(settings.own_len(), Relaxed);
+        self.counts.interfaces = interface_count;
+        settings.unpacked_bytes.fetch_add(self.own_len, Relaxed);
         self.sink = Some(sink);
         Ok(())
     }
@@ -423,17 +434,57 @@ impl FileSet {
         self.settings.on_error == OnError::GoOn && !self.is_stream
     }
 
+    /// Bytes that describe interfaces of devices which appeared since the file was begun, and their
+    /// statistics at its end. They come before the next record.
+    fn undeclared_len(&self) -> u64 {
+        let Self { settings, counts, .. } = self;
+        if settings.head.count() <= counts.interfaces {
+            return 0;
+        }
+        let (blocks, interface_count) = settings.head.blocks_since(counts.interfaces);
+        (blocks.len() + settings.trailer_len_max(interface_count - counts.interfaces)) as u64
+    }
+
+    /// Describes interfaces of devices that appeared since the file was begun. False if the file
+    /// refuses that: it cannot have their records.
+    fn declare(&mut self) -> bool {
+        let len = self.undeclared_len();
+        if len == 0 {
+            return true;
+        }
+        let settings = Arc::clone(&self.settings);
+        let (blocks, interface_count) = settings.head.blocks_since(self.counts.interfaces);
+        let is_written = match (&mut self.packer, &mut self.sink) {
+            (Some(packer), _) => {
+                packer.declare(&blocks);
+                true
+            }
+            (None, Some(sink)) => {
+                sink.set_trailer_len_max(settings.trailer_len_max(interface_count));
+                sink.append_block(&blocks)
+            }
+            (None, None) => false,
+        };
+        if is_written {
+            self.counts.interfaces = interface_count;
+            settings.unpacked_bytes.fetch_add(len, Relaxed);
+            self.rotation.iter_mut().for_each(|rotation| rotation.rotator.grows(len));
+        }
+        is_written
+    }
+
     /// True if all of a chunk belongs to the current file.
     fn fits_whole(&self, chunk: &Chunk<'_>) -> bool {
         let Some(Rotation { rotator, .. }) = &self.rotation else { return true };
-        !rotator.is_empty() && rotator.due(chunk.last_ns, chunk.bytes.len() as u64).is_none()
+        let len = chunk.bytes.len() as u64 + self.undeclared_len();
+        !rotator.is_empty() && rotator.due(chunk.last_ns, len).is_none()
     }
 
     /// Number of records that belong to the current file. For an empty file at most one, because
     /// its first record decides when the file ends.
     fn fitting(&self, index: &[IndexEntry]) -> usize {
         let rotator = &self.rotation.as_ref().expect("a single file takes everything").rotator;
-        let mut len = 0;
+        let mut len = self.undeclared_len();
         let fits = |entry: &&IndexEntry| {
             len += u64::from(entry.len);
             rotator.due(entry.time_ns, len).is_none()
@@ -446,6 +497,9 @@ impl FileSet {
     fn put(&mut self, chunk: &Chunk<'_>, accounting: &Accounting<'_>) {
         if self.not_made.is_some_and(|at| at.elapsed() >= RETRY_AFTER) && self.goes_on() {
             self.try_again(accounting);
+        }
+        if !self.declare() {
+            return accounting.settle(chunk.index, 0);
         }
         self.settings.unpacked_bytes.fetch_add(chunk.bytes.len() as u64, Relaxed);
         self.make_room(chunk.bytes.len() as u64);
@@ -471,7 +525,8 @@ impl FileSet {
             && let Some(frame) = packer.next(all)
         {
             // With the table entries of this frame and of the one with the closing blocks.
-            let trailer_len_max = self.settings.trailer_len_max + packer.end_extra_len_max(2);
+            let trailer_len_max =
+                self.settings.trailer_len_max(self.counts.interfaces) + packer.end_extra_len_max(2);
             let is_written = self.sink.as_mut().is_some_and(|sink| {
                 sink.set_trailer_len_max(trailer_len_max);
                 sink.append_block(&frame.bytes)
@@ -502,7 +557,7 @@ impl FileSet {
     fn note_room(&mut self) {
         let packed = self.sink.as_ref().map_or(0, OutputFile::len);
         let waiting = self.packer.as_ref().map_or(0, |packer| packer.waiting_len()) as u64;
-        let end = self.settings.trailer_len_max as u64;
+        let end = self.settings.trailer_len_max(self.counts.interfaces) as u64;
         self.rotation.iter_mut().for_each(|rotation| rotation.rotator.takes(packed + waiting + end));
     }
 
@@ -521,7 +576,7 @@ impl FileSet {
         if most.is_some_and(|most| self.rotation.as_ref().is_some_and(|files| files.count >= most)) {
             return self.complete(accounting);
         }
-        self.make_room(self.settings.own_len());
+        self.make_room(self.settings.own_len(&self.settings.head.header()));
         if !self.open_next() {
             // Records that follow are counted as lost, and the policy goes on as if they were
             // written.
@@ -530,7 +585,7 @@ impl FileSet {
     }
 
     fn begin_in_rotation(&mut self) {
-        let own_len = self.settings.own_len();
+        let own_len = self.own_len;
         self.rotation.iter_mut().for_each(|rotation| rotation.rotator.begin(own_len));
     }
 
@@ -636,9 +691,10 @@ mod tests {
     use crate::Format;
     use crate::output::accounting::Limit;
     use crate::output::rotate::FileInterval;
-    use crate::record::batch::samples::{batch, batch_of_card};
+    use crate::record::batch::EncodedBatch;
+    use crate::record::batch::samples::{add, batch, batch_of_card};
     use crate::record::ring_handle::RingHandle;
-    use pcapng::{Interface, Section};
+    use pcapng::{Block, Interface, Reader, Statistics};
     use std::fs::{self, File};
     use std::num::NonZeroU64;
     use std::sync::Mutex;
@@ -663,10 +719,10 @@ mod tests {
     fn settings(ring: &Arc<RingHandle>) -> FileSettings {
         let ring = Arc::clone(ring);
         FileSettings {
-            header: Format::Pcapng.header(&Section::default(), &[Interface::default()]),
+            head: FileHead::for_test(Format::Pcapng),
             trailer: Arc::new(move |_| ring.counts.get().written.to_le_bytes().to_vec()),
-            trailer_len_max: 8,
-            interfaces_to_count: 0,
+            statistics_len_max: 8,
+            counts_interfaces: false,
             rotate: RotatePolicy::default(),
             utc_offset_s: 0,
             compression: None,
@@ -704,7 +760,7 @@ mod tests {
         let like = settings(&ring);
         let one = batch(0, &[0], 96).bytes.len() as u64;
         for (more, files) in [(0, 5), (one - 1, 5), (one, 4)] {
-            let most = like.own_len() + 2 * one + more;
+            let most = like.own_len(&like.head.header()) + 2 * one + more;
             let rotate = RotatePolicy { size_max_bytes: NonZeroU64::new(most), ..RotatePolicy::default() };
             let settings = FileSettings { rotate, ..settings(&ring) };
             let output = Output::File(folder.join(format!("{more}.pcapng")));
@@ -717,6 +773,64 @@ mod tests {
                 assert!(file.metadata().unwrap().len() <= most, "{file:?}");
                 fs::remove_file(file.path()).unwrap();
             }
+        }
+    }
+
+    /// Each file of a rotation describes the interfaces of its records before them, and none is
+    /// longer for it; a stream and a compressed file go on with the description.
+    #[test]
+    fn interfaces_of_devices_that_appear_are_described_before_their_records() {
+        let folder = testkit::Folder::new("interfaces");
+        for (compression, size_max_bytes) in
+            [(None, None), (None, NonZeroU64::new(3_000)), (Some(Compression::Zstd { level: 1 }), None)]
+        {
+            let ring = RingHandle::for_test();
+            let rotate = RotatePolicy { size_max_bytes, ..RotatePolicy::default() };
+            let trailer = Arc::new(|counts: &FileCounts| {
+                let mut blocks = Vec::new();
+                for interface in 0..counts.interfaces as u32 {
+                    let delivered = counts.written(interface);
+                    Statistics { interface, delivered, ..Statistics::default() }.emit(&mut blocks);
+                }
+                blocks
+            });
+            let counts_interfaces = true;
+            let statistics_len_max = 48;
+            let like = settings(&ring);
+            let settings =
+                FileSettings { trailer, statistics_len_max, counts_interfaces, compression, rotate, ..like };
+            let settings = Arc::new(settings);
+            let name = folder.join("x");
+            let mut files = FileSet::create(Output::File(name), Arc::clone(&settings), None, 0);
+            let mut files = files.as_mut().unwrap().take().unwrap();
+            let (rings, limit) = ([ring], Limit::new(None));
+            let accounting = Accounting::new(&rings, &limit);
+            for interface in 0..20_u16 {
+                if interface > 0 {
+                    let name = Some(format!("veth{interface}"));
+                    settings.head.interfaces.add_for_test(Interface { name, ..Interface::default() });
+                }
+                let mut records = EncodedBatch::default();
+                (0..2).for_each(|_| add(&mut records, 0, interface.into(), 0, &[7; 60]));
+                files.append(&records.chunk(), &accounting);
+            }
+            assert!(files.finish(0, &accounting).failure.is_none());
+            let mut written = vec![0; 20];
+            for entry in fs::read_dir(&*folder).unwrap() {
+                let path = entry.unwrap().path();
+                let bytes = fs::read(&path).unwrap();
+                assert!(size_max_bytes.is_none_or(|most| bytes.len() as u64 <= most.get()));
+                let bytes =
+                    compression.map_or_else(|| bytes.clone(), |_| zstd::decode_all(&bytes[..]).unwrap());
+                let mut reader = Reader::new(&bytes[..]);
+                while let Some(block) = reader.next_block().unwrap() {
+                    if let Block::Packet(packet) = block {
+                        written[packet.interface as usize] += 1;
+                    }
+                }
+                fs::remove_file(path).unwrap();
+            }
+            assert_eq!(written, [2; 20]);
         }
     }
 
@@ -761,7 +875,7 @@ mod tests {
         for compression in [None, Some(Compression::Lz4)] {
             let ring = RingHandle::for_test();
             let like = settings(&ring);
-            let size_max_bytes = NonZeroU64::new(like.header.len() as u64 + 100_000 * one);
+            let size_max_bytes = NonZeroU64::new(like.head.header().0.len() as u64 + 100_000 * one);
             let rotate = RotatePolicy { size_max_bytes, ..RotatePolicy::default() };
             let trailer = Arc::new(|_: &FileCounts| Vec::new());
             let settings = FileSettings { trailer, rotate, compression, on_error: OnError::GoOn, ..like };

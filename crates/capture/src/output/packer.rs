@@ -27,6 +27,9 @@ pub(crate) trait Packer: Send {
     /// file begins with.
     fn begin_file(&mut self, header: &[u8]) -> Vec<u8>;
 
+    /// Takes the descriptions of interfaces that the header of the file did not have.
+    fn declare(&mut self, blocks: &[u8]);
+
     /// Takes whole records.
     fn add(&mut self, bytes: &[u8], index: &[IndexEntry]);
 

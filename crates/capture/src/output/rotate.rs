@@ -295,6 +295,12 @@ impl Rotator {
         }
     }
 
+    /// Bytes that are no record, and belong to no other file, were added to the file at hand.
+    pub fn grows(&mut self, bytes: u64) {
+        self.file.bytes += bytes;
+        self.file.disk_bytes += bytes;
+    }
+
     /// The file at hand takes `bytes` of the disk now, whatever was written into it: it is
     /// compressed, or was cut.
     pub fn takes(&mut self, bytes: u64) {

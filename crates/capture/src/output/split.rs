@@ -6,7 +6,7 @@
 //! frames until all their outputs have decided.
 
 use crate::backend::filter;
-use crate::interfaces::InterfaceList;
+use crate::interfaces::InterfaceTable;
 use crate::options::{Options, OutputOptions};
 use crate::output::accounting::Accounting;
 use crate::output::display::DisplayWriter;
@@ -19,10 +19,11 @@ use crate::record::header_cut::HeaderCut;
 use crate::record::ring_handle::RingDevice;
 use crate::{CaptureError, SNAPLEN_WHOLE};
 use ::filter::{BesideFrame, Classic};
-use pcapng::{Interface, Packet};
+use pcapng::Packet;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The records of one output, on their way to its files.
@@ -46,8 +47,26 @@ pub(crate) struct Splitter {
     pub(crate) ledger: RefCell<Ledger>,
 }
 
-/// The filter of one output for each link type of the devices; `None` for all frames of the rings.
-type Filters = Option<BTreeMap<u16, Classic>>;
+/// The filter of one output.
+struct OutputFilter {
+    expression: String,
+    /// The program for each link type of the devices. `None` where libpcap has none: frames of that
+    /// kind do not match.
+    programs: BTreeMap<u16, Option<Classic>>,
+    interrupted: Arc<AtomicBool>,
+}
+
+/// `None` for all frames of the rings.
+type Filters = Option<OutputFilter>;
+
+impl OutputFilter {
+    /// The program for frames of a link type, also of a device that appeared later.
+    fn program(&mut self, link_type: u16) -> Option<&Classic> {
+        let Self { expression, programs, interrupted } = self;
+        let compile = || filter::compile(expression, link_type, SNAPLEN_WHOLE, interrupted).ok();
+        programs.entry(link_type).or_insert_with(compile).as_ref()
+    }
+}
 
 /// Compiles the filter of one output.
 ///
@@ -56,13 +75,15 @@ type Filters = Option<BTreeMap<u16, Classic>>;
 fn compiled(
     output: &OutputOptions,
     link_types: &BTreeSet<u16>,
-    interrupted: &AtomicBool,
+    interrupted: &Arc<AtomicBool>,
 ) -> Result<Filters, CaptureError> {
     let Some(expression) = &output.filter else { return Ok(None) };
     let compile = |link_type: &u16| {
-        Ok((*link_type, filter::compile(expression, *link_type, SNAPLEN_WHOLE, interrupted)?))
+        let program = filter::compile(expression, *link_type, SNAPLEN_WHOLE, interrupted)?;
+        Ok((*link_type, Some(program)))
     };
-    link_types.iter().map(compile).collect::<Result<_, _>>().map(Some)
+    let programs = link_types.iter().map(compile).collect::<Result<_, CaptureError>>()?;
+    Ok(Some(OutputFilter { expression: expression.clone(), programs, interrupted: Arc::clone(interrupted) }))
 }
 
 impl Splitter {
@@ -73,7 +94,7 @@ impl Splitter {
     /// Those of filters.
     pub(crate) fn new(
         outputs: &[OutputOptions],
-        interfaces: &InterfaceList,
+        interfaces: &InterfaceTable,
         options: &Options,
     ) -> Result<Self, CaptureError> {
         // Each is compiled once, however many interfaces have it.
@@ -102,7 +123,8 @@ impl Splitter {
     /// True if a filter asks which way a packet goes.
     pub(crate) fn asks_for_direction(&self) -> bool {
         let filters = self.branches.iter().filter_map(|branch| branch.filters.as_ref());
-        filters.flat_map(BTreeMap::values).any(Classic::asks_for_direction)
+        let programs = filters.flat_map(|filter| filter.programs.values().flatten());
+        programs.into_iter().any(Classic::asks_for_direction)
     }
 
     /// Passes records to the files of the outputs that want them, one for each output, and to the
@@ -118,7 +140,7 @@ impl Splitter {
         for entry in chunk.index {
             let record = &chunk.bytes[at..at + entry.len as usize];
             at += record.len();
-            let device = &accounting.rings[entry.ring()].device;
+            let device = &*accounting.rings[entry.ring()].device_of(*entry);
             if self.is_full() {
                 // Outputs that pack frames have to decide about theirs before others may follow.
                 self.hand_on(files, accounting);
@@ -180,9 +202,9 @@ impl Splitter {
         let mut ledger = self.ledger.borrow_mut();
         let (mut takers, mut is_cut) = (0_u64, true);
         for (number, branch) in self.branches.iter_mut().enumerate() {
-            let is_wanted = branch.filters.as_ref().is_none_or(|filters| {
-                let filter = filters.get(&device.link_type);
-                filter.is_some_and(|filter| filter.run_beside(packet.data, packet.frame_len, beside) > 0)
+            let is_wanted = branch.filters.as_mut().is_none_or(|filter| {
+                let program = filter.program(device.link_type);
+                program.is_some_and(|filter| filter.run_beside(packet.data, packet.frame_len, beside) > 0)
             });
             if is_wanted && !is_after_limit {
                 is_cut &= branch.encode(record, &packet, entry, device.link_type);
@@ -237,16 +259,6 @@ impl Branch {
         self.batch.push(entry.with_len(len).with_cut(is_cut));
         is_cut
     }
-}
-
-/// The interfaces of the files of one output.
-pub(crate) fn interfaces_of(output: &OutputOptions, interfaces: &[Interface]) -> Vec<Interface> {
-    let of_output = |interface: &Interface| Interface {
-        filter: output.filter.clone(),
-        snaplen: output.snaplen,
-        ..interface.clone()
-    };
-    interfaces.iter().map(of_output).collect()
 }
 
 #[cfg(test)]

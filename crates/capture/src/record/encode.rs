@@ -8,6 +8,7 @@ use crate::record::ring::{RingRecord, TimeSource, VlanTag};
 use crate::time::phc::{ClockLine, PhcClock};
 use crate::time::utc::monotonic_now_ns;
 use pcapng::{Interface, Packet, PacketFlags, Template, pcap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Two addresses stand before the tag of a frame.
@@ -22,77 +23,105 @@ pub(crate) struct StampConversion {
     pub(crate) raw_phc: bool,
 }
 
-/// Encodes the records of one ring. Allocates only for a queue that it sees for the first time.
+/// How the frames of one device are encoded.
+pub(crate) struct DeviceEncoding {
+    pub(crate) numbering: Numbering,
+    pub(crate) stamps: Option<StampConversion>,
+    pub(crate) header_cut: Option<HeaderCut>,
+    /// One for each queue seen, by its number; for frames that came in, with nothing lost before.
+    /// Those that the device stamped have their own.
+    templates: [Vec<Template>; 2],
+    /// Of the batch at work.
+    line: ClockLine,
+}
+
+impl DeviceEncoding {
+    /// Of a device that has these interfaces; `stamps` if its stamps mean something, `header_cut`
+    /// to cut frames behind their last header.
+    pub(crate) fn new(
+        numbering: Numbering,
+        stamps: Option<StampConversion>,
+        header_cut: Option<HeaderCut>,
+    ) -> Self {
+        Self { numbering, stamps, header_cut, templates: Default::default(), line: ClockLine::default() }
+    }
+
+    fn begin_batch(&mut self) {
+        if let Some(stamps) = &self.stamps {
+            self.line = stamps.clock.line(monotonic_now_ns());
+        }
+    }
+}
+
+/// How the frames of devices of a group are encoded, by the numbers of the devices.
+pub(crate) type EncodingOf = dyn FnMut(u32) -> DeviceEncoding + Send;
+
+/// The devices of a group, of which one is at work.
+struct GroupEncoding {
+    /// The device whose encoding is at work; 0 before the first one.
+    ifindex: u32,
+    /// Those that were.
+    others: HashMap<u32, DeviceEncoding>,
+    encoding_of: Box<EncodingOf>,
+}
+
+/// Encodes the records of one ring. Allocates only for a device or a queue that it sees for the
+/// first time.
 pub(crate) struct Encoder {
     format: Format,
-    numbering: Numbering,
+    /// Of the device at work.
+    device: DeviceEncoding,
+    group: Option<GroupEncoding>,
     /// Number of the ring in the session.
     ring: u16,
     /// Whether the file says which queue a frame came by.
     knows_queues: bool,
     /// Most bytes of a frame in the file.
     snaplen: usize,
-    /// One for each queue seen, by its number; for frames that came in, with nothing lost before.
-    /// Those that the device stamped have their own.
-    templates: [Vec<Template>; 2],
-    stamps: Option<StampConversion>,
-    /// Of the batch at work.
-    line: ClockLine,
     /// Where a tag is put back.
     scratch: Vec<u8>,
     /// The id of the next packet, when packets have ids.
     packet_id: Option<u64>,
-    header_cut: Option<HeaderCut>,
 }
 
 impl Encoder {
-    /// For one ring of the device that has these interfaces.
-    pub(crate) fn new(format: Format, numbering: Numbering, ring: usize, snaplen: u32) -> Self {
-        let ring = u16::try_from(ring).expect("a capture has fewer rings");
-        let (templates, scratch) = (<[Vec<_>; 2]>::default(), Vec::new());
-        let snaplen = snaplen as usize;
-        let (stamps, line) = (None, ClockLine::default());
-        let (knows_queues, packet_id, header_cut) = (true, None, None);
+    /// For one ring of a device.
+    pub(crate) fn new(format: Format, device: DeviceEncoding, ring: usize, snaplen: u32) -> Self {
         Self {
             format,
-            numbering,
-            ring,
-            knows_queues,
-            snaplen,
-            templates,
-            stamps,
-            line,
-            scratch,
-            packet_id,
-            header_cut,
+            device,
+            group: None,
+            ring: u16::try_from(ring).expect("a capture has fewer rings"),
+            knows_queues: true,
+            snaplen: snaplen as usize,
+            scratch: Vec::new(),
+            packet_id: None,
         }
     }
 
-    /// The same, for a device whose stamps mean something.
-    pub(crate) fn with_stamps(self, stamps: Option<StampConversion>) -> Self {
-        Self { stamps, ..self }
+    /// The same, for a ring that all devices of a group share.
+    pub(crate) fn with_group(self, encoding_of: Box<EncodingOf>) -> Self {
+        Self { group: Some(GroupEncoding { ifindex: 0, others: HashMap::new(), encoding_of }), ..self }
     }
 
-    /// To be called before each batch: clocks drift.
+    /// To be called before each batch: clocks drift, and a number may have become that of another
+    /// device.
     pub(crate) fn begin_batch(&mut self) {
-        if let Some(stamps) = &self.stamps {
-            self.line = stamps.clock.line(monotonic_now_ns());
+        self.device.begin_batch();
+        if let Some(group) = &mut self.group {
+            group.others.clear();
+            group.ifindex = 0;
         }
     }
 
     /// True when records may be stamped by the device.
     pub(crate) fn may_be_stamped(&self) -> bool {
-        self.stamps.is_some()
+        self.device.stamps.is_some() || self.group.is_some()
     }
 
     /// The same, for records whose queue is known or not.
     pub(crate) fn with_queues(self, knows_queues: bool) -> Self {
         Self { knows_queues, ..self }
-    }
-
-    /// Cuts frames behind their last header.
-    pub(crate) fn with_header_cut(self, header_cut: Option<HeaderCut>) -> Self {
-        Self { header_cut, ..self }
     }
 
     /// Gives each packet an id: the number of the ring in the upper 16 bits, below it the number of
@@ -104,13 +133,29 @@ impl Encoder {
     /// Appends one record with its index entry. `utc_offset_ns` converts monotonic time to UTC.
     #[inline(always)]
     pub(crate) fn emit(&mut self, record: &RingRecord<'_>, utc_offset_ns: i64, out: &mut EncodedBatch) {
-        match &self.header_cut {
+        if self.group.as_ref().is_some_and(|group| group.ifindex != record.ifindex) {
+            self.turn_to(record.ifindex);
+        }
+        match &self.device.header_cut {
             None => self.emit_kept(record, utc_offset_ns, out),
             Some(cut) => {
                 let record = RingRecord { data: cut.kept(record.data), ..*record };
                 self.emit_kept(&record, utc_offset_ns, out);
             }
         }
+    }
+
+    /// The frames that follow are those of another device of the group.
+    #[inline(never)]
+    fn turn_to(&mut self, ifindex: u32) {
+        let group = self.group.as_mut().expect("only groups have several devices");
+        let next = group.others.remove(&ifindex).unwrap_or_else(|| {
+            let mut next = (group.encoding_of)(ifindex);
+            next.begin_batch();
+            next
+        });
+        let before = std::mem::replace(&mut self.device, next);
+        group.others.insert(std::mem::replace(&mut group.ifindex, ifindex), before);
     }
 
     #[inline(always)]
@@ -124,7 +169,7 @@ impl Encoder {
         if !is_stamped {
             self.emit_at(record, time_ns, false, &mut out.bytes);
         }
-        let interface = self.numbering.interface(record.queue_index, is_stamped);
+        let interface = self.device.numbering.interface(record.queue_index, is_stamped);
         let entry = IndexEntry::new(time_ns, out.bytes.len() - start, self.ring, interface, is_stamped);
         out.push(entry.with_cut(self.is_cut(record)).with_outgoing(record.flags.is_outbound()));
     }
@@ -145,11 +190,11 @@ impl Encoder {
     /// that the loop over all others stays short.
     #[inline(never)]
     fn emit_stamped(&mut self, record: &RingRecord<'_>, out: &mut Vec<u8>) -> u64 {
-        let utc_ns = match self.stamps {
-            Some(_) => self.line.utc_ns(record.time_ns),
+        let utc_ns = match self.device.stamps {
+            Some(_) => self.device.line.utc_ns(record.time_ns),
             None => record.time_ns,
         };
-        let raw_phc = self.stamps.as_ref().is_some_and(|stamps| stamps.raw_phc);
+        let raw_phc = self.device.stamps.as_ref().is_some_and(|stamps| stamps.raw_phc);
         self.emit_at(record, if raw_phc { record.time_ns } else { utc_ns }, true, out);
         utc_ns
     }
@@ -167,25 +212,30 @@ impl Encoder {
             return emit_pcap(time_ns, record.frame_len, record.data, out);
         }
         let queue = usize::from(record.queue_index);
-        if queue >= self.templates[usize::from(is_stamped)].len() {
+        if queue >= self.device.templates[usize::from(is_stamped)].len() {
             self.add_queues(record.queue_index, is_stamped);
         }
-        self.templates[usize::from(is_stamped)][queue].emit(time_ns, record.frame_len, record.data, out);
+        self.device.templates[usize::from(is_stamped)][queue].emit(
+            time_ns,
+            record.frame_len,
+            record.data,
+            out,
+        );
     }
 
     #[cold]
     fn add_queues(&mut self, last: u16, is_stamped: bool) {
-        let known = self.templates[usize::from(is_stamped)].len() as u32;
+        let known = self.device.templates[usize::from(is_stamped)].len() as u32;
         for queue in known..=u32::from(last) {
             let like = Packet { flags: Some(PacketFlags::INBOUND), ..self.like(queue as u16, is_stamped) };
             let template = Template::new(&Interface::default(), &like);
-            self.templates[usize::from(is_stamped)].push(template);
+            self.device.templates[usize::from(is_stamped)].push(template);
         }
     }
 
     /// What all packets of a queue have in common.
     fn like<'a>(&self, queue_index: u16, is_stamped: bool) -> Packet<'a> {
-        let interface = self.numbering.interface(queue_index, is_stamped);
+        let interface = self.device.numbering.interface(queue_index, is_stamped);
         let queue = self.knows_queues.then_some(queue_index.into());
         Packet { interface, queue, ..Packet::default() }
     }
@@ -270,7 +320,7 @@ mod tests {
     }
 
     fn encoder() -> Encoder {
-        Encoder::new(Format::Pcapng, Numbering::single(), 0, 96)
+        Encoder::new(Format::Pcapng, DeviceEncoding::new(Numbering::single(), None, None), 0, 96)
     }
 
     fn encoded(record: &RingRecord<'_>, utc_offset_ns: i64) -> Vec<u8> {
@@ -315,7 +365,8 @@ mod tests {
         let numbering = Numbering::single().with_clock();
         for (raw_phc, in_file_ns) in [(false, 101_000_000_000), (true, 138_000_000_000)] {
             let stamps = StampConversion { clock: Arc::clone(&clock), raw_phc };
-            let mut encoder = Encoder::new(Format::Pcapng, numbering, 0, 96).with_stamps(Some(stamps));
+            let device = DeviceEncoding::new(numbering, Some(stamps), None);
+            let mut encoder = Encoder::new(Format::Pcapng, device, 0, 96);
             encoder.begin_batch();
             for lost_before in [0, 3] {
                 let stamped = RingRecord {
@@ -376,6 +427,29 @@ mod tests {
     }
 
     #[test]
+    fn frames_of_a_group_have_the_interface_of_their_device() {
+        let mut asked = Vec::new();
+        let (sender, devices) = std::sync::mpsc::channel();
+        let encoding_of = move |ifindex: u32| {
+            sender.send(ifindex).unwrap();
+            DeviceEncoding::new(Numbering::of_one(ifindex * 10), None, None)
+        };
+        let mut encoder = encoder().with_group(Box::new(encoding_of));
+        let mut out = EncodedBatch::default();
+        encoder.begin_batch();
+        for ifindex in [3, 3, 7, 3, 7, 7] {
+            encoder.emit(&RingRecord { ifindex, ..record(0, 0, &[7; 64]) }, 0, &mut out);
+        }
+        let interfaces: Vec<usize> = out.index.iter().map(|entry| entry.interface()).collect();
+        assert_eq!(interfaces, [30, 30, 70, 30, 70, 70]);
+        asked.extend(devices.try_iter());
+        assert_eq!(asked, [3, 7], "once in a batch");
+        encoder.begin_batch();
+        encoder.emit(&RingRecord { ifindex: 7, ..record(0, 0, &[7; 64]) }, 0, &mut out);
+        assert_eq!(devices.try_iter().collect::<Vec<_>>(), [7], "the number may be another device's");
+    }
+
+    #[test]
     fn hardware_time_is_not_moved() {
         let hardware = RingRecord { time_source: TimeSource::Hardware, ..record(0, 0, &[7; 64]) };
         let software = record(0, 0, &[7; 64]);
@@ -398,7 +472,8 @@ mod tests {
 
     #[test]
     fn packet_ids_count_lost_frames_too() {
-        let mut encoder = Encoder::new(Format::Pcapng, Numbering::single(), 3, 96).with_packet_ids();
+        let device = DeviceEncoding::new(Numbering::single(), None, None);
+        let mut encoder = Encoder::new(Format::Pcapng, device, 3, 96).with_packet_ids();
         for (lost_before, id) in [(0, 0), (0, 1), (5, 7), (0, 8)] {
             let mut out = EncodedBatch::default();
             encoder.emit(&record(1, lost_before, &[9; 20]), 0, &mut out);

@@ -1,9 +1,13 @@
 //! One ring as the writer sees it: its buffers, its counts, and how far its reader is.
 
+use crate::describe;
+use crate::record::batch::IndexEntry;
 use crate::record::consumer::Probe;
 use crate::record::pool::Pool;
 use crate::stats::ReaderCounts;
 use crate::time::utc::UtcClock;
+use host::Link;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,13 +20,30 @@ pub(crate) struct RingDevice {
     pub(crate) link_type: u16,
 }
 
+/// The devices of a group, which share a ring.
+pub(crate) trait RingDevices: Send + Sync {
+    /// The device with this interface.
+    fn of_interface(&self, interface: usize) -> RingDevice;
+}
+
+impl RingDevice {
+    /// Of a device whose kind of frames has a number in files; 0 for another.
+    pub(crate) fn of(link: &Link) -> Self {
+        let link_type = describe::link_type(link).unwrap_or_default();
+        Self { name: link.name.as_str().into(), index: link.index, link_type }
+    }
+}
+
 /// Buffers, counts and read position of one ring, for the writer.
 pub(crate) struct RingHandle {
     pub(crate) pool: Pool,
     pub(crate) counts: Arc<ReaderCounts>,
     pub(crate) progress: ReaderProgress,
     pub(crate) probe: Option<Box<dyn Probe>>,
+    /// The only device that fills it, or one of a group.
     pub(crate) device: RingDevice,
+    /// The group.
+    pub(crate) group: Option<Arc<dyn RingDevices>>,
     /// The CPU that fills the ring, if it is always the same one.
     pub(crate) cpu: Option<u32>,
     /// The longest time that a record stays in the ring before its reader can see it.
@@ -67,9 +88,18 @@ impl RingHandle {
             progress: ReaderProgress::default(),
             probe: None,
             device: RingDevice { name: "eth0".into(), index: 1, link_type: 1 },
+            group: None,
             cpu: None,
             delay_ns: 0,
         })
+    }
+
+    /// The device that a record is from.
+    pub(crate) fn device_of(&self, entry: IndexEntry) -> Cow<'_, RingDevice> {
+        match &self.group {
+            None => Cow::Borrowed(&self.device),
+            Some(group) => Cow::Owned(group.of_interface(entry.interface())),
+        }
     }
 
     /// The part of the ring that is filled; `None` if the kernel does not report it.

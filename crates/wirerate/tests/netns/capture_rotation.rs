@@ -23,6 +23,7 @@ pub(crate) const CASES: &[Case] = &[
     case("capture_rotation::rotate_commands_run_to_their_end_after_ctrl_c", &["sleep"], commands_finish),
     case("capture_rotation::any_and_patterns_take_all_devices_of_the_namespace", &["tshark"], groups),
     case("capture_rotation::a_device_that_is_not_there_yet_is_waited_for", &["ip"], waits),
+    case("capture_rotation::a_device_that_comes_back_is_captured_again", &["tshark"], comes_back),
     case("capture_rotation::frames_are_cut_behind_their_headers", &["tshark"], header_cut),
     case("capture_rotation::sigusr1_prints_the_counts_of_senders_and_readers", &["mkfifo"], counts_of_others),
 ];
@@ -211,7 +212,7 @@ fn commands_finish() -> TestResult {
 fn groups() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     run(&["ip", "-n", &lab.rx_netns, "link", "set", "lo", "up"]);
-    for (word, said) in [("any", "2 devices"), ("rx*", "1 devices")] {
+    for (word, said) in [("any", "2 devices,"), ("rx*", "1 device,")] {
         let file = lab.file("any.pcapng");
         let mut command = wirerate();
         command.args(["capture", word, "--netns", &lab.rx_netns, "--json", "-w", text(&file), "udp"]);
@@ -245,6 +246,39 @@ fn waits() -> TestResult {
     running.until_it_says("waiting for late0");
     run(&["ip", "-n", &lab.rx_netns, "link", "add", "late0", "type", "veth", "peer", "name", "late1"]);
     running.wait(TIME_LIMIT).expect_code(0).says(&["capturing on late0"]);
+    Ok(())
+}
+
+/// The capture ended when the device was deleted.
+fn comes_back() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("back.pcapng");
+    let words = ["capture", "late0", "--netns", &lab.rx_netns, "--wait", "--json", "udp"];
+    let mut command = wirerate();
+    command.args(words).args(["-w", text(&file)]);
+    let mut running = Running::start(command);
+    running.until_it_says("waiting for late0");
+    let (rx, tx) = (&lab.rx_netns, &lab.tx_netns);
+    for round in 0..3 {
+        run(&[
+            "ip", "link", "add", "late0", "netns", rx, "type", "veth", "peer", "name", "peer0", "netns", tx,
+        ]);
+        running.until_it_says(if round == 0 { "capturing on late0" } else { "late0 appeared" });
+        run(&["ip", "-n", rx, "link", "set", "late0", "up"]);
+        run(&["ip", "-n", tx, "link", "set", "peer0", "up"]);
+        let send = format!("send peer0 --netns {tx} --dst-mac 02:00:00:00:00:99 --engine skb --count 7");
+        wirerate_run(&send).expect_code(0);
+        run(&["ip", "-n", rx, "link", "delete", "late0"]);
+        running.until_it_says("late0 went away");
+        assert!(!running.has_ended());
+    }
+    running.signal(Signal::SIGINT);
+    let outcome = running.wait(TIME_LIMIT).expect_code(0);
+    assert_eq!(number(&outcome, "written"), 21);
+    assert!(outcome.stdout.contains("\"promiscuous\":true"), "{}", outcome.stdout);
+    accounted(&outcome, std::slice::from_ref(&file));
+    let names = tshark(&file, "udp", &["frame.interface_name"]);
+    assert!(names.len() == 21 && names.iter().all(|name| name == "late0"), "{names:?}");
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod capture;
 mod capture_ends;
 mod capture_faults;
 mod capture_files;
+mod capture_group;
 mod capture_outputs;
 mod capture_recorder;
 mod capture_rights;
@@ -114,6 +115,7 @@ const CASES: &[&[Case]] = &[
     capture_outputs::CASES,
     capture_recorder::CASES,
     capture_rights::CASES,
+    capture_group::CASES,
     capture_rotation::CASES,
     sources::CASES,
     completions::CASES,

@@ -2,10 +2,11 @@
 
 use crate::backend::filter::SocketFilter;
 use crate::backend::tpacket::block::Frames;
+use crate::group::{DeviceFilter, Owner, TapDevices};
 use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
 use crate::record::ring::RingRecord;
 use crate::sys::packet_socket::{CaptureSocket, ReceiveRing};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -54,6 +55,10 @@ pub(crate) struct SocketTally {
     pub(crate) seen_bytes: AtomicU64,
     /// Of the frames that the reader has had in view, those that the filter rejects.
     pub(crate) rejected: AtomicU64,
+    /// Those of devices that are not captured.
+    pub(crate) others: AtomicU64,
+    /// Those of devices that were gone before anything of them was known.
+    pub(crate) unknown: AtomicU64,
     /// Frames of full length that the ring can hold.
     ring_frames: u64,
 }
@@ -61,8 +66,8 @@ pub(crate) struct SocketTally {
 impl SocketTally {
     pub(crate) fn new(socket: CaptureSocket, ring_frames: u64) -> Self {
         let (seen, seen_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let rejected = AtomicU64::new(0);
-        Self { socket, totals: Mutex::default(), seen, seen_bytes, rejected, ring_frames }
+        let [rejected, others, unknown] = [0; 3].map(AtomicU64::new);
+        Self { socket, totals: Mutex::default(), seen, seen_bytes, rejected, others, unknown, ring_frames }
     }
 
     /// The socket whose ring this is.
@@ -96,12 +101,35 @@ pub(crate) struct TpacketConsumer {
     lost_before: u32,
     /// Whether times may be the device's.
     is_stamped: bool,
-    filter: Option<Arc<SocketFilter>>,
+    check: FrameCheck,
+    /// Whose frames have a number, with the filter of the device, as far as this reader has asked;
+    /// and as of when.
+    owners: (HashMap<u32, OwnerAndFilter>, u64),
     /// Bytes kept of a frame that the kernel did not cut.
     snaplen: usize,
-    /// For each frame of the block in view, whether the filter accepts it; empty if it accepts all.
+    /// For each frame of the block in view, whether it is captured; empty if all are.
     accepted: Vec<bool>,
     scratch: Vec<u8>,
+}
+
+/// What the process checks of frames that the kernel passes.
+#[derive(Clone)]
+pub(crate) enum FrameCheck {
+    All,
+    Filter(Arc<SocketFilter>),
+    /// Whose they are, and the filter of that device.
+    Group(Arc<TapDevices>),
+}
+
+type OwnerAndFilter = (Owner, Option<Arc<SocketFilter>>);
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Accepted,
+    Rejected,
+    Other,
+    Unknown,
 }
 
 /// Frames of a block.
@@ -109,6 +137,9 @@ pub(crate) struct TpacketConsumer {
 struct BlockCounts {
     frames: u64,
     accepted: u64,
+    rejected: u64,
+    others: u64,
+    unknown: u64,
     /// Lengths of the accepted frames together.
     bytes: u64,
 }
@@ -123,34 +154,62 @@ impl TpacketConsumer {
             has_found: false,
             lost_before: 0,
             is_stamped,
-            filter: None,
+            check: FrameCheck::All,
+            owners: (HashMap::new(), 0),
             snaplen: usize::MAX,
             accepted: Vec::new(),
             scratch: Vec::new(),
         }
     }
 
-    /// The same, with a filter of the process.
-    pub(crate) fn with_filter(self, filter: Option<Arc<SocketFilter>>, snaplen: u32) -> Self {
-        Self { filter, snaplen: snaplen as usize, ..self }
+    /// The same, for frames that the process checks.
+    pub(crate) fn with_check(self, check: &FrameCheck, snaplen: u32) -> Self {
+        Self { check: check.clone(), snaplen: snaplen as usize, ..self }
+    }
+
+    /// What is known of devices may not be true any more.
+    fn forget_owners(&mut self) {
+        if let FrameCheck::Group(devices) = &self.check {
+            let generation = devices.generation();
+            if self.owners.1 != generation {
+                self.owners = (HashMap::new(), generation);
+            }
+        }
     }
 
     /// Counts the next block and applies the filter; `None` when the kernel has not handed it over.
     fn measure(&mut self) -> Option<BlockCounts> {
+        self.forget_owners();
         let frames = Frames::of(self.ring.block(self.next)?);
         let mut counts = BlockCounts::default();
         self.accepted.clear();
         for frame in frames {
             counts.frames += 1;
-            if let Some(filter) = &self.filter {
-                let is_accepted = filter.accepts(&frame, &mut self.scratch);
-                self.accepted.push(is_accepted);
-                if !is_accepted {
-                    continue;
+            let verdict = match &self.check {
+                FrameCheck::All => Verdict::Accepted,
+                FrameCheck::Filter(filter) => verdict_of(filter, &frame, &mut self.scratch),
+                FrameCheck::Group(devices) => {
+                    let known = self.owners.0.entry(frame.ifindex);
+                    match known.or_insert_with(|| with_filter(devices.owner(frame.ifindex))) {
+                        (Owner::Device(_), None) => Verdict::Accepted,
+                        (Owner::Device(_), Some(filter)) => verdict_of(filter, &frame, &mut self.scratch),
+                        (Owner::Other, _) => Verdict::Other,
+                        (Owner::Unknown, _) => Verdict::Unknown,
+                    }
                 }
+            };
+            if !matches!(self.check, FrameCheck::All) {
+                self.accepted.push(verdict == Verdict::Accepted);
             }
-            counts.accepted += 1;
-            counts.bytes += u64::from(frame.frame_len);
+            match verdict {
+                Verdict::Accepted => {
+                    counts.accepted += 1;
+                    counts.bytes += u64::from(frame.frame_len);
+                }
+                Verdict::Rejected => counts.rejected += 1,
+                Verdict::Other => counts.others += 1,
+                Verdict::Unknown => counts.unknown += 1,
+            }
         }
         Some(counts)
     }
@@ -167,14 +226,16 @@ impl TpacketConsumer {
 impl RingConsumer for TpacketConsumer {
     fn peek(&mut self, _len_max: usize) -> u64 {
         self.has_found = false;
-        while let Some(BlockCounts { frames, accepted, bytes }) = self.measure() {
+        while let Some(BlockCounts { frames, accepted, rejected, others, unknown, bytes }) = self.measure() {
             self.is_in_view = true;
             self.has_found |= frames > 0;
             if frames > 0 {
                 let first = self.tally.seen.fetch_add(frames, Relaxed);
-                self.tally.rejected.fetch_add(frames - accepted, Relaxed);
+                self.tally.rejected.fetch_add(rejected, Relaxed);
+                self.tally.others.fetch_add(others, Relaxed);
+                self.tally.unknown.fetch_add(unknown, Relaxed);
                 self.tally.seen_bytes.fetch_add(bytes, Relaxed);
-                let lost = self.tally.with_totals(|totals| totals.tell_before(first));
+                let lost = unknown + self.tally.with_totals(|totals| totals.tell_before(first));
                 // Those before a block of which nothing is accepted are told by a later one.
                 self.lost_before = self.lost_before.saturating_add(lost.try_into().unwrap_or(u32::MAX));
                 if accepted > 0 {
@@ -227,12 +288,25 @@ impl RingConsumer for TpacketConsumer {
     }
 }
 
+fn verdict_of(filter: &SocketFilter, frame: &RingRecord<'_>, scratch: &mut Vec<u8>) -> Verdict {
+    if filter.accepts(frame, scratch) { Verdict::Accepted } else { Verdict::Rejected }
+}
+
+fn with_filter(owner: Owner) -> OwnerAndFilter {
+    let filter = match &owner {
+        Owner::Device(device) => device.filter.as_ref().map(DeviceFilter::get),
+        Owner::Other | Owner::Unknown => None,
+    };
+    (owner, filter)
+}
+
 /// The kernel counts a frame with the lock under which it puts it into a block, so this sees frames
 /// in blocks that are not handed over yet.
 impl Probe for Arc<SocketTally> {
     fn filled(&self) -> u64 {
         let captured = self.with_totals(|totals| totals.captured);
-        captured.saturating_sub(self.rejected.load(Relaxed))
+        let passed_over = [&self.rejected, &self.others, &self.unknown].map(|count| count.load(Relaxed));
+        captured.saturating_sub(passed_over.iter().sum())
     }
 
     fn used(&self) -> f64 {

@@ -10,12 +10,13 @@ mod consumer;
 use crate::backend::filter::{self, SocketFilter};
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::{Backend, RingCounts, SourceFacts, TpacketFacts};
+use crate::group::{GroupFilter, TapDevices};
 use crate::memory::{MemoryBound, RingSize};
 use crate::reader::AttachedRing;
 use crate::sys::packet_socket::{CaptureSocket, PacketRingShape, ReceiveRing};
 use crate::{CaptureDirection, CaptureError, ClockMode, Fanout, Mode, Options, SNAPLEN_WHOLE, cpus};
 use ::filter::{Classic, Instruction};
-use consumer::{SocketTally, TpacketConsumer};
+use consumer::{FrameCheck, SocketTally, TpacketConsumer};
 use host::Link;
 use std::io;
 use std::sync::Arc;
@@ -59,19 +60,46 @@ pub(crate) struct TpacketBackend {
     ring_size: RingSize,
     /// Whether the device's stamps were asked for.
     is_stamped: bool,
-    /// What the process runs on frames that the kernel passes.
-    in_process: Option<Arc<SocketFilter>>,
+    /// What the process checks of frames that the kernel passes.
+    check: FrameCheck,
+    /// True if devices come and go.
+    is_group: bool,
     snaplen: u32,
     /// What the kernel said to that.
     stamps_refusal: Option<String>,
     is_attached: bool,
 }
 
+/// Where the frames of packet sockets come from.
+pub(crate) struct Place {
+    ifname: String,
+    /// 0 for all devices of the namespace.
+    index: u32,
+}
+
+impl Place {
+    /// One device.
+    pub(crate) fn of(link: &Link) -> Self {
+        Self { ifname: link.name.clone(), index: link.index }
+    }
+
+    /// All devices of the namespace; `ifname` is what the user called them.
+    pub(crate) fn of_all(ifname: String) -> Self {
+        Self { ifname, index: 0 }
+    }
+}
+
 /// What a capture by packet sockets is to be, with the filter compiled.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct PacketOptions {
     mode: Mode,
-    filter: Option<SocketFilter>,
+    /// What the kernel runs, and what passes without a filter.
+    kernel: Classic,
+    /// True when the kernel turns frames away that match no filter of the user.
+    is_filtered: bool,
+    /// Why XDP cannot run the filter, if it cannot.
+    not_for_xdp: Option<String>,
+    check: FrameCheck,
     snaplen: u32,
     /// Frames of full length that a ring can hold.
     ring_frames: u64,
@@ -98,51 +126,85 @@ impl PacketOptions {
         };
         let filter = options.filter.as_ref().map(compile).transpose()?;
         let asks = filter.as_ref().is_some_and(|filter| filter.filter().asks_for_direction());
-        let direction = direction(link, options, asks);
-        let rings = ring_count()?;
+        let is_once = options.direction == CaptureDirection::Both && link.is_loopback();
+        let not_for_xdp = filter.as_ref().and_then(|filter| filter::sockets_only(filter.filter()));
+        Ok(Self {
+            kernel: filter
+                .as_ref()
+                .map_or_else(|| Classic::keep(options.snaplen), |filter| filter.kernel.clone()),
+            // The process counts what it rejects itself.
+            is_filtered: filter.as_ref().is_some_and(|filter| !filter.sees_all()),
+            not_for_xdp: not_for_xdp.map(|why| format!("its programs cannot run the filter: {why}")),
+            check: filter.map_or(FrameCheck::All, |filter| FrameCheck::Filter(Arc::new(filter))),
+            // On the loopback device each frame goes out and comes in; once is enough.
+            direction: if is_once { CaptureDirection::In } else { direction(options, asks) },
+            wants_time: hardware.clock.is_some(),
+            queues: queues_untold(link, options),
+            ..Self::without_filter(link.mtu, ring_count()?, options)
+        })
+    }
+
+    /// For the devices of a group, which share the rings.
+    ///
+    /// # Errors
+    /// [`CaptureError::QueuesUntold`].
+    pub(crate) fn of_group(devices: &Arc<TapDevices>, options: &Options) -> Result<Self, CaptureError> {
+        let all = devices.all();
+        let filter = devices.filter();
+        let kernel = filter.and_then(GroupFilter::of_kernel);
+        let is_once = options.direction == CaptureDirection::Both;
+        let others = devices.others();
+        let classic = match (kernel, filter) {
+            (Some((filter, types)), _) => filter.for_devices(&others, Some(types), is_once),
+            (None, Some(_)) => Classic::keep(SNAPLEN_WHOLE).for_devices(&others, None, is_once),
+            (None, None) => Classic::keep(options.snaplen).for_devices(&others, None, is_once),
+        };
+        let mut filters = all.iter().filter_map(|device| device.filter.as_ref());
+        let asks = filters.any(|filter| filter.get().filter().asks_for_direction());
+        let mtu = all.iter().map(|device| device.link.mtu).max().unwrap_or(0);
+        Ok(Self {
+            kernel: classic,
+            is_filtered: kernel.is_some(),
+            check: FrameCheck::Group(Arc::clone(devices)),
+            direction: direction(options, asks),
+            wants_time: devices.wants_stamps(),
+            queues: all.iter().find_map(|device| queues_untold(&device.link, options)),
+            ..Self::without_filter(mtu, ring_count()?, options)
+        })
+    }
+
+    /// Frames that arrive on a device with this MTU, with the kernel's times.
+    fn without_filter(mtu: u32, rings: u32, options: &Options) -> Self {
         let ring_size = options.ring_size(rings, MemoryBound::of_this_process());
         let shape = shape(ring_size.bytes, options.snaplen);
-        Ok(Self {
+        Self {
             mode: options.mode,
-            filter,
+            kernel: Classic::keep(options.snaplen),
+            is_filtered: false,
+            not_for_xdp: None,
+            check: FrameCheck::All,
             snaplen: options.snaplen,
-            ring_frames: frames_of(shape, options.kept_len(link.mtu)),
+            ring_frames: frames_of(shape, options.kept_len(mtu)),
             shape,
             ring_size,
-            direction,
+            direction: CaptureDirection::In,
             fanout: options.fanout,
-            wants_time: hardware.clock.is_some(),
+            wants_time: false,
             needs_time: options.clock == ClockMode::Phc,
-            queues: queues_untold(link, options),
+            queues: None,
             rings,
-        })
+        }
     }
 
     /// One ring of the whole frames that arrive, with the kernel's times, or those of the device.
     pub(crate) fn of_one_ring(link: &Link, wants_time: bool) -> Self {
         let options = Options { snaplen: SNAPLEN_WHOLE, ..Options::new(&link.name) };
-        let ring_size = options.ring_size(1, MemoryBound::of_this_process());
-        let shape = shape(ring_size.bytes, options.snaplen);
-        Self {
-            mode: Mode::Mirror,
-            filter: None,
-            snaplen: options.snaplen,
-            ring_frames: frames_of(shape, options.kept_len(link.mtu)),
-            shape,
-            ring_size,
-            direction: CaptureDirection::In,
-            fanout: options.fanout,
-            wants_time,
-            needs_time: false,
-            queues: None,
-            rings: 1,
-        }
+        Self { wants_time, ..Self::without_filter(link.mtu, 1, &options) }
     }
 
     /// Why XDP cannot run the filter, if it cannot.
     pub(crate) fn not_for_xdp(&self) -> Option<String> {
-        let why = filter::sockets_only(self.filter.as_ref()?.filter())?;
-        Some(format!("its programs cannot run the filter: {why}"))
+        self.not_for_xdp.clone()
     }
 }
 
@@ -153,36 +215,34 @@ impl TpacketBackend {
     /// [`CaptureError::DropNeedsXdp`], [`CaptureError::QueuesUntold`],
     /// [`CaptureError::PacketSocket`].
     pub(crate) fn open(
-        link: &Link,
+        Place { ifname, index }: Place,
         options: PacketOptions,
         why: Option<String>,
     ) -> Result<Self, CaptureError> {
         if options.mode == Mode::Drop {
-            return Err(CaptureError::DropNeedsXdp { ifname: link.name.clone() });
+            return Err(CaptureError::DropNeedsXdp { ifname });
         }
         if let Some(queues) = options.queues {
-            return Err(CaptureError::QueuesUntold { ifname: link.name.clone(), queues });
+            return Err(CaptureError::QueuesUntold { ifname, queues });
         }
-        let failed =
-            |act| move |source| CaptureError::PacketSocket { ifname: link.name.clone(), act, source };
+        let name = ifname.clone();
+        let failed = |act| {
+            let ifname = name.clone();
+            move |source| CaptureError::PacketSocket { ifname, act, source }
+        };
         let PacketOptions { fanout, direction, shape, rings, .. } = options;
-        // The process counts what it rejects itself.
-        let is_filtered = options.filter.as_ref().is_some_and(|filter| !filter.sees_all());
-        let in_process = options.filter.map(Arc::new);
-        let classic = in_process
-            .as_ref()
-            .map_or_else(|| Classic::keep(options.snaplen), |filter| filter.kernel.clone());
         let mut group = Group::new(fanout, direction);
         let mut backend = Self {
-            ifname: link.name.clone(),
-            filter: with_direction(&classic, direction),
-            is_filtered,
+            ifname,
+            filter: with_direction(&options.kernel, direction),
+            is_filtered: options.is_filtered,
             facts: TpacketFacts { rings, fanout, direction, why },
             tallies: Vec::new(),
             rings: Vec::new(),
             ring_size: RingSize { bytes: shape.size_bytes() as u64, ..options.ring_size },
             is_stamped: options.wants_time,
-            in_process,
+            is_group: matches!(options.check, FrameCheck::Group(_)),
+            check: options.check,
             snaplen: options.snaplen,
             stamps_refusal: None,
             is_attached: false,
@@ -198,14 +258,14 @@ impl TpacketBackend {
                 if options.needs_time {
                     return Err(failed("ask for the time stamps of")(error));
                 }
-                let why = format!("packet sockets do not get the time stamps of {}: {error}", link.name);
+                let why = format!("packet sockets do not get the time stamps of {name}: {error}");
                 backend.stamps_refusal = Some(why);
             }
             if direction == CaptureDirection::In {
                 // A refinement: without it the filter does the work.
                 let _ = socket.ignore_outgoing();
             }
-            socket.bind(link.index).map_err(failed("bind a packet socket to"))?;
+            socket.bind(index).map_err(failed("bind a packet socket to"))?;
             if rings > 1 {
                 group.join(&socket).map_err(failed("share out the frames of"))?;
             }
@@ -243,7 +303,7 @@ impl Backend for TpacketBackend {
             knows_queues: false,
             source: Box::new(
                 TpacketConsumer::new(ring, Arc::clone(tally), is_stamped)
-                    .with_filter(self.in_process.clone(), self.snaplen),
+                    .with_check(&self.check, self.snaplen),
             ),
         };
         Ok(self.rings.drain(..).zip(&self.tallies).enumerate().map(ring).collect())
@@ -269,14 +329,16 @@ impl Backend for TpacketBackend {
     }
 
     fn is_gone(&self) -> bool {
-        self.tallies.first().is_some_and(|tally| !tally.socket().is_bound())
+        !self.is_group && self.tallies.first().is_some_and(|tally| !tally.socket().is_bound())
     }
 
     fn counts(&self) -> Vec<RingCounts> {
         let counts = |(number, tally): (usize, &Arc<SocketTally>)| {
             let (captured, lost_ring) = tally.with_totals(|totals| (totals.captured, totals.lost));
-            let rejected = tally.rejected.load(Relaxed);
-            let captured = captured.saturating_sub(rejected);
+            let (rejected, unknown) = (tally.rejected.load(Relaxed), tally.unknown.load(Relaxed));
+            let captured = captured.saturating_sub(rejected + tally.others.load(Relaxed) + unknown);
+            // It is not known whose they are, so they are in no file.
+            let lost_ring = lost_ring + unknown;
             // Where the kernel does not count what it rejects, nothing that is rejected is
             // received.
             let filtered = (!self.is_filtered).then_some(rejected);
@@ -326,12 +388,10 @@ pub(crate) fn queues_untold(link: &Link, options: &Options) -> Option<u32> {
     (options.per_queue && link.rx_queues > 1).then_some(link.rx_queues)
 }
 
-/// On the loopback device each frame goes out and comes in; once is enough. A filter that asks for
-/// the direction decides about frames of both.
-fn direction(link: &Link, options: &Options, filter_asks: bool) -> CaptureDirection {
+/// A filter that asks for the direction decides about frames of both.
+fn direction(options: &Options, filter_asks: bool) -> CaptureDirection {
     match options.direction {
         CaptureDirection::In if filter_asks => CaptureDirection::Both,
-        CaptureDirection::Both if link.is_loopback() => CaptureDirection::In,
         direction => direction,
     }
 }

@@ -50,7 +50,8 @@ pub struct Args {
     /// Count the time of the run from this time on, and be ready before (docs/pacing.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
     pub start_at: Option<StartTime>,
-    /// Wait for a device that is not there yet
+    /// Wait for a device that is not there yet, and take it again when it comes back; by packet
+    /// sockets
     #[arg(long)]
     pub wait: bool,
     /// dumpcap's limits: duration:SECONDS, packets:N, filesize:KB or files:N

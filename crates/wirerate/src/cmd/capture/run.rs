@@ -6,6 +6,7 @@ use super::print::{FramePrinter, PrintCounts};
 use super::recorder::TriggerCommand;
 use super::report::{ClockReport, CpuResult, OutputEnd, OutputResult, Report};
 use crate::active_window::ActiveWindow;
+use crate::device_patterns;
 use crate::events;
 use crate::monitor::{count_in, sources};
 use crate::out::{self, OutError};
@@ -20,8 +21,8 @@ use crate::term::{LiveLine, REDRAW};
 use crate::units::{human_count, human_duration, human_pps, human_size, per_second};
 use capture::control::{ControlCommand, ControlServer, ControlTarget};
 use capture::{
-    CaptureError, Mode, OnError, Options, OutputCounts, OutputReport, RunAs, SNAPLEN_WHOLE, Session,
-    SourceFacts, SourceKind, Stats,
+    CaptureError, DeviceGroup, Format, GroupChange, Mode, OnError, Options, OutputCounts, OutputReport,
+    RunAs, SNAPLEN_WHOLE, Session, SourceFacts, SourceKind, Stats,
 };
 use host::{Capability, Netns, Stack};
 use std::io;
@@ -38,6 +39,19 @@ const DEVICE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 struct CaptureJob<'a> {
     args: &'a Args,
     targets: Targets,
+    /// The devices, if others may join them.
+    group: Option<DeviceGroup>,
+}
+
+/// The devices as a group, which others may join, and which may come back. XDP programs and the
+/// folders of a data set belong to devices that are there from the start.
+fn group(args: &Args, targets: &Targets) -> Option<DeviceGroup> {
+    let may_grow = targets.is_group || (args.wait && args.mode == Mode::Mirror);
+    let source = args.source.source.unwrap_or(SourceKind::Tpacket);
+    let can_grow = source == SourceKind::Tpacket && args.source.at.is_none();
+    let is_data_set = args.files.format == Some(Format::Parquet);
+    let (_, stack) = args.rx.place().ok()?;
+    (may_grow && can_grow && !is_data_set).then(|| device_patterns::group(&targets.typed, &stack))
 }
 
 /// Captures until a limit, a signal, a command or an error, and prints the report.
@@ -50,7 +64,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         eprintln!("wirerate: nothing was captured: {name} is not there, and the wait was ended");
         return Ok(Outcome::No);
     }
-    let job = &CaptureJob { args, targets: args.rx.targets("capture")? };
+    let targets = args.rx.targets("capture")?;
+    let job = &CaptureJob { args, group: group(args, &targets), targets };
     let act = || args.rx.act("capture", &job.targets.devices.join(" and "));
     refuse_if_late(args.start_at, act)?;
     let mut options = options(job, stop)?;
@@ -94,7 +109,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     for name in &ended.files_not_handed_over {
         eprintln!("wirerate: the rotate command did not finish for {name}");
     }
-    for device in ended.devices.iter().filter(|device| device.is_gone) {
+    // Those of a group were told when they went away.
+    let left = ended.devices.iter().filter(|device| device.is_gone && job.group.is_none());
+    for device in left {
         let name = &device.link.name;
         match &device.source {
             SourceFacts::At(facts) => eprintln!(
@@ -129,9 +146,24 @@ fn wait_for_devices<'a>(args: &'a Args, stop: &Stop) -> Result<Option<&'a str>, 
 /// Says on standard error how the capture runs.
 fn print_notes(job: &CaptureJob<'_>, session: &Session) {
     let args = job.args;
-    for device in session.devices() {
-        let name = &device.link.name;
-        eprintln!("wirerate: capturing on {name} ({})", device.source);
+    let (devices, group) = (session.devices(), &job.group);
+    if let (Some(group), Some(first)) = (group, devices.first()) {
+        let (count, source) = (devices.len(), &first.source);
+        let noun = if count == 1 { "device" } else { "devices" };
+        match group.has_patterns() {
+            true => eprintln!(
+                "wirerate: capturing on {group}: {count} {noun}, and those that appear later ({source})"
+            ),
+            false => eprintln!("wirerate: capturing on {group}, also if it comes back later ({source})"),
+        }
+    }
+    print_changes(session);
+    // The devices of a group have the same rings.
+    for device in devices.iter().take(if group.is_some() { 1 } else { usize::MAX }) {
+        let name = group.as_ref().map_or_else(|| device.link.name.clone(), ToString::to_string);
+        if group.is_none() {
+            eprintln!("wirerate: capturing on {name} ({})", device.source);
+        }
         if let (Some(_), Some(bound)) = (args.ring, device.ring_size.bounded_by) {
             let size = human_size(device.ring_size.bytes);
             eprintln!("wirerate: each ring of {name} has {size}: all rings together take at most {bound}");
@@ -144,13 +176,12 @@ fn print_notes(job: &CaptureJob<'_>, session: &Session) {
                 "wirerate: {name} is not promiscuous, so a card drops frames for other addresses: {refusal}"
             );
         }
-        if !device.link.is_up() {
+        if group.is_none() && !device.link.is_up() {
             eprintln!("wirerate: {name} is down: nothing can arrive until it is up");
         }
     }
-    if job.targets.is_group {
-        let count = job.targets.devices.len();
-        eprintln!("wirerate: {count} devices; those that appear later are not captured");
+    if job.targets.is_group && group.is_none() {
+        eprintln!("wirerate: {} devices; those that appear later are not captured", devices.len());
     }
     if let Ok(Some(recorder)) = args.recorder.options() {
         let time = recorder.keep_ns.map_or(String::new(), |ns| format!("of {} ", human_duration(ns)));
@@ -169,12 +200,24 @@ fn print_notes(job: &CaptureJob<'_>, session: &Session) {
     }
 }
 
+/// Says which devices have joined or left the group.
+fn print_changes(session: &Session) {
+    for change in session.group_changes() {
+        match change {
+            GroupChange::Joined(name) => eprintln!("wirerate: {name} appeared and is captured, too"),
+            GroupChange::Left(name) => eprintln!("wirerate: {name} went away"),
+            GroupChange::Refused { name, why } => eprintln!("wirerate: {name} is not captured: {why}"),
+        }
+    }
+}
+
 fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
-    let CaptureJob { args, targets } = job;
+    let CaptureJob { args, targets, .. } = job;
     let run_as = args.user.as_deref().map(RunAs::named).transpose();
     let no_stdout = |why| Failure::refused("write to standard output", why);
     let options = Options {
         ifnames: targets.devices.clone(),
+        group: job.group.clone(),
         netns: targets.netns.clone(),
         mode: args.mode,
         // A group has devices that the user did not name.
@@ -194,7 +237,8 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
     };
     let recorder = args.recorder.options().map_err(|why| Failure::usage("keep the last frames", why))?;
     let mut options = args.source.apply(Options { recorder, ..options });
-    if targets.is_group && args.source.source.is_none() && args.source.at.is_none() {
+    let is_group = targets.is_group || job.group.is_some();
+    if is_group && args.source.source.is_none() && args.source.at.is_none() {
         options.source = SourceKind::Tpacket;
     }
     Ok(args.files().apply(args.write.first().map(PathBuf::as_path), capture::local_utc_offset_s(), options))
@@ -317,6 +361,9 @@ fn watch(
         let (frames, frame_bytes) = session.received();
         window.observe(elapsed, frames, frame_bytes);
         watch_recorder(session, &mut trigger, saves, args.rx.quiet);
+        if !args.rx.quiet {
+            print_changes(session);
+        }
         let elapsed = started.elapsed();
         if let Some(printer) = printer.as_mut().filter(|_| ticker.is_due(elapsed)) {
             let row = ticker.next_of_capture(&stats(session, before));
@@ -390,9 +437,10 @@ fn report(
     let total = ended.stats.total();
     let mut sources: Vec<String> = ended.devices.iter().map(|device| device.source.to_string()).collect();
     sources.dedup();
+    let devices = job.group.as_ref().map_or_else(|| job.targets.devices.join(" and "), ToString::to_string);
     Report {
         head: RxHead {
-            device: job.targets.devices.join(" and "),
+            device: devices,
             netns: args.rx.netns.clone(),
             mode: mode.name(),
             source: sources.join("; "),
@@ -503,9 +551,9 @@ fn conclude(
         }
         Some(error) => Err(failure(job, error).after_report()),
         None if report.lost > 0 || report.lost_nic.is_some_and(|lost| lost > 0) => Ok(Outcome::No),
-        None if report.commands_failed > 0 || ended.devices.iter().any(|device| device.is_gone) => {
-            Ok(Outcome::No)
-        }
+        None if report.commands_failed > 0 => Ok(Outcome::No),
+        // Devices of a group come and go.
+        None if job.group.is_none() && ended.devices.iter().any(|device| device.is_gone) => Ok(Outcome::No),
         None => Ok(Outcome::Done),
     }
 }
