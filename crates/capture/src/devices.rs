@@ -1,13 +1,9 @@
 //! The devices of a capture and their counts, for the session, the writer and the report.
 
-use crate::backend::hwtstamp::Hardware;
-use crate::backend::nic_stats::NicLoss;
 use crate::backend::{Backend, RingCounts, SourceFacts};
 use crate::group::{CaptureDevice, TapDevices};
-use crate::interfaces::Numbering;
 use crate::memory::RingSize;
 use crate::output::accounting::FileCounts;
-use crate::promiscuous::Promiscuity;
 use crate::record::ring_handle::RingHandle;
 use crate::stats::{Counts, DeviceStats, RingStats, Stats};
 use crate::time::utc::utc_now_ns;
@@ -15,7 +11,7 @@ use crate::writer::Written;
 use crate::{CaptureError, Mode, PhcFacts};
 use host::{Link, Stack};
 use pcapng::Statistics;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 

@@ -26,11 +26,6 @@ pub enum CaptureError {
         "the filter '{expression}' asks for the direction or the device, which is not in a frame of a file"
     )]
     FilterOfFile { expression: String },
-    /// A trigger that asks what the bytes of a frame do not tell.
-    #[error(
-        "the trigger '{expression}' asks for the direction or the device, and sees only the bytes of a frame"
-    )]
-    TriggerOfDevice { expression: String },
     /// An option makes no sense.
     #[error("{what} is {value}, but must be {must}")]
     BadOption { what: &'static str, value: u64, must: String },
@@ -163,7 +158,6 @@ impl CaptureError {
                 | Self::FilterTakesLong { .. }
                 | Self::FilterNeedsSockets { .. }
                 | Self::FilterOfFile { .. }
-                | Self::TriggerOfDevice { .. }
                 | Self::Name(_)
                 | Self::NotText { .. }
                 | Self::NoUser { .. }

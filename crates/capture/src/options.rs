@@ -393,6 +393,17 @@ impl Options {
         Ok(())
     }
 
+    /// Refuses `what` if only incoming frames are captured.
+    pub(crate) fn refuse_incoming_only(&self, what: &'static str) -> Result<(), CaptureError> {
+        match self.direction {
+            CaptureDirection::In => {
+                let other = "incoming frames only (-Q inout captures both directions)";
+                Err(CaptureError::Contradiction { what, other })
+            }
+            CaptureDirection::Out | CaptureDirection::Both => Ok(()),
+        }
+    }
+
     /// Whether the options about devices can be combined.
     pub(crate) fn check_source(&self) -> Result<(), CaptureError> {
         let refuse = |what, other| Err(CaptureError::Contradiction { what, other });

@@ -1,7 +1,7 @@
 //! One capture from start to end: backends, rings, readers, writer, files.
 
 use crate::backend::Backend;
-use crate::backend::filter;
+use crate::backend::filter::LinkFilter;
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::select;
 use crate::backend::tpacket::{PacketOptions, Place, TpacketBackend};
@@ -34,8 +34,8 @@ use crate::stats::Stats;
 use crate::time::utc::{UtcClock, check_time_of_day, utc_now_ns};
 use crate::writer::{CaptureWriter, WriterOrder, WriterReport};
 use crate::{
-    CaptureDirection, CaptureError, ClockMode, DataSetNames, Mode, Options, Order, Output, OutputOptions,
-    RunAs, SNAPLEN_WHOLE, describe, memory, sys,
+    CaptureError, ClockMode, DataSetNames, Mode, Options, Order, Output, OutputOptions, RunAs, describe,
+    memory, sys,
 };
 use bpf::capture::RecordFormat;
 use host::{Netns, Stack};
@@ -198,12 +198,9 @@ impl Session {
         }
         let splitter =
             (!several.is_empty()).then(|| Splitter::new(&several, &interfaces, options)).transpose()?;
-        if options.direction == CaptureDirection::In
-            && splitter.as_ref().is_some_and(Splitter::asks_for_direction)
-        {
+        if splitter.as_ref().is_some_and(Splitter::asks_for_direction) {
             let what = "a filter of one of several outputs that asks for the direction";
-            let other = "incoming frames only (-Q inout captures both directions)";
-            return Err(CaptureError::Contradiction { what, other });
+            options.refuse_incoming_only(what)?;
         }
         let state = Arc::new(CaptureState::new(stack, taps));
         let is_draining = Arc::<AtomicBool>::default();
@@ -719,15 +716,12 @@ fn recorder(
 ) -> Result<Option<(Recorder, Arc<RecorderCounts>)>, CaptureError> {
     let (Some(asked), Output::File(path)) = (&options.recorder, &outputs.output) else { return Ok(None) };
     let path = path.to_str().ok_or_else(|| CaptureError::NotText { name: path.display().to_string() })?;
-    let link_type = interfaces.link_types().first().copied().unwrap_or_default();
-    let compile = |expression: &String| {
-        let filter = filter::compile(expression, link_type, SNAPLEN_WHOLE, &options.interrupted)?;
-        match filter.asks_for_device() {
-            true => Err(CaptureError::TriggerOfDevice { expression: expression.clone() }),
-            false => Ok(filter),
-        }
-    };
+    let link_types = interfaces.link_types().into_iter().collect();
+    let compile = |expression: &String| LinkFilter::new(expression, &link_types, &options.interrupted);
     let trigger = asked.trigger.as_ref().map(compile).transpose()?;
+    if trigger.as_ref().is_some_and(LinkFilter::asks_for_direction) {
+        options.refuse_incoming_only("a trigger that asks for the direction")?;
+    }
     let (of_file, format) = (Arc::clone(&outputs.settings), options.format);
     let is_ending = Arc::clone(is_ending);
     let settings_of = move |why: &str| {

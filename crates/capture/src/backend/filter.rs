@@ -9,6 +9,7 @@
 use super::tcpdump;
 use crate::record::encode::with_tag;
 use crate::record::ring::RingRecord;
+use crate::record::ring_handle::RingDevice;
 use crate::sys::pcap::NETMASK_UNKNOWN;
 use crate::sys::{
     self,
@@ -17,6 +18,8 @@ use crate::sys::{
 use crate::{CaptureError, SNAPLEN_WHOLE, describe};
 use filter::{BesideFrame, Classic, Ebpf};
 use host::{Link, Stack};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -168,6 +171,55 @@ impl SocketFilter {
     }
 }
 
+/// A filter that the process runs on whole frames of devices with several kinds of frames.
+pub(crate) struct LinkFilter {
+    expression: String,
+    /// The program for each link type. `None` where libpcap has none: frames of that kind do not
+    /// match.
+    programs: BTreeMap<u16, Option<Classic>>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl LinkFilter {
+    /// For devices of these link types; others may appear.
+    ///
+    /// # Errors
+    /// See [`compile`].
+    pub(crate) fn new(
+        expression: &str,
+        link_types: &BTreeSet<u16>,
+        interrupted: &Arc<AtomicBool>,
+    ) -> Result<Self, CaptureError> {
+        // Each is compiled once, however many interfaces have it.
+        let compile = |link_type: &u16| {
+            let program = compile(expression, *link_type, SNAPLEN_WHOLE, interrupted)?;
+            Ok((*link_type, Some(program)))
+        };
+        let programs = link_types.iter().map(compile).collect::<Result<_, CaptureError>>()?;
+        Ok(Self { expression: expression.to_owned(), programs, interrupted: Arc::clone(interrupted) })
+    }
+
+    /// True if it asks which way a frame goes.
+    pub(crate) fn asks_for_direction(&self) -> bool {
+        self.programs.values().flatten().any(Classic::asks_for_direction)
+    }
+
+    /// True for a frame of `device` that matches.
+    pub(crate) fn accepts(
+        &mut self,
+        data: &[u8],
+        frame_len: u32,
+        is_outgoing: bool,
+        device: &RingDevice,
+    ) -> bool {
+        let Self { expression, programs, interrupted } = self;
+        let compile = || compile(expression, device.link_type, SNAPLEN_WHOLE, interrupted).ok();
+        let program = programs.entry(device.link_type).or_insert_with(compile);
+        let beside = BesideFrame { is_outgoing, ifindex: device.index };
+        program.as_ref().is_some_and(|program| program.run_beside(data, frame_len, beside) > 0)
+    }
+}
+
 /// The filter as a function for an XDP program on `link`.
 ///
 /// # Errors
@@ -231,7 +283,6 @@ fn shortened(expression: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Classic, CaptureError> {
         super::compile(expression, link_type, snaplen, &AtomicBool::new(false))

@@ -5,6 +5,7 @@
 //! counted as not kept, which is no loss.
 
 use crate::Output;
+use crate::backend::filter::LinkFilter;
 use crate::error::in_one_line;
 use crate::output::accounting::Accounting;
 use crate::output::fileset::{FileSet, FileSettings};
@@ -13,9 +14,9 @@ use crate::output::open;
 use crate::output::prior_files;
 use crate::record::batch::{Chunk, EncodedBatch, IndexEntry};
 use crate::record::format::Format;
+use crate::record::ring_handle::RingDevice;
 use crate::time::utc::utc_now_ns;
 use crate::{CaptureError, RecorderOptions};
-use ::filter::Classic;
 use measure::{MarkedNumber, first_number, marked_number, unwrap_number};
 use pcapng::Packet;
 use std::collections::{BTreeMap, VecDeque};
@@ -109,25 +110,45 @@ impl Piece {
 
 /// A filter as a trigger: fires when it becomes true.
 struct Condition {
-    filter: Classic,
+    filter: LinkFilter,
     is_true: bool,
 }
 
 /// A number so far below the highest one is that of a sender that was started anew.
 const RESTART_DISTANCE: u64 = 1024;
 
+/// A number that has not come so long after a higher one is missing: frames that only changed places
+/// come earlier, also those of several queues of a card.
+const LATE_NS: u64 = 100_000_000;
+/// Gaps that are waited for; beyond, the oldest is a loss at once.
+const GAPS_MAX: usize = 256;
+
 /// Gaps in the numbers of marked frames.
 #[derive(Default)]
 struct LossCondition {
     last: BTreeMap<u64, u64>,
+    /// Those whose numbers may still come, the oldest first.
+    gaps: VecDeque<Gap>,
+}
+
+/// Numbers of a stream that have not come yet.
+struct Gap {
+    stream: u64,
+    first: u64,
+    last: u64,
+    /// How many of them are missing.
+    missing: u64,
+    /// When a higher number came.
+    seen_ns: u64,
+    is_short: bool,
 }
 
 impl LossCondition {
-    /// The numbers that are missing before this frame, for a message.
-    fn gap(&mut self, data: &[u8]) -> Option<String> {
-        let MarkedNumber { stream, number, is_short } = marked_number(data)?;
+    /// Takes the number of a frame.
+    fn follow(&mut self, data: &[u8], time_ns: u64) {
+        let Some(MarkedNumber { stream, number, is_short }) = marked_number(data) else { return };
         if self.last.len() >= STREAMS_MAX && !self.last.contains_key(&stream) {
-            return None;
+            return;
         }
         let first = if is_short { first_number(number as u32, 1) } else { number };
         let last = self.last.entry(stream).or_insert(first);
@@ -135,9 +156,27 @@ impl LossCondition {
         let number = if is_short { unwrap_number(before, number as u32) } else { number };
         let has_restarted = number.saturating_add(RESTART_DISTANCE) < before;
         *last = if has_restarted { number } else { before.max(number) };
-        let low = |number: u64| if is_short { u64::from(number as u32) } else { number };
-        (number > before + 1)
-            .then(|| format!("numbers {} to {} are missing", low(before + 1), low(number - 1)))
+        if number > before + 1 {
+            let (first, last) = (before + 1, number - 1);
+            let missing = last - first + 1;
+            self.gaps.push_back(Gap { stream, first, last, missing, seen_ns: time_ns, is_short });
+        }
+        let has_it = |gap: &&mut Gap| gap.stream == stream && (gap.first..=gap.last).contains(&number);
+        if let Some(gap) = self.gaps.iter_mut().find(has_it) {
+            gap.missing -= 1;
+        }
+        self.gaps.retain(|gap| gap.missing > 0);
+    }
+
+    /// The oldest gap whose numbers are not waited for any more at this time, for a message.
+    fn lost(&mut self, now_ns: u64) -> Option<String> {
+        let is_full = self.gaps.len() > GAPS_MAX;
+        let oldest = self.gaps.front().filter(|gap| is_full || now_ns >= gap.seen_ns.saturating_add(LATE_NS));
+        oldest?;
+        let Gap { first, last, is_short, .. } = self.gaps.pop_front()?;
+        let [first, last] =
+            [first, last].map(|number| if is_short { u64::from(number as u32) } else { number });
+        Some(format!("a loss: numbers {first} to {last} are missing"))
     }
 }
 
@@ -149,7 +188,7 @@ impl Recorder {
     pub(crate) fn new(
         options: RecorderOptions,
         (path, format): (&str, Format),
-        filter: Option<Classic>,
+        filter: Option<LinkFilter>,
         utc_offset_s: i32,
         settings_of: Box<SettingsOf>,
         counts: Arc<RecorderCounts>,
@@ -186,26 +225,39 @@ impl Recorder {
             let bytes = &chunk.bytes[at..at + entry.len as usize];
             at += bytes.len();
             self.end_due_save(entry.time_ns, accounting);
-            let reason = self.triggered_by(bytes);
+            let device = accounting.rings[entry.ring()].device_of(*entry);
+            let reason = self.triggered_by(bytes, *entry, &device);
             match &mut self.save {
                 Some(save) => save.file.append(&Chunk::new(bytes, std::slice::from_ref(entry)), accounting),
                 None => self.keep(bytes, *entry, accounting),
             }
-            if let Some(reason) = reason
-                && self.refuse_beyond_most().is_ok()
-            {
-                let saved = self.save(&reason, entry.time_ns, accounting);
-                if self.save.is_none() {
-                    self.counts.add_ended(saved);
-                }
+            self.trigger(reason, entry.time_ns, accounting);
+        }
+    }
+
+    /// Saves what is in memory if there is a reason, and reports how that ended.
+    fn trigger(&mut self, reason: Option<String>, now_ns: u64, accounting: &Accounting<'_>) {
+        let Some(reason) = reason else { return };
+        if self.refuse_beyond_most().is_ok() {
+            let saved = self.save(&reason, now_ns, accounting);
+            if self.save.is_none() {
+                self.counts.add_ended(saved);
             }
         }
+    }
+
+    /// Why frames that are missing trigger now, if they do. During a save they belong to it.
+    fn triggered_by_loss(&mut self, now_ns: u64) -> Option<String> {
+        let lost = self.losses.as_mut()?.lost(now_ns)?;
+        self.save.is_none().then_some(lost)
     }
 
     /// What is due by time alone. No record from before `settled_ns` will come any more, so the
     /// file of a save ends by that time; frames leave the window by `now_ns`.
     pub(crate) fn tick(&mut self, settled_ns: u64, now_ns: u64, accounting: &Accounting<'_>) {
         self.end_due_save(settled_ns, accounting);
+        let reason = self.triggered_by_loss(settled_ns);
+        self.trigger(reason, settled_ns, accounting);
         self.newest_ns = self.newest_ns.max(now_ns);
         self.evict(0, accounting);
         if let Some(save) = &mut self.save {
@@ -320,6 +372,9 @@ impl Recorder {
     /// Ends the file at hand; frames in memory are not kept.
     pub(crate) fn finish(&mut self, accounting: &Accounting<'_>) {
         self.end_due_save(u64::MAX, accounting);
+        let reason = self.triggered_by_loss(u64::MAX);
+        self.trigger(reason, self.newest_ns, accounting);
+        self.end_due_save(u64::MAX, accounting);
         self.note_window();
         self.pieces.drain(..).for_each(|piece| piece.leave(accounting));
     }
@@ -344,25 +399,23 @@ impl Recorder {
     }
 
     /// Why this record triggers, if it does. A condition that stays true triggers once.
-    fn triggered_by(&mut self, record: &[u8]) -> Option<String> {
+    fn triggered_by(&mut self, record: &[u8], entry: IndexEntry, device: &RingDevice) -> Option<String> {
         if self.filter.is_none() && self.losses.is_none() {
             return None;
         }
         let Packet { data, frame_len, .. } = self.format.packet_of(record)?;
         let mut reason = None;
         if let Some(Condition { filter, is_true }) = &mut self.filter {
-            let was_true = std::mem::replace(is_true, filter.run_captured(data, frame_len) > 0);
+            let matches = filter.accepts(data, frame_len, entry.is_outgoing(), device);
+            let was_true = std::mem::replace(is_true, matches);
             if *is_true && !was_true && self.save.is_none() {
                 reason =
                     self.options.trigger.as_ref().map(|trigger| format!("a frame that matches '{trigger}'"));
             }
         }
-        if let Some(losses) = &mut self.losses
-            && let Some(gap) = losses.gap(data)
-        {
-            reason = reason.or_else(|| self.save.is_none().then(|| format!("a loss: {gap}")));
-        }
-        reason
+        self.losses.iter_mut().for_each(|losses| losses.follow(data, entry.time_ns));
+        let lost = self.triggered_by_loss(entry.time_ns);
+        reason.or(lost)
     }
 
     fn keep(&mut self, bytes: &[u8], entry: IndexEntry, accounting: &Accounting<'_>) {
@@ -430,6 +483,11 @@ mod tests {
         let wrap = u64::from(u32::MAX);
         for (numbers, is_short, gaps) in [
             (vec![100_000, 100_001, 100_003, 0, 1, 4], false, vec!["100002 to 100002", "2 to 3"]),
+            // Neighbours changed places, and three came late.
+            (vec![1, 3, 2, 5, 4, 6], false, vec![]),
+            (vec![1, 5, 3, 2, 4, 8, 6, 7], false, vec![]),
+            (vec![1, 5, 3, 4, 6], false, vec!["2 to 4"]),
+            (vec![1, 3, 5, 4, 6], true, vec!["2 to 2"]),
             (vec![100_000, 100_001, 0, 1, 4], true, vec!["2 to 3"]),
             (vec![wrap - 1, wrap, wrap + 1, wrap + 2, wrap + 5], true, vec!["2 to 3"]),
             (vec![wrap - 1, wrap + 2], true, vec!["4294967295 to 0"]),
@@ -437,9 +495,15 @@ mod tests {
             (vec![5, 3, 4, 6, 7], false, vec![]),
         ] {
             let mut losses = LossCondition::default();
-            let found: Vec<String> =
-                numbers.iter().filter_map(|number| losses.gap(&frame(*number, is_short))).collect();
-            let expected: Vec<String> = gaps.iter().map(|gap| format!("numbers {gap} are missing")).collect();
+            let mut found = Vec::new();
+            for (time_ns, number) in (1..).zip(&numbers) {
+                losses.follow(&frame(*number, is_short), time_ns);
+                found.extend(losses.lost(time_ns));
+            }
+            assert!(found.is_empty(), "they may still come: {found:?}");
+            found.extend(std::iter::from_fn(|| losses.lost(LATE_NS + 100)));
+            let expected: Vec<String> =
+                gaps.iter().map(|gap| format!("a loss: numbers {gap} are missing")).collect();
             assert_eq!(found, expected, "{numbers:?}");
         }
     }

@@ -5,7 +5,8 @@
 //! as written. Outputs that compress decide about a frame later than others, so [`Ledger`] holds
 //! frames until all their outputs have decided.
 
-use crate::backend::filter;
+use crate::CaptureError;
+use crate::backend::filter::LinkFilter;
 use crate::interfaces::InterfaceTable;
 use crate::options::{Options, OutputOptions};
 use crate::output::accounting::Accounting;
@@ -17,14 +18,10 @@ use crate::record::encode::emit_pcap;
 use crate::record::format::Format;
 use crate::record::header_cut::HeaderCut;
 use crate::record::ring_handle::RingDevice;
-use crate::{CaptureError, SNAPLEN_WHOLE};
-use ::filter::{BesideFrame, Classic};
 use pcapng::Packet;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::slice;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The records of one output, on their way to its files.
 struct Branch {
@@ -47,44 +44,8 @@ pub(crate) struct Splitter {
     pub(crate) ledger: RefCell<Ledger>,
 }
 
-/// The filter of one output.
-struct OutputFilter {
-    expression: String,
-    /// The program for each link type of the devices. `None` where libpcap has none: frames of that
-    /// kind do not match.
-    programs: BTreeMap<u16, Option<Classic>>,
-    interrupted: Arc<AtomicBool>,
-}
-
 /// `None` for all frames of the rings.
-type Filters = Option<OutputFilter>;
-
-impl OutputFilter {
-    /// The program for frames of a link type, also of a device that appeared later.
-    fn program(&mut self, link_type: u16) -> Option<&Classic> {
-        let Self { expression, programs, interrupted } = self;
-        let compile = || filter::compile(expression, link_type, SNAPLEN_WHOLE, interrupted).ok();
-        programs.entry(link_type).or_insert_with(compile).as_ref()
-    }
-}
-
-/// Compiles the filter of one output.
-///
-/// # Errors
-/// Those of a filter.
-fn compiled(
-    output: &OutputOptions,
-    link_types: &BTreeSet<u16>,
-    interrupted: &Arc<AtomicBool>,
-) -> Result<Filters, CaptureError> {
-    let Some(expression) = &output.filter else { return Ok(None) };
-    let compile = |link_type: &u16| {
-        let program = filter::compile(expression, *link_type, SNAPLEN_WHOLE, interrupted)?;
-        Ok((*link_type, Some(program)))
-    };
-    let programs = link_types.iter().map(compile).collect::<Result<_, CaptureError>>()?;
-    Ok(Some(OutputFilter { expression: expression.clone(), programs, interrupted: Arc::clone(interrupted) }))
-}
+type Filters = Option<LinkFilter>;
 
 impl Splitter {
     /// For outputs in this order; `interfaces` are those of all devices, `options` those of the
@@ -102,11 +63,12 @@ impl Splitter {
         // The kernel has run a filter that all outputs share, on whole frames. Here they may be
         // cut.
         let is_filtered = options.filter.is_some();
+        let compile = |expression: &String| LinkFilter::new(expression, &link_types, &options.interrupted);
         let branch = |output: &OutputOptions| {
             Ok(Branch {
                 filters: match is_filtered {
                     true => None,
-                    false => compiled(output, &link_types, &options.interrupted)?,
+                    false => output.filter.as_ref().map(compile).transpose()?,
                 },
                 snaplen: output.snaplen as usize,
                 header_cut: output.header_cut,
@@ -122,9 +84,8 @@ impl Splitter {
 
     /// True if a filter asks which way a packet goes.
     pub(crate) fn asks_for_direction(&self) -> bool {
-        let filters = self.branches.iter().filter_map(|branch| branch.filters.as_ref());
-        let programs = filters.flat_map(|filter| filter.programs.values().flatten());
-        programs.into_iter().any(Classic::asks_for_direction)
+        let mut filters = self.branches.iter().filter_map(|branch| branch.filters.as_ref());
+        filters.any(LinkFilter::asks_for_direction)
     }
 
     /// Passes records to the files of the outputs that want them, one for each output, and to the
@@ -198,13 +159,11 @@ impl Splitter {
         accounting: &Accounting<'_>,
     ) -> bool {
         let packet = Packet::parse_emitted(record).expect("the encoder wrote it");
-        let beside = BesideFrame { is_outgoing: entry.is_outgoing(), ifindex: device.index };
         let mut ledger = self.ledger.borrow_mut();
         let (mut takers, mut is_cut) = (0_u64, true);
         for (number, branch) in self.branches.iter_mut().enumerate() {
             let is_wanted = branch.filters.as_mut().is_none_or(|filter| {
-                let program = filter.program(device.link_type);
-                program.is_some_and(|filter| filter.run_beside(packet.data, packet.frame_len, beside) > 0)
+                filter.accepts(packet.data, packet.frame_len, entry.is_outgoing(), device)
             });
             if is_wanted && !is_after_limit {
                 is_cut &= branch.encode(record, &packet, entry, device.link_type);

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const CASES: &[Case] = &[
     case("capture_recorder::nothing_is_written_until_a_trigger_and_each_is_a_file", &["capinfos"], triggers),
     case("capture_recorder::a_filter_triggers_once_and_frames_of_after_follow", &["tshark"], filter),
+    case("capture_recorder::a_frame_that_leaves_triggers", &["capinfos"], outbound),
     case("capture_recorder::a_gap_in_the_numbers_triggers", &["capinfos"], loss),
     case("capture_recorder::a_command_that_succeeds_triggers", &["capinfos"], command_triggers),
     case("capture_recorder::the_window_is_bounded_in_bytes_and_the_rest_is_not_kept", &["capinfos"], window),
@@ -125,6 +126,23 @@ fn filter() -> TestResult {
     Ok(())
 }
 
+/// It was refused.
+fn outbound() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("hit.pcapng");
+    let words = ["-w", text(&file), "--keep", "60s", "-Q", "inout", "--trigger", "outbound and udp"];
+    let running = capture(&lab, &words);
+    send(&lab, 7);
+    until_received(&lab, 7);
+    assert!(!saved(&lab, 1).exists(), "these came in");
+    let send = format!("send rx0 --netns {} --dst 198.18.0.1 --engine skb --count 1", lab.rx_netns);
+    wirerate_run(&send).expect_code(0);
+    until("the frame was seen", || saved(&lab, 1).exists());
+    let outcome = end(&lab, running, 1);
+    assert!(number(&outcome, "written") >= 8, "{}", outcome.stdout);
+    Ok(())
+}
+
 fn loss() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let file = lab.file("hit.pcapng");
@@ -190,7 +208,7 @@ fn limit() -> TestResult {
         (&["-w", "x", "--keep", "30"], "30 needs a unit"),
         (&["-w", "x", "--keep", "30s", "--rotate-size", "1MB"], "limits of files"),
         (&["-w", "x", "--keep", "30s", "--trigger", "udp prot 9"], "udp prot 9"),
-        (&["-w", "x", "--keep", "30s", "--trigger", "outbound"], "sees only the bytes of a frame"),
+        (&["-w", "x", "--keep", "30s", "--trigger", "outbound"], "-Q inout captures both directions"),
         (&["-w", "x", "--keep", "30s", "--trigger-command", ""], "it is empty"),
         (&["-w", "x", "--keep", "30s", "--max-saves", "0"], "at least 1"),
         (&["-w", "x", "--keep", "900000GB"], "of memory here"),
