@@ -117,8 +117,8 @@ struct Condition {
 /// A number so far below the highest one is that of a sender that was started anew.
 const RESTART_DISTANCE: u64 = 1024;
 
-/// A number that has not come so long after a higher one is missing: frames that only changed places
-/// come earlier, also those of several queues of a card.
+/// A number that has not come so long after a higher one is missing: frames that only changed
+/// places come earlier, also those of several queues of a card.
 const LATE_NS: u64 = 100_000_000;
 /// Gaps that are waited for; beyond, the oldest is a loss at once.
 const GAPS_MAX: usize = 256;
