@@ -9,7 +9,7 @@ use crate::interfaces::{InterfaceTable, Numbering};
 use crate::promiscuous::Promiscuity;
 use crate::record::ring_handle::{RingDevice, RingDevices};
 use crate::time::utc::monotonic_now_ns;
-use crate::{CaptureError, ClockMode, Options, describe};
+use crate::{CaptureDirection, CaptureError, ClockMode, Options, describe};
 use host::{Link, LinkEvents, Stack};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -94,10 +94,13 @@ impl TapDevices {
             interfaces,
             clock: options.clock,
             is_promiscuous: options.promiscuous,
+            is_loopback_once: options.direction == CaptureDirection::Both,
             filter: filter.transpose()?,
             link_type: OnceLock::new(),
             events,
             refused: Mutex::default(),
+            turned_away: Mutex::default(),
+            refilter: OnceLock::new(),
             changes: Mutex::default(),
             generation: AtomicU64::new(0),
             is_stamped: AtomicBool::new(false),
@@ -181,12 +184,31 @@ impl TapDevices {
         self.group.as_ref()?.filter.as_ref()
     }
 
-    /// Numbers of devices that do not belong to the group now.
+    /// Numbers of devices that do not belong to the group now, for the kernel to turn away.
     pub(crate) fn others(&self) -> Vec<u32> {
         let Some(group) = self.group.as_ref().filter(|group| !group.rule.is_all()) else { return Vec::new() };
         let links = group.stack.links().unwrap_or_default();
-        let others = links.iter().filter(|link| !group.rule.has(&link.name)).map(|link| link.index);
-        others.take(REFUSED_MAX).collect()
+        let is_other = |link: &&Link| {
+            !group.rule.has(&link.name) && !self.all().iter().any(|device| device.link.index == link.index)
+        };
+        let others = links.iter().filter(is_other).map(|link| link.index).take(REFUSED_MAX);
+        let mut turned_away = group.turned_away.lock().unwrap_or_else(PoisonError::into_inner);
+        *turned_away = others.collect();
+        turned_away.iter().copied().collect()
+    }
+
+    /// What makes the kernel ask for [`Self::others`] anew: a device of another name got one that
+    /// belongs to the group.
+    pub(crate) fn set_refilter(&self, refilter: Box<dyn Fn() + Send + Sync>) {
+        if let Some(group) = &self.group {
+            // A tap is attached once.
+            let _ = group.refilter.set(refilter);
+        }
+    }
+
+    /// True if frames that leave by a loopback device, where they come in again, are left out.
+    pub(crate) fn shows_loopback_once(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.is_loopback_once)
     }
 
     /// Grows when what was known of devices may not be true any more.
@@ -295,6 +317,10 @@ impl TapDevices {
         match group.admit(link) {
             Ok(device) => {
                 self.push(device);
+                let turned_away = group.turned_away.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_turned_away = turned_away.contains(&index);
+                drop(turned_away);
+                group.refilter.get().filter(|_| is_turned_away).into_iter().for_each(|refilter| refilter());
                 group.tell(GroupChange::Joined(name));
             }
             Err(error) => {
@@ -326,12 +352,16 @@ struct Group {
     clock: ClockMode,
     /// Whether devices are made promiscuous.
     is_promiscuous: bool,
+    is_loopback_once: bool,
     filter: Option<GroupFilter>,
     /// The only kind of frames that the file can hold, if there is but one.
     link_type: OnceLock<u16>,
     events: LinkEvents,
     /// Numbers of devices that cannot be captured.
     refused: Mutex<HashSet<u32>>,
+    /// Numbers of devices whose frames the kernel turns away.
+    turned_away: Mutex<HashSet<u32>>,
+    refilter: OnceLock<Box<dyn Fn() + Send + Sync>>,
     changes: Mutex<Vec<GroupChange>>,
     generation: AtomicU64,
     /// True if the sockets give the stamps of devices.

@@ -19,8 +19,8 @@ use ::filter::{Classic, Instruction};
 use consumer::{FrameCheck, SocketTally, TpacketConsumer};
 use host::Link;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ pub(crate) struct TpacketBackend {
     snaplen: u32,
     /// What the kernel said to that.
     stamps_refusal: Option<String>,
-    is_attached: bool,
+    is_attached: Arc<Mutex<bool>>,
 }
 
 /// Where the frames of packet sockets come from.
@@ -152,18 +152,11 @@ impl PacketOptions {
         let all = devices.all();
         let filter = devices.filter();
         let kernel = filter.and_then(GroupFilter::of_kernel);
-        let is_once = options.direction == CaptureDirection::Both;
-        let others = devices.others();
-        let classic = match (kernel, filter) {
-            (Some((filter, types)), _) => filter.for_devices(&others, Some(types), is_once),
-            (None, Some(_)) => Classic::keep(SNAPLEN_WHOLE).for_devices(&others, None, is_once),
-            (None, None) => Classic::keep(options.snaplen).for_devices(&others, None, is_once),
-        };
         let mut filters = all.iter().filter_map(|device| device.filter.as_ref());
         let asks = filters.any(|filter| filter.get().filter().asks_for_direction());
         let mtu = all.iter().map(|device| device.link.mtu).max().unwrap_or(0);
         Ok(Self {
-            kernel: classic,
+            kernel: kernel_of_group(devices, options.snaplen),
             is_filtered: kernel.is_some(),
             check: FrameCheck::Group(Arc::clone(devices)),
             direction: direction(options, asks),
@@ -245,7 +238,7 @@ impl TpacketBackend {
             check: options.check,
             snaplen: options.snaplen,
             stamps_refusal: None,
-            is_attached: false,
+            is_attached: Arc::default(),
         };
         for _ in 0..rings {
             let (socket, ring) = CaptureSocket::new(shape).map_err(failed("make a packet ring for"))?;
@@ -275,8 +268,20 @@ impl TpacketBackend {
         Ok(backend)
     }
 
-    fn set_filters(&self, filter: &[Instruction]) -> io::Result<()> {
-        self.tallies.iter().try_for_each(|tally| tally.socket().set_filter(filter))
+    /// Sets the filter anew for the devices that belong to the group then.
+    fn refilter(&self, devices: &Arc<TapDevices>) -> Box<dyn Fn() + Send + Sync> {
+        let (tallies, is_attached) = (self.tallies.clone(), Arc::clone(&self.is_attached));
+        let (snaplen, direction) = (self.snaplen, self.facts.direction);
+        // The group holds this.
+        let devices = Arc::downgrade(devices);
+        Box::new(move || {
+            let is_attached = is_attached.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(devices) = devices.upgrade().filter(|_| *is_attached) {
+                let kernel = kernel_of_group(&devices, snaplen);
+                // It was taken with more instructions before.
+                let _ = set_filters(&tallies, &with_direction(&kernel, direction));
+            }
+        })
     }
 
     /// Frames in rings that no reader has seen.
@@ -290,12 +295,15 @@ impl TpacketBackend {
 
 impl Backend for TpacketBackend {
     fn attach(&mut self, _: i64) -> Result<Vec<AttachedRing>, CaptureError> {
-        self.set_filters(&self.filter).map_err(|source| CaptureError::PacketSocket {
+        set_filters(&self.tallies, &self.filter).map_err(|source| CaptureError::PacketSocket {
             ifname: self.ifname.clone(),
             act: "set the filter for",
             source,
         })?;
-        self.is_attached = true;
+        *self.is_attached.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        if let FrameCheck::Group(devices) = &self.check {
+            devices.set_refilter(self.refilter(devices));
+        }
         let is_by_cpu = self.facts.fanout == Fanout::Cpu && self.rings.len() > 1;
         let is_stamped = self.is_stamped;
         let ring = |(number, (ring, tally)): (usize, (ReceiveRing, &Arc<SocketTally>))| AttachedRing {
@@ -359,12 +367,14 @@ impl Backend for TpacketBackend {
     }
 
     fn detach(&mut self) {
-        if !std::mem::take(&mut self.is_attached) {
+        let mut is_attached = self.is_attached.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::take(&mut *is_attached) {
             return;
         }
         // Cannot fail where the filter before it was taken; if it does, the readers stop at the
         // next empty look.
-        let _ = self.set_filters(Classic::keep(0).instructions());
+        let _ = set_filters(&self.tallies, Classic::keep(0).instructions());
+        drop(is_attached);
         // Wait for readers of the old filter.
         let _ = bpf::sys::wait_for_running_programs();
         // Blocks that are not full are handed over when they are old enough; the readers go on
@@ -378,6 +388,20 @@ impl Backend for TpacketBackend {
                 (unseen, last_seen) = (now, Instant::now());
             }
         }
+    }
+}
+
+fn set_filters(tallies: &[Arc<SocketTally>], filter: &[Instruction]) -> io::Result<()> {
+    tallies.iter().try_for_each(|tally| tally.socket().set_filter(filter))
+}
+
+/// What the kernel runs on frames of all devices of the namespace, for those of a group.
+fn kernel_of_group(devices: &TapDevices, snaplen: u32) -> Classic {
+    let (is_once, others) = (devices.shows_loopback_once(), devices.others());
+    match devices.filter().map(GroupFilter::of_kernel) {
+        None => Classic::keep(snaplen).for_devices(&others, None, is_once),
+        Some(None) => Classic::keep(SNAPLEN_WHOLE).for_devices(&others, None, is_once),
+        Some(Some((filter, types))) => filter.for_devices(&others, Some(types), is_once),
     }
 }
 

@@ -46,7 +46,8 @@ struct CaptureJob<'a> {
 /// The devices as a group, which others may join, and which may come back. XDP programs and the
 /// folders of a data set belong to devices that are there from the start.
 fn group(args: &Args, targets: &Targets) -> Option<DeviceGroup> {
-    let may_grow = targets.is_group || (args.wait && args.mode == Mode::Mirror);
+    let can_wait = args.mode == Mode::Mirror && !args.files.per_queue;
+    let may_grow = targets.is_group || (args.wait && can_wait);
     let source = args.source.source.unwrap_or(SourceKind::Tpacket);
     let can_grow = source == SourceKind::Tpacket && args.source.at.is_none();
     let is_data_set = args.files.format == Some(Format::Parquet);
