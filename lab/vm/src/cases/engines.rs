@@ -5,6 +5,7 @@ use crate::guest::{sh, try_sh};
 use anyhow::{Context, Result, ensure};
 use pcapng::{Block, Reader};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 
@@ -36,6 +37,14 @@ pub(super) const CASES: &[Case] = &[
         devices: "",
         machine: MachineType::Common,
         run: capture,
+    },
+    Case {
+        name: "capture_any",
+        what: "`capture any` has the frames of a device that appears and goes away, under its name",
+        modules: &[],
+        devices: "",
+        machine: MachineType::Common,
+        run: capture_any,
     },
     Case {
         name: "capture_at",
@@ -155,6 +164,42 @@ fn capture(finding: &mut CaseReport) -> Result<()> {
         ensure!(count.trim().parse() == Ok(FRAMES), "tcpdump reads {count}");
         finding.note(mode, report["xdp"].as_str().unwrap_or("yes"));
     }
+    Ok(())
+}
+
+/// Packet sockets that are bound to no device, and their filters, as each kernel has them.
+fn capture_any(finding: &mut CaseReport) -> Result<()> {
+    const FILE: &str = "/tmp/any.pcapng";
+    const COUNT: usize = 500;
+    let _pair = Pair::new("on")?;
+    let text = sh(&format!(
+        "wirerate capture any --netns rx -Q inout -w {FILE} --json udp port 9 >/tmp/report 2>/tmp/said &
+         pid=$!
+         for i in $(seq 100); do grep -q 'those that appear' /tmp/said && break; sleep 0.1; done
+         ip link add tx1 netns tx type veth peer rx1 netns rx
+         ip -n tx link set tx1 up; ip -n rx link set rx1 up
+         for dev in tx1 tx0; do
+             wirerate send $dev --netns tx --dst-mac 02:00:00:00:00:02 --engine skb --pps 5000 --count {COUNT} >/dev/null || [ $? = 1 ]
+         done
+         ip -n rx link del rx1
+         kill -INT $pid; wait $pid || {{ cat /tmp/said; exit 1; }}
+         cat /tmp/report"
+    ))?;
+    let report: Value = serde_json::from_str(text.trim()).with_context(|| text.clone())?;
+    let count = |name: &str| report[name].as_u64().unwrap_or(u64::MAX);
+    ensure!((count("written"), count("lost")) == (2 * COUNT as u64, 0), "{report}");
+    let (mut reader, mut names, mut found) =
+        (Reader::new(BufReader::new(File::open(FILE)?)), Vec::new(), BTreeMap::<String, usize>::new());
+    while let Some(block) = reader.next_block()? {
+        match block {
+            Block::Interface(interface) => names.push(interface.name.unwrap_or_default()),
+            Block::Packet(packet) => *found.entry(names[packet.interface as usize].clone()).or_default() += 1,
+            _ => {}
+        }
+    }
+    let expected = ["rx0", "rx1"].map(|name| (name.to_owned(), COUNT));
+    ensure!(found == expected.into(), "{found:?}");
+    finding.note("any", "rx0, rx1");
     Ok(())
 }
 
