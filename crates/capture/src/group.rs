@@ -10,8 +10,8 @@ use crate::promiscuous::Promiscuity;
 use crate::record::ring_handle::{RingDevice, RingDevices};
 use crate::time::utc::monotonic_now_ns;
 use crate::{CaptureDirection, CaptureError, ClockMode, Options, describe};
-use host::{Link, LinkEvents, Stack};
-use std::collections::HashSet;
+use host::{Link, LinkEvents, MacAddr, Stack};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
@@ -50,6 +50,8 @@ pub(crate) struct CaptureDevice {
     pub(crate) has_moved: AtomicBool,
     /// What the process checks of its frames, if it is one of a group with a filter.
     pub(crate) filter: Option<DeviceFilter>,
+    /// Its name and address when it was last seen; both may change.
+    seen: Mutex<(String, Option<MacAddr>)>,
 }
 
 /// The devices whose frames reach the rings of one tap: one, or those of a group.
@@ -75,7 +77,8 @@ impl TapDevices {
         Arc::new(Self { all: RwLock::new(Arc::new(vec![Arc::new(device)])), group: None })
     }
 
-    /// The devices that belong to a group now; others join later.
+    /// The devices that belong to a group now; others join later. If a file
+    /// `holds_one_link_type`, only those whose frames are of the kind of the first one do.
     ///
     /// # Errors
     /// When there is none that can be captured, for the first of them; and those of a filter.
@@ -84,6 +87,7 @@ impl TapDevices {
         stack: Arc<Stack>,
         options: &Options,
         interfaces: Arc<InterfaceTable>,
+        holds_one_link_type: bool,
     ) -> Result<Arc<Self>, CaptureError> {
         // Before the first look, so that no change is missed.
         let events = LinkEvents::here()?;
@@ -109,13 +113,19 @@ impl TapDevices {
         let links = group.stack.links()?;
         let devices = Self { all: RwLock::default(), group: Some(group) };
         let group = devices.group.as_ref().expect("it is one");
-        let (mut refused, mut first_error) = (HashSet::new(), None);
+        let (mut refused, mut first_error) = (HashMap::new(), None);
         for link in links.into_iter().filter(|link| group.rule.has(&link.name)) {
             let (name, index) = (link.name.clone(), link.index);
             match group.admit(link) {
-                Ok(device) => devices.push(device),
+                Ok(device) => {
+                    if holds_one_link_type {
+                        // The first one sets it.
+                        let _ = group.link_type.set(describe::link_type(&device.link)?);
+                    }
+                    devices.push(device);
+                }
                 Err(error) => {
-                    refused.insert(index);
+                    refused.insert(index, name.clone());
                     group.tell(GroupChange::Refused { name, why: error.to_string() });
                     first_error.get_or_insert(error);
                 }
@@ -156,15 +166,6 @@ impl TapDevices {
     pub(crate) fn numbers(&self, end: usize) -> Vec<u32> {
         let numbers = |device: &Arc<CaptureDevice>| device.numbering.numbers();
         self.all().iter().flat_map(numbers).filter(|number| (*number as usize) < end).collect()
-    }
-
-    /// From here on only devices whose frames are of the kind of the first one join: a file has no
-    /// place for others.
-    pub(crate) fn keep_link_type(&self) {
-        let link_type = describe::link_type(&self.first().link).ok();
-        if let (Some(group), Some(link_type)) = (&self.group, link_type) {
-            let _ = group.link_type.set(link_type);
-        }
     }
 
     /// True if the sockets are to give the stamps of devices: one has a clock, and no device stamps
@@ -245,7 +246,7 @@ impl TapDevices {
             // Its last frames, after it was deleted.
             Ok(None) | Err(_) => match find(false) {
                 Some(device) => Owner::Device(device),
-                None if group.rule.is_all() => Owner::Unknown,
+                None if group.rule.is_all() && !group.has_refused(ifindex) => Owner::Unknown,
                 None => Owner::Other,
             },
         }
@@ -267,18 +268,14 @@ impl TapDevices {
     fn look(&self) {
         let Some(group) = self.group.as_ref().filter(|group| group.events.take()) else { return };
         let Ok(links) = group.stack.links() else { return };
-        for device in self.all().iter() {
-            let is_it = |link: &Link| link.index == device.link.index && link.name == device.link.name;
-            let is_there = links.iter().any(is_it);
-            // Renamed, it is still the same device.
-            let is_there = is_there || group.has_new_name(device, &links);
-            if device.has_moved.swap(!is_there, Relaxed) == is_there {
-                let name = device.link.name.clone();
-                group.tell(if is_there { GroupChange::Joined(name) } else { GroupChange::Left(name) });
+        for device in self.all().iter().filter(|device| !device.has_moved.load(Relaxed)) {
+            if !links.iter().any(|link| device.is(link)) {
+                // Should it come back, it is another device.
+                device.has_moved.store(true, Relaxed);
+                group.tell(GroupChange::Left(device.link.name.clone()));
             }
         }
-        let is_there = |index: &u32| links.iter().any(|link| link.index == *index);
-        group.refused.lock().unwrap_or_else(PoisonError::into_inner).retain(is_there);
+        group.forget_refused(&links);
         for link in links.into_iter().filter(|link| group.rule.has(&link.name)) {
             self.join(group, link);
         }
@@ -310,7 +307,7 @@ impl TapDevices {
         let mut refused = group.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it =
             |device: &Arc<CaptureDevice>| device.link.index == link.index && !device.has_moved.load(Relaxed);
-        if refused.contains(&link.index) || self.all().iter().any(is_it) {
+        if refused.contains_key(&link.index) || self.all().iter().any(is_it) {
             return;
         }
         let (name, index) = (link.name.clone(), link.index);
@@ -324,7 +321,7 @@ impl TapDevices {
                 group.tell(GroupChange::Joined(name));
             }
             Err(error) => {
-                refused.insert(index);
+                refused.insert(index, name.clone());
                 group.tell(GroupChange::Refused { name, why: error.to_string() });
             }
         }
@@ -357,8 +354,9 @@ struct Group {
     /// The only kind of frames that the file can hold, if there is but one.
     link_type: OnceLock<u16>,
     events: LinkEvents,
-    /// Numbers of devices that cannot be captured.
-    refused: Mutex<HashSet<u32>>,
+    /// Numbers and names of devices that cannot be captured, also of some that are gone: frames of
+    /// theirs may still be in a ring.
+    refused: Mutex<HashMap<u32, String>>,
     /// Numbers of devices whose frames the kernel turns away.
     turned_away: Mutex<HashSet<u32>>,
     refilter: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -375,10 +373,19 @@ impl Group {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change);
     }
 
-    /// True if `device` is there under another name.
-    fn has_new_name(&self, device: &CaptureDevice, links: &[Link]) -> bool {
-        let is_it = |link: &&Link| link.index == device.link.index && link.mac == device.link.mac;
-        !device.has_moved.load(Relaxed) && links.iter().any(|link| is_it(&link))
+    fn has_refused(&self, ifindex: u32) -> bool {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&ifindex)
+    }
+
+    /// A number that was that of a refused device may be another device's by now.
+    fn forget_refused(&self, links: &[Link]) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other =
+            |index: u32, name: &str| links.iter().any(|link| link.index == index && link.name != name);
+        refused.retain(|index, name| !is_other(*index, name));
+        if refused.len() > REFUSED_MAX {
+            refused.retain(|index, _| links.iter().any(|link| link.index == *index));
+        }
     }
 
     fn admit(&self, link: Link) -> Result<CaptureDevice, CaptureError> {
@@ -465,6 +472,18 @@ impl DeviceFilter {
 }
 
 impl CaptureDevice {
+    /// True if this is what has become of the device. Numbers are used again.
+    fn is(&self, link: &Link) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = link.index == self.link.index
+            && (&link.kind, link.layer) == (&self.link.kind, self.link.layer)
+            && (link.name == seen.0 || (link.mac.is_some() && link.mac == seen.1));
+        if is_it {
+            *seen = (link.name.clone(), link.mac);
+        }
+        is_it
+    }
+
     /// A device that counts from now on.
     pub(crate) fn new(
         stack: &Stack,
@@ -475,6 +494,8 @@ impl CaptureDevice {
         filter: Option<DeviceFilter>,
     ) -> Self {
         let nic_loss = NicLoss::new(stack, &link);
-        Self { link, numbering, nic_loss, hardware, promiscuity, has_moved: AtomicBool::new(false), filter }
+        let seen = Mutex::new((link.name.clone(), link.mac));
+        let has_moved = AtomicBool::new(false);
+        Self { link, numbering, nic_loss, hardware, promiscuity, has_moved, filter, seen }
     }
 }

@@ -177,11 +177,14 @@ impl Session {
         let taps = match &options.group {
             None => open_devices(&stack, options, writes, &interfaces)?,
             Some(group) => {
+                let is_pcap = |output: &OutputOptions| output.format == Format::Pcap;
+                let holds_one_link_type = options.format == Format::Pcap || several.iter().any(is_pcap);
                 let devices = TapDevices::of_group(
                     group.clone(),
                     Arc::clone(&stack),
                     options,
                     Arc::clone(&interfaces),
+                    holds_one_link_type,
                 )?;
                 vec![open_group(devices, options)?]
             }
@@ -191,10 +194,6 @@ impl Session {
                 options.check(&output, (options.format, options.compression), &interfaces.link_types())?;
             }
             false => options.check_outputs(&several, &interfaces.link_types())?,
-        }
-        let is_pcap = |output: &OutputOptions| output.format == Format::Pcap;
-        if options.format == Format::Pcap || several.iter().any(is_pcap) {
-            taps.iter().for_each(|tap| tap.devices.keep_link_type());
         }
         let splitter =
             (!several.is_empty()).then(|| Splitter::new(&several, &interfaces, options)).transpose()?;

@@ -191,12 +191,19 @@ impl LinkFilter {
         interrupted: &Arc<AtomicBool>,
     ) -> Result<Self, CaptureError> {
         // Each is compiled once, however many interfaces have it.
-        let compile = |link_type: &u16| {
-            let program = compile(expression, *link_type, SNAPLEN_WHOLE, interrupted)?;
-            Ok((*link_type, Some(program)))
-        };
-        let programs = link_types.iter().map(compile).collect::<Result<_, CaptureError>>()?;
-        Ok(Self { expression: expression.to_owned(), programs, interrupted: Arc::clone(interrupted) })
+        let (mut programs, mut refusal) = (BTreeMap::new(), None);
+        for link_type in link_types {
+            let program = compile(expression, *link_type, SNAPLEN_WHOLE, interrupted);
+            programs.insert(*link_type, program.map_err(|error| refusal.get_or_insert(error)).ok());
+        }
+        // It has to fit one kind of frames.
+        match refusal.filter(|_| programs.values().all(Option::is_none)) {
+            Some(error) => Err(error),
+            None => {
+                let (expression, interrupted) = (expression.to_owned(), Arc::clone(interrupted));
+                Ok(Self { expression, programs, interrupted })
+            }
+        }
     }
 
     /// True if it asks which way a frame goes.

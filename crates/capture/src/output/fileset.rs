@@ -197,6 +197,19 @@ impl FileSet {
         self
     }
 
+    /// What the files have so far.
+    pub(crate) fn counts(&self) -> FileCounts {
+        self.counts.clone()
+    }
+
+    /// The same, for a file that goes on with the counts of those before.
+    pub(crate) fn after(mut self, before: Option<FileCounts>) -> Self {
+        let interfaces = self.counts.interfaces;
+        self.counts = before.unwrap_or(self.counts);
+        self.counts.interfaces = interfaces;
+        self
+    }
+
     /// The same, for files that get only a part of the frames.
     pub(crate) fn of_part(mut self, is_part: bool) -> Self {
         self.counts.is_part = is_part;

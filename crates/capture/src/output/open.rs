@@ -29,6 +29,32 @@ pub fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Creates or empties a file beside captures, such as a report. Links are followed as by [`open`];
+/// it has the permissions that the umask leaves.
+///
+/// # Errors
+/// What the file system refuses, and a symbolic link that is not followed.
+pub fn create(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC;
+    Place::behind_links(path)?.open(flags, Mode::from_bits_truncate(0o666))
+}
+
+/// As [`create`], and leaves what is in the file.
+///
+/// # Errors
+/// As for [`create`].
+pub fn create_or_keep(path: &Path) -> io::Result<File> {
+    Place::behind_links(path)?.open(OFlag::O_WRONLY | OFlag::O_CREAT, Mode::from_bits_truncate(0o666))
+}
+
+/// Refuses a path on which a symbolic link is not followed.
+///
+/// # Errors
+/// As for [`create`].
+pub fn refuse_links(path: &Path) -> io::Result<()> {
+    Place::behind_links(path).map(drop)
+}
+
 /// Opens `path`, which is there, without a lock. Links are followed as by [`open`].
 ///
 /// # Errors
@@ -60,7 +86,7 @@ pub(crate) fn create_part(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// What the file system refuses, and a symbolic link that is not followed.
-pub(crate) fn create_folders(path: &Path) -> io::Result<()> {
+pub fn create_folders(path: &Path) -> io::Result<()> {
     Place::of(path, Folders::Create).map(drop)
 }
 
@@ -76,7 +102,7 @@ pub(crate) fn refuse_to_create(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// As for [`create_folders`].
-pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     Place::of(from, Folders::MustExist)?.rename(&Place::of(to, Folders::Create)?)
 }
 

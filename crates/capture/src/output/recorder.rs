@@ -7,7 +7,7 @@
 use crate::Output;
 use crate::backend::filter::LinkFilter;
 use crate::error::in_one_line;
-use crate::output::accounting::Accounting;
+use crate::output::accounting::{Accounting, FileCounts};
 use crate::output::fileset::{FileSet, FileSettings};
 use crate::output::names::{NamePattern, with_number};
 use crate::output::open;
@@ -77,6 +77,8 @@ pub(crate) struct Recorder {
     taken: BTreeMap<String, u64>,
     /// The file of the last trigger, while frames belong to it.
     save: Option<Save>,
+    /// What the files so far have: statistics count from the start of the capture.
+    saved: Option<FileCounts>,
     counts: Arc<RecorderCounts>,
     /// Files that are complete, and the bytes of all.
     pub(crate) names: Vec<String>,
@@ -211,6 +213,7 @@ impl Recorder {
             filter: filter.map(|filter| Condition { filter, is_true: false }),
             losses,
             save: None,
+            saved: None,
             counts,
             names: Vec::new(),
             file_bytes: 0,
@@ -335,7 +338,8 @@ impl Recorder {
             open::create_folders(Path::new(name)).map_err(failed)?;
         }
         let settings = (self.settings_of)(&format!("saved because of {reason}"));
-        Ok(FileSet::create(Output::File(path), settings, None, now_ns)?.expect("it is a file"))
+        let file = FileSet::create(Output::File(path), settings, None, now_ns)?.expect("it is a file");
+        Ok(file.after(self.saved.clone()))
     }
 
     /// Refuses a name whose files this user cannot create, before the first trigger asks for one.
@@ -388,6 +392,7 @@ impl Recorder {
     /// Ends the file at hand if it is due. Returns its name, or why it is cut.
     fn end_save(&mut self, now_ns: u64, accounting: &Accounting<'_>) -> Option<Result<String, String>> {
         let Save { file, name, .. } = self.save.take_if(|save| now_ns >= save.until_ns)?;
+        self.saved = Some(file.counts());
         let ended = file.finish(utc_now_ns(), accounting);
         self.file_bytes += ended.bytes;
         self.names.push(name.clone());

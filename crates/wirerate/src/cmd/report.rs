@@ -5,6 +5,7 @@ use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::waiting_read;
 use report::{ReportError, ResultFile, figures};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The arguments of `wirerate report`.
@@ -44,7 +45,8 @@ fn text_of_runs(files: &[ResultFile]) -> Option<String> {
 
 fn print_or_write(args: &Args, page: &str) -> Result<Outcome, Failure> {
     match &args.output {
-        Some(path) => std::fs::write(path, page)
+        Some(path) => capture::open::create(path)
+            .and_then(|mut file| file.write_all(page.as_bytes()))
             .map_err(|error| Failure::refused(format!("write {}", path.display()), error))?,
         None => out::text(page)?,
     }

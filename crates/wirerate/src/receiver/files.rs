@@ -3,9 +3,8 @@
 use super::ResultArgs;
 use crate::out;
 use crate::outcome::{Failure, Refused};
-use capture::ReceiveResult;
+use capture::{ReceiveResult, open};
 use measure::{FlowFigures, FlowRow, HistogramLog, flow_rows};
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -19,7 +18,7 @@ const CSV_HEADER: &str = "stream,flow,received,unique,duplicate,reordered,too_ol
 /// A file that cannot be written.
 pub(crate) fn check_files(results: &ResultArgs) -> Result<(), Failure> {
     for path in results.flows_out.iter().chain(&results.hgrm) {
-        let opened = OpenOptions::new().append(true).create(true).open(path);
+        let opened = open::create_or_keep(path);
         opened.refused(format!("write {}", path.display()))?;
     }
     Ok(())
@@ -37,7 +36,7 @@ pub(crate) fn write_flows(
 ) -> Result<(), Failure> {
     let is_csv = path.extension().is_some_and(|end| end == "csv");
     let write = || -> io::Result<()> {
-        let mut file = BufWriter::new(File::create(path)?);
+        let mut file = BufWriter::new(open::create(path)?);
         if is_csv {
             writeln!(file, "{CSV_HEADER}")?;
         }
@@ -72,7 +71,8 @@ fn csv_line(row: &FlowRow) -> String {
 /// When the file cannot be written.
 pub(crate) fn write_hgrm(path: &Path, result: &ReceiveResult) -> Result<(), Failure> {
     let text = HistogramLog::new(&result.histogram).hgrm();
-    std::fs::write(path, text).refused(format!("write {}", path.display()))
+    let written = open::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.refused(format!("write {}", path.display()))
 }
 
 #[cfg(test)]

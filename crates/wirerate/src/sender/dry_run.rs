@@ -7,6 +7,7 @@ use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
 use crate::units::human_count;
 use anyhow::anyhow;
+use capture::open;
 use engine::{Clock, Engine, MemEngine, Pace, Pacer};
 use packet::ipsec::Associations;
 use packet::{Config, Cursor, DeviceFacts, Plan};
@@ -143,7 +144,7 @@ pub(super) struct FrameFile<'a> {
 impl<'a> FrameFile<'a> {
     pub(super) fn create(path: &'a Path, device: &str) -> Result<Self, Failure> {
         let act = || format!("write {}", path.display());
-        let out = BufWriter::new(File::create(path).refused(act())?);
+        let out = BufWriter::new(open::create(path).refused(act())?);
         let application = Some(concat!("wirerate ", env!("CARGO_PKG_VERSION"), " --dry-run").to_owned());
         let section = pcapng::Section { application, ..pcapng::Section::default() };
         let mut writer = pcapng::Writer::new(out, &section).refused(act())?;

@@ -5,6 +5,7 @@ mod compress;
 mod compressed;
 mod fcs;
 mod info;
+mod links;
 mod losses;
 mod odd;
 mod readers;

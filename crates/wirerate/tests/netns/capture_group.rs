@@ -2,11 +2,12 @@
 
 use crate::capture_runs::{adds_up, number, text};
 use crate::lab::{Lab, Peer};
-use crate::program::{Outcome, Running, TIME_LIMIT, run, wirerate, wirerate_run};
+use crate::program::{Outcome, Running, TIME_LIMIT, run, wirerate, wirerate_run, wirerate_start};
 use crate::readers::{packet_count, tshark};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 /// Tests of groups.
@@ -41,9 +42,15 @@ fn end(running: Running) -> Outcome {
 
 /// A new device of the receiver, and its other end.
 fn appear_as(lab: &Lab, name: &str) {
+    appear_with(lab, name, &[]);
+}
+
+/// The same, with options of `ip link add`.
+fn appear_with(lab: &Lab, name: &str, options: &[&str]) {
     let peer = format!("p-{name}");
     let (rx, tx) = (&lab.rx_netns, &lab.tx_netns);
-    run(&["ip", "link", "add", name, "netns", rx, "type", "veth", "peer", "name", &peer, "netns", tx]);
+    let kind = ["type", "veth", "peer", "name", &peer, "netns", tx];
+    run(&[&["ip", "link", "add", name, "netns", rx], options, &kind].concat());
     run(&["ip", "-n", rx, "link", "set", name, "up"]);
     run(&["ip", "-n", tx, "link", "set", &peer, "up"]);
 }
@@ -81,18 +88,33 @@ fn appear() -> TestResult {
     appear_as(&lab, "new0");
     send_to(&lab, "new0", 20, "");
     running.until_it_says("new0 appeared and is captured, too");
-    // Under another name it is the same device.
+    // With another address and under another name it is the same device.
+    run(&["ip", "-n", &lab.rx_netns, "link", "set", "new0", "address", "02:00:00:00:00:77"]);
     run(&["ip", "-n", &lab.rx_netns, "link", "set", "new0", "name", "renamed"]);
     send_to(&lab, "new0", 3, "");
     disappear(&lab, "renamed");
     running.until_it_says("new0 went away");
-    // Another device of the same name is another interface.
-    appear_as(&lab, "new0");
+    // Another device of the same name is another interface, even with the same number.
+    appear_with(&lab, "new0", &["index", "900"]);
+    send_to(&lab, "new0", 2, "");
+    disappear(&lab, "new0");
+    running.until_it_says("new0 went away");
+    appear_with(&lab, "new0", &["index", "900"]);
     send_to(&lab, "new0", 5, "");
-    assert_eq!(number(&end(running), "written"), 28);
-    assert_eq!(by_interface(&file), counted([("new0", 28)]));
+    // Another capture on one of its devices takes nothing from `ctl any`.
+    let other = wirerate_start(&format!("capture new0 --netns {}", lab.rx_netns));
+    other.until_it_says("capturing on new0");
+    for (word, code) in [("any", 0), ("new0", 0)] {
+        wirerate_run(&format!("ctl {word} --netns {} stats", lab.rx_netns)).expect_code(code);
+    }
+    other.signal(Signal::SIGINT);
+    other.wait(TIME_LIMIT).expect_code(0);
+    assert_eq!(number(&end(running), "written"), 30);
+    assert_eq!(by_interface(&file), counted([("new0", 30)]));
     let numbers = tshark(&file, "udp", &["frame.interface_id"]);
-    assert_eq!(numbers.iter().filter(|number| **number == numbers[0]).count(), 23, "{numbers:?}");
+    let mut counts = BTreeMap::<&String, usize>::new();
+    numbers.iter().for_each(|number| *counts.entry(number).or_default() += 1);
+    assert_eq!(counts.into_values().collect::<Vec<_>>(), [23, 2, 5], "{numbers:?}");
     Ok(())
 }
 
@@ -199,6 +221,32 @@ fn pcap() -> TestResult {
     send_to(&lab, "new0", 5, "");
     end(running);
     assert_eq!(packet_count(&file), 5);
+    // Also if it is there from the start.
+    let file = lab.file("again.pcap");
+    let running = capture(&lab, "any", &["-w", text(&file), "udp"]);
+    running.until_it_says("tun9 is not captured");
+    send_to(&lab, "new0", 3, "");
+    end(running);
+    assert_eq!(packet_count(&file), 3);
+    // A trigger that fits one kind of frames only.
+    let file = lab.file("hit.pcapng");
+    let words = ["-w", text(&file), "--keep", "30s", "--trigger", "ether dst 02:00:00:00:00:99", "udp"];
+    let running = capture(&lab, "any", &words);
+    for saved in ["file 1 is saved", "file 2 is saved"] {
+        send_to(&lab, "new0", 1, "--dst-mac 02:00:00:00:00:98");
+        send_to(&lab, "new0", 1, "");
+        running.until_it_says(saved);
+    }
+    end(running);
+    // Statistics count from the start of the capture.
+    let bytes = fs::read(lab.file("hit_00002.pcapng"))?;
+    let (mut reader, mut delivered) = (pcapng::Reader::new(&bytes[..]), 0);
+    while let Some(block) = reader.next_block()? {
+        if let pcapng::Block::Statistics(statistics) = block {
+            delivered += statistics.delivered.unwrap_or(0);
+        }
+    }
+    assert_eq!(delivered, 4);
     // A pcapng file holds both kinds.
     let file = lab.file("any.pcapng");
     let running = capture(&lab, "any", &["-w", text(&file)]);

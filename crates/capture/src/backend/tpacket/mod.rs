@@ -150,6 +150,11 @@ impl PacketOptions {
     /// [`CaptureError::QueuesUntold`].
     pub(crate) fn of_group(devices: &Arc<TapDevices>, options: &Options) -> Result<Self, CaptureError> {
         let all = devices.all();
+        for device in all.iter() {
+            if let Some(queues) = queues_untold(&device.link, options) {
+                return Err(CaptureError::QueuesUntold { ifname: device.link.name.clone(), queues });
+            }
+        }
         let filter = devices.filter();
         let kernel = filter.and_then(GroupFilter::of_kernel);
         let mut filters = all.iter().filter_map(|device| device.filter.as_ref());
@@ -161,7 +166,6 @@ impl PacketOptions {
             check: FrameCheck::Group(Arc::clone(devices)),
             direction: direction(options, asks),
             wants_time: devices.wants_stamps(),
-            queues: all.iter().find_map(|device| queues_untold(&device.link, options)),
             ..Self::without_filter(mtu, ring_count()?, options)
         })
     }

@@ -43,6 +43,13 @@ struct CaptureJob<'a> {
     group: Option<DeviceGroup>,
 }
 
+impl CaptureJob<'_> {
+    /// The devices in words: their names, or what the user called the group.
+    fn subject(&self) -> String {
+        self.group.as_ref().map_or_else(|| self.targets.devices.join(" and "), ToString::to_string)
+    }
+}
+
 /// The devices as a group, which others may join, and which may come back. XDP programs and the
 /// folders of a data set belong to devices that are there from the start.
 fn group(args: &Args, targets: &Targets) -> Option<DeviceGroup> {
@@ -67,7 +74,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     let targets = args.rx.targets("capture")?;
     let job = &CaptureJob { args, group: group(args, &targets), targets };
-    let act = || args.rx.act("capture", &job.targets.devices.join(" and "));
+    let act = || args.rx.act("capture", &job.subject());
     refuse_if_late(args.start_at, act)?;
     let mut options = options(job, stop)?;
     let (display, shown) = args.print.then(|| capture::display(args.print_rate.0)).unzip();
@@ -84,7 +91,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         print_notes(job, &session);
         if let Err(error) = &server {
             let why = match error.kind() {
-                io::ErrorKind::AddrInUse => "it reaches another capture on this device".to_owned(),
+                io::ErrorKind::AddrInUse => format!("it reaches another capture on {}", job.subject()),
                 io::ErrorKind::PermissionDenied => {
                     "creating its socket in /run/wirerate needs root".to_owned()
                 }
@@ -155,7 +162,10 @@ fn print_notes(job: &CaptureJob<'_>, session: &Session) {
             true => eprintln!(
                 "wirerate: capturing on {group}: {count} {noun}, and those that appear later ({source})"
             ),
-            false => eprintln!("wirerate: capturing on {group}, also if it comes back later ({source})"),
+            false if count == 1 => {
+                eprintln!("wirerate: capturing on {group}, also if it comes back later ({source})");
+            }
+            false => eprintln!("wirerate: capturing on {group}, also if they come back later ({source})"),
         }
     }
     print_changes(session);
@@ -246,7 +256,7 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
 }
 
 fn failure(job: &CaptureJob<'_>, why: CaptureError) -> Failure {
-    let act = job.args.rx.act("capture", &job.targets.devices.join(" and "));
+    let act = job.args.rx.act("capture", &job.subject());
     let is_filter = matches!(&why, CaptureError::Filter { .. });
     if why.is_device_busy() {
         return Failure::capture_with(act, why, job.args.mode == Mode::Mirror);
@@ -279,7 +289,13 @@ fn server(job: &CaptureJob<'_>) -> io::Result<ControlServer> {
     let stack = Stack::of(&netns).map_err(io::Error::other)?;
     // By their own names; a device that is not there is an error of the capture.
     let name = |given: &String| stack.link(given.as_str()).map(|link| link.name).map_err(io::Error::other);
-    let mut names = targets.devices.iter().map(name).collect::<io::Result<Vec<String>>>()?;
+    let mut names = match &job.group {
+        // The others of its devices come and go, and may have captures of their own.
+        Some(group) if group.has_patterns() => {
+            targets.typed.iter().filter_map(|word| name(word).ok()).collect()
+        }
+        _ => targets.devices.iter().map(name).collect::<io::Result<Vec<String>>>()?,
+    };
     // `ctl` finds the capture by the word that was typed, too.
     let is_new = |word: &&String| !names.contains(word);
     let typed: Vec<String> = targets.typed.iter().filter(is_new).cloned().collect();
@@ -438,10 +454,9 @@ fn report(
     let total = ended.stats.total();
     let mut sources: Vec<String> = ended.devices.iter().map(|device| device.source.to_string()).collect();
     sources.dedup();
-    let devices = job.group.as_ref().map_or_else(|| job.targets.devices.join(" and "), ToString::to_string);
     Report {
         head: RxHead {
-            device: devices,
+            device: job.subject(),
             netns: args.rx.netns.clone(),
             mode: mode.name(),
             source: sources.join("; "),

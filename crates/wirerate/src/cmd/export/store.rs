@@ -2,6 +2,7 @@
 
 use super::bucket::{self, Bucket, ObjectUpload};
 use crate::stop::Stop;
+use capture::open;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -98,16 +99,14 @@ pub(super) struct NamedLast {
 
 impl NamedLast {
     fn create(path: PathBuf) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
+        open::create_folders(&path)?;
         let part = PathBuf::from(format!("{}{PART_SUFFIX}", path.display()));
-        Ok(Self { file: File::create(&part)?, part: Some(part), path })
+        Ok(Self { file: open::create(&part)?, part: Some(part), path })
     }
 
     fn finish(mut self) -> io::Result<()> {
         if let Some(part) = &self.part {
-            fs::rename(part, &self.path)?;
+            open::rename(part, &self.path)?;
         }
         self.part = None;
         Ok(())

@@ -11,6 +11,7 @@ use crate::capture_files::records::IF_FCSLEN;
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
 use anyhow::Context as _;
+use capture::open;
 use columns::{CapturedInterface, ColumnsError, PacketReader, StoredPacket};
 use pcapng::{Interface, NoTime, Packet, PacketFlags, RawOption, Section, Writer};
 use std::collections::{BTreeMap, VecDeque};
@@ -41,7 +42,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
     let act = || format!("write {}", args.output.display());
     let output: Box<dyn Write> = match is_stdin(&args.output) {
         true => Box::new(io::stdout()),
-        false => Box::new(File::create(&args.output).refused(act())?),
+        false => Box::new(open::create(&args.output).refused(act())?),
     };
     let (mut packets, mut failure) = (0, None);
     let mut writer = Writer::new(BufWriter::with_capacity(WRITE_LEN, output), &section()).refused(act())?;

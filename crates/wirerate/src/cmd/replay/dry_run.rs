@@ -7,6 +7,7 @@ use super::target::{self, TargetFacts};
 use crate::capture_files::flow_statistics::FlowStatistics;
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
+use capture::open;
 use replay::OutputPort;
 use std::fs::File;
 use std::io::BufWriter;
@@ -65,7 +66,7 @@ struct ReplayFile<'a> {
 impl<'a> ReplayFile<'a> {
     fn create(path: &'a Path, args: &Args, facts: &TargetFacts) -> Result<Self, Failure> {
         let act = || format!("write {}", path.display());
-        let out = BufWriter::new(File::create(path).refused(act())?);
+        let out = BufWriter::new(open::create(path).refused(act())?);
         let application =
             Some(concat!("wirerate ", env!("CARGO_PKG_VERSION"), " replay --dry-run").to_owned());
         let section = pcapng::Section { application, ..pcapng::Section::default() };

@@ -1,9 +1,10 @@
 //! The output file as a stream of bytes: plain or compressed, by its name.
 
+use capture::open;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lz4_flex::frame::FrameEncoder;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -103,14 +104,15 @@ impl OutputBytes {
         let is_special = |path: &Path| fs::metadata(path).is_ok_and(|facts| !facts.is_file());
         let (out, place): (Box<dyn Write + Send>, _) = match path {
             None => (Box::new(io::stdout()), None),
-            Some(path) if is_special(path) => (Box::new(File::create(path)?), None),
+            Some(path) if is_special(path) => (Box::new(open::create(path)?), None),
             Some(path) => {
+                open::refuse_links(path)?;
                 // A link stays, and its target gets the bytes.
                 let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
                 let mut part = path.as_os_str().to_owned();
                 part.push(format!(".part{}", std::process::id()));
                 let place = PartFile { part: part.into(), path };
-                let file = File::create(&place.part)?;
+                let file = open::create(&place.part)?;
                 if let Ok(before) = fs::metadata(&place.path) {
                     file.set_permissions(before.permissions())?;
                 }

@@ -1,5 +1,6 @@
 //! The files that `wirerate trafgen` writes, and the times in them.
 
+use capture::open;
 use pcapng::pcap::{Header, Precision, Record, Writer};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -21,12 +22,12 @@ impl FramesFile {
     pub(super) fn pcap(path: &Path, is_radio: bool) -> Result<Self, anyhow::Error> {
         let link_type = if is_radio { LINK_TYPE_RADIOTAP } else { Header::default().link_type };
         let header = Header { precision: Precision::Microseconds, link_type, ..Header::default() };
-        Ok(Self::Pcap(Writer::new(BufWriter::new(File::create(path)?), &header)?))
+        Ok(Self::Pcap(Writer::new(BufWriter::new(open::create(path)?), &header)?))
     }
 
     /// A configuration with one packet per frame.
     pub(super) fn config(path: &Path) -> Result<Self, anyhow::Error> {
-        Ok(Self::Config(BufWriter::new(File::create(path)?)))
+        Ok(Self::Config(BufWriter::new(open::create(path)?)))
     }
 
     /// Writes one frame.
