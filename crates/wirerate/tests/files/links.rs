@@ -4,7 +4,7 @@ use crate::readers::{pcap_of, wirerate};
 use std::fs;
 use std::os::unix::fs::{lchown, symlink};
 
-const NOBODY: u32 = 65_534;
+const OTHER_USER: u32 = 65_534;
 
 /// Root overwrote its own file through a link that another user had planted.
 #[test]
@@ -35,7 +35,7 @@ fn results_are_not_written_through_links_of_other_users() {
         // Its own it follows.
         let own = wirerate(&folder, &words);
         assert!(!own.stderr.contains("symbolic link"), "{args}: {}", own.stderr);
-        lchown(&link, Some(NOBODY), None).unwrap();
+        lchown(&link, Some(OTHER_USER), None).unwrap();
         let _ = if is_folder { fs::remove_dir_all(&target) } else { fs::remove_file(&target) };
         match is_folder {
             true => fs::create_dir(&target).unwrap(),
