@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// Types of devices whose frames begin with an Ethernet header (`ARPHRD_ETHER`, `ARPHRD_LOOPBACK`).
-const ETHERNET_TYPES: [u32; 2] = [1, 772];
+const ETHERNET_TYPES: [u32; 2] = [libc::ARPHRD_ETHER as u32, libc::ARPHRD_LOOPBACK as u32];
 /// Devices of other names that the kernel's filter turns away: two instructions each, of 4,096 that
 /// a filter may have. The process turns the frames of others away.
 const REFUSED_MAX: usize = 1_000;
@@ -46,7 +46,7 @@ pub(crate) struct CaptureDevice {
     /// Its clock, where it stamps frames, or why it has none.
     pub(crate) hardware: Hardware,
     pub(crate) promiscuity: Promiscuity,
-    /// True while it is not in its namespace any more, where its tap goes on.
+    /// True once it was found not to be in its namespace any more, where its tap goes on.
     pub(crate) has_moved: AtomicBool,
     /// What the process checks of its frames, if it is one of a group with a filter.
     pub(crate) filter: Option<DeviceFilter>,
@@ -179,8 +179,7 @@ impl TapDevices {
         wants
     }
 
-    /// What the kernel is to run, and whether the process decides about every frame; nothing
-    /// without a filter.
+    /// The filter of the group, if it has one.
     pub(crate) fn filter(&self) -> Option<&GroupFilter> {
         self.group.as_ref()?.filter.as_ref()
     }
@@ -272,6 +271,7 @@ impl TapDevices {
             if !links.iter().any(|link| device.is(link)) {
                 // Should it come back, it is another device.
                 device.has_moved.store(true, Relaxed);
+                device.promiscuity.end();
                 group.tell(GroupChange::Left(device.link.name.clone()));
             }
         }

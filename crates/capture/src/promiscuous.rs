@@ -5,11 +5,13 @@
 
 use host::{Link, PacketSocket};
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 /// Promiscuous mode of one device, while this value exists.
 #[derive(Debug, Default)]
 pub(crate) struct Promiscuity {
-    socket: Option<PacketSocket>,
+    socket: Mutex<Option<PacketSocket>>,
+    is_on: bool,
     refusal: Option<String>,
 }
 
@@ -20,14 +22,19 @@ impl Promiscuity {
             return Self::default();
         }
         match turn_on(link) {
-            Ok(socket) => Self { socket: Some(socket), refusal: None },
-            Err(error) => Self { socket: None, refusal: Some(error.to_string()) },
+            Ok(socket) => Self { socket: Mutex::new(Some(socket)), is_on: true, refusal: None },
+            Err(error) => Self { refusal: Some(error.to_string()), ..Self::default() },
         }
     }
 
     /// True if it was turned on.
     pub(crate) fn is_on(&self) -> bool {
-        self.socket.is_some()
+        self.is_on
+    }
+
+    /// The device is gone. A capture may outlive many, so the socket is closed.
+    pub(crate) fn end(&self) {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Why it could not be turned on.

@@ -134,12 +134,11 @@ struct LossCondition {
 }
 
 /// Numbers of a stream that have not come yet.
+#[derive(Clone, Copy)]
 struct Gap {
     stream: u64,
     first: u64,
     last: u64,
-    /// How many of them are missing.
-    missing: u64,
     /// When a higher number came.
     seen_ns: u64,
     is_short: bool,
@@ -160,14 +159,23 @@ impl LossCondition {
         *last = if has_restarted { number } else { before.max(number) };
         if number > before + 1 {
             let (first, last) = (before + 1, number - 1);
-            let missing = last - first + 1;
-            self.gaps.push_back(Gap { stream, first, last, missing, seen_ns: time_ns, is_short });
+            self.gaps.push_back(Gap { stream, first, last, seen_ns: time_ns, is_short });
         }
-        let has_it = |gap: &&mut Gap| gap.stream == stream && (gap.first..=gap.last).contains(&number);
-        if let Some(gap) = self.gaps.iter_mut().find(has_it) {
-            gap.missing -= 1;
+        let has_it = |gap: &Gap| gap.stream == stream && (gap.first..=gap.last).contains(&number);
+        if let Some(place) = self.gaps.iter().position(has_it) {
+            self.came(place, number);
         }
-        self.gaps.retain(|gap| gap.missing > 0);
+    }
+
+    /// The numbers of a gap before and behind one that came late are still missing.
+    fn came(&mut self, place: usize, number: u64) {
+        let Some(gap) = self.gaps.remove(place) else { return };
+        if number < gap.last {
+            self.gaps.insert(place, Gap { first: number + 1, ..gap });
+        }
+        if number > gap.first {
+            self.gaps.insert(place, Gap { last: number - 1, ..gap });
+        }
     }
 
     /// The oldest gap whose numbers are not waited for any more at this time, for a message.
@@ -373,7 +381,8 @@ impl Recorder {
         with_number(&base, self.number, NUMBER_DIGITS)
     }
 
-    /// Ends the file at hand; frames in memory are not kept.
+    /// Ends the file at hand. Numbers that are missing now are lost, and trigger; other frames in
+    /// memory are not kept.
     pub(crate) fn finish(&mut self, accounting: &Accounting<'_>) {
         self.end_due_save(u64::MAX, accounting);
         let reason = self.triggered_by_loss(u64::MAX);
@@ -491,7 +500,10 @@ mod tests {
             // Neighbours changed places, and three came late.
             (vec![1, 3, 2, 5, 4, 6], false, vec![]),
             (vec![1, 5, 3, 2, 4, 8, 6, 7], false, vec![]),
-            (vec![1, 5, 3, 4, 6], false, vec!["2 to 4"]),
+            (vec![1, 5, 3, 4, 6], false, vec!["2 to 2"]),
+            (vec![1, 7, 4, 8], false, vec!["2 to 3", "5 to 6"]),
+            // A copy of a late frame stands for no other.
+            (vec![1, 4, 2, 2, 5], false, vec!["3 to 3"]),
             (vec![1, 3, 5, 4, 6], true, vec!["2 to 2"]),
             (vec![100_000, 100_001, 0, 1, 4], true, vec!["2 to 3"]),
             (vec![wrap - 1, wrap, wrap + 1, wrap + 2, wrap + 5], true, vec!["2 to 3"]),

@@ -259,6 +259,7 @@ fn comes_back() -> TestResult {
     let mut running = Running::start(command);
     running.until_it_says("waiting for late0");
     let (rx, tx) = (&lab.rx_netns, &lab.tx_netns);
+    let mut open_files = Vec::new();
     for round in 0..3 {
         run(&[
             "ip", "link", "add", "late0", "netns", rx, "type", "veth", "peer", "name", "peer0", "netns", tx,
@@ -271,7 +272,9 @@ fn comes_back() -> TestResult {
         run(&["ip", "-n", rx, "link", "delete", "late0"]);
         running.until_it_says("late0 went away");
         assert!(!running.has_ended());
+        open_files.push(fs::read_dir(format!("/proc/{}/fd", running.id()))?.count());
     }
+    assert_eq!(open_files, [open_files[0]; 3], "nothing of a device that is gone stays open");
     running.signal(Signal::SIGINT);
     let outcome = running.wait(TIME_LIMIT).expect_code(0);
     assert_eq!(number(&outcome, "written"), 21);

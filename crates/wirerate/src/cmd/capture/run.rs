@@ -168,7 +168,7 @@ fn print_notes(job: &CaptureJob<'_>, session: &Session) {
             false => eprintln!("wirerate: capturing on {group}, also if they come back later ({source})"),
         }
     }
-    print_changes(session);
+    print_changes(session, args.rx.quiet);
     // The devices of a group have the same rings.
     for device in devices.iter().take(if group.is_some() { 1 } else { usize::MAX }) {
         let name = group.as_ref().map_or_else(|| device.link.name.clone(), ToString::to_string);
@@ -211,9 +211,11 @@ fn print_notes(job: &CaptureJob<'_>, session: &Session) {
     }
 }
 
-/// Says which devices have joined or left the group.
-fn print_changes(session: &Session) {
-    for change in session.group_changes() {
+/// Says which devices have joined or left the group, unless it is to be quiet.
+fn print_changes(session: &Session, is_quiet: bool) {
+    // Taken in any case: a long capture may have many.
+    let changes = session.group_changes();
+    for change in changes.into_iter().filter(|_| !is_quiet) {
         match change {
             GroupChange::Joined(name) => eprintln!("wirerate: {name} appeared and is captured, too"),
             GroupChange::Left(name) => eprintln!("wirerate: {name} went away"),
@@ -378,9 +380,7 @@ fn watch(
         let (frames, frame_bytes) = session.received();
         window.observe(elapsed, frames, frame_bytes);
         watch_recorder(session, &mut trigger, saves, args.rx.quiet);
-        if !args.rx.quiet {
-            print_changes(session);
-        }
+        print_changes(session, args.rx.quiet);
         let elapsed = started.elapsed();
         if let Some(printer) = printer.as_mut().filter(|_| ticker.is_due(elapsed)) {
             let row = ticker.next_of_capture(&stats(session, before));
