@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every test in three lanes side by side: the virtual machines, the end-to-end tests between network
-# namespaces, and all others. A test that fails beside the others has to pass three times by itself, and
-# the run says so. At the end it prints a table of what each lane took, each skip and each failure on a line of
+# Runs every test in three lanes: the virtual machines with all tests that need neither them nor network
+# namespaces beside them, then the end-to-end tests between namespaces. A test that fails beside others has to pass
+# three times by itself, and the run says so. At the end it prints a table of what each lane took, each skip and each failure on a line of
 # its own, and last the command that repeats a failed fuzz round.
 #
 #   tools/test.sh        (as root)
@@ -123,11 +123,12 @@ export work folder
 
 stage build bash -c build_all
 if [ -s "$work/programs" ]; then
-	# The machines take longest, and both they and the namespaces measure time; the others wait for them.
+	# The machines and the namespaces both measure time, and both took longer side by side than one after the
+	# other. The others take what time the machines leave.
 	stage machines "$folder/wirerate-vm" &
-	stage namespaces "$work/run-one" "$(grep --perl-regexp '^netns\ttest\t' "$work/programs")" &
 	stage others nice bash -c run_others &
 	wait
+	stage namespaces "$work/run-one" "$(grep --perl-regexp '^netns\ttest\t' "$work/programs")"
 	if ! awk '$5 != 0 { exit 1 }' "$work/times"; then
 		stage repeat bash -c repeat_failed
 	fi

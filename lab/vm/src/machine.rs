@@ -187,8 +187,10 @@ pub(crate) fn start(command: &mut Command, kernel: &Kernel, archive: &File, word
     command.arg("-kernel").arg(&kernel.image).arg("-initrd");
     command.arg(format!("/proc/{}/fd/{}", std::process::id(), archive.as_raw_fd()));
     // Mitigations cost a lot under emulation and protect nothing there; a host that has other work
-    // lets a kernel wait for its timer until it believes that there is none.
-    let common = "quiet loglevel=3 panic=-1 mitigations=off no_timer_check rdinit=/init";
+    // lets a kernel wait for its timer until it believes that there is none. All emulated
+    // processors have one time stamp counter, but on a busy host they seem to differ, and a kernel
+    // then takes the time from the HPET, which is an emulated device.
+    let common = "quiet loglevel=3 panic=-1 mitigations=off no_timer_check tsc=reliable rdinit=/init";
     command.args(["-append", &format!("console={} {common} {words}", kernel.processor.console())]);
 }
 
