@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test in three lanes: the virtual machines with all tests that need neither them nor network
-# namespaces beside them, then the end-to-end tests between namespaces. A test that fails beside others has to pass
-# three times by itself, and the run says so. At the end it prints a table of what each lane took, each skip and each failure on a line of
-# its own, and last the command that repeats a failed fuzz round.
+# namespaces beside them, then the end-to-end tests between namespaces. A test that fails beside others has to
+# pass three times by itself, and the run says so. At the end it prints a table of what each lane took, each skip
+# and each failure on a line of its own, and last the command that repeats a failed fuzz round.
 #
 #   tools/test.sh        (as root)
 #
@@ -121,16 +121,20 @@ repeat_failed() {
 export -f run_others build_all repeat_failed passes
 export work folder
 
-stage build bash -c build_all
+# Each in the background: bash handles a signal at once while it waits, and else when the stage has ended.
+stage build bash -c build_all &
+wait
 if [ -s "$work/programs" ]; then
-	# The machines and the namespaces both measure time, and both took longer side by side than one after the
-	# other. The others take what time the machines leave.
+	# The machines and the namespaces both measure time, and took longer side by side than one after the other.
+	# The others take what time the machines leave.
 	stage machines "$folder/wirerate-vm" &
 	stage others nice bash -c run_others &
 	wait
-	stage namespaces "$work/run-one" "$(grep --perl-regexp '^netns\ttest\t' "$work/programs")"
+	stage namespaces "$work/run-one" "$(grep --perl-regexp '^netns\ttest\t' "$work/programs")" &
+	wait
 	if ! awk '$5 != 0 { exit 1 }' "$work/times"; then
-		stage repeat bash -c repeat_failed
+		stage repeat bash -c repeat_failed &
+		wait
 	fi
 fi
 cat "$work"/{build,others,namespaces,machines,repeat} 2>/dev/null
