@@ -58,6 +58,7 @@ packages_for() {
 		qemu-system-x86  qemu-system-x86_64
 		seabios          /usr/share/seabios/bios-256k.bin
 		tcpdump          tcpdump
+		wireguard-tools  wg
 		wireshark-common dumpcap
 		wpasupplicant    wpa_supplicant
 		xz-utils         xz

@@ -41,6 +41,9 @@ pub enum EngineError {
     /// The device sends only IP packets.
     #[error("not all frames for {ifname} are IP packets, and it has no Ethernet header for others")]
     NotIp { ifname: String },
+    /// A WireGuard device does not know where to send a packet (`wg_xmit` in the kernel).
+    #[error("{ifname} does not send a packet: {lack}")]
+    NoTunnelPeer { ifname: String, lack: &'static str },
     /// The device is down.
     #[error("{ifname} is down")]
     Down { ifname: String },
@@ -109,6 +112,16 @@ impl EngineError {
     /// An engine does not support `what`.
     pub(crate) fn unable(engine: EngineKind, what: impl Into<String>) -> Self {
         Self::Unable { engine: engine.name(), what: what.into() }
+    }
+
+    /// The kernel refused a frame by a system call.
+    pub(crate) fn of_send(call: &'static str, ifname: String, source: io::Error) -> Self {
+        let lack = match source.raw_os_error() {
+            Some(libc::ENOKEY) => "none of its peers has the destination among its allowed IPs",
+            Some(libc::EDESTADDRREQ) => "the peer for the destination has no endpoint",
+            _ => return Self::Syscall { call, ifname, source },
+        };
+        Self::NoTunnelPeer { ifname, lack }
     }
 
     /// The error and its causes, in one line.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const MEMORY_MIB: &str = "2048";
 /// Programs of this machine that cases call; `sh` is dash, since busybox prefers its own `ip` to
 /// the real one.
-const PROGRAMS: [(&str, &str); 14] = [
+const PROGRAMS: [(&str, &str); 16] = [
     ("bash", "bash"),
     ("busybox", "busybox"),
     ("sh", "dash"),
@@ -28,10 +28,12 @@ const PROGRAMS: [(&str, &str); 14] = [
     ("ip", "ip"),
     ("iw", "iw"),
     ("kill", "kill"),
+    ("ping", "ping"),
     ("sysctl", "sysctl"),
     ("tc", "tc"),
     ("tcpdump", "tcpdump"),
     ("trafgen", "trafgen"),
+    ("wg", "wg"),
     ("wpa_cli", "wpa_cli"),
     ("wpa_supplicant", "wpa_supplicant"),
 ];

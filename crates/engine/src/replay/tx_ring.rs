@@ -346,8 +346,7 @@ impl<R: TxRing> RingPort<R> {
                         }
                     }
                     _ => {
-                        let ifname = self.health.name();
-                        let failed = EngineError::Syscall { call: R::CALL, ifname, source: error };
+                        let failed = EngineError::of_send(R::CALL, self.health.name(), error);
                         return Err(self.health.trouble()?.unwrap_or(failed));
                     }
                 },

@@ -210,7 +210,7 @@ impl<O: TxRing, H: LinkHealth, C: Clock> UserspaceEngine<O, H, C> {
     }
 
     fn failed(&self, source: io::Error) -> EngineError {
-        EngineError::Syscall { call: O::CALL, ifname: self.health.name(), source }
+        EngineError::of_send(O::CALL, self.health.name(), source)
     }
 }
 

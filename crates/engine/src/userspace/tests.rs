@@ -244,3 +244,15 @@ fn what_nobody_expected_names_the_call_and_the_device() {
     let error = engine(&script, WELL, &Config::default()).send_burst(budget(1)).expect_err("not allowed");
     assert!(matches!(error, EngineError::Syscall { call: "a script", .. }), "{error}");
 }
+
+#[test]
+fn a_packet_without_a_peer_of_wireguard_says_so() {
+    for (errno, lack) in [(libc::ENOKEY, "allowed IPs"), (libc::EDESTADDRREQ, "no endpoint")] {
+        let script = Script::of(&[Says::Takes(3), Says::Refuses(errno)]);
+        let mut engine = engine(&script, WELL, &Config::default());
+        assert_eq!(engine.send_burst(budget(8)).expect("three were taken").sent, 3);
+        script.0.borrow_mut().0.push_back(Says::Refuses(errno));
+        let error = engine.send_burst(budget(8)).expect_err("it has no peer").to_string();
+        assert!(error.starts_with("patient does not send a packet: ") && error.contains(lack), "{error}");
+    }
+}

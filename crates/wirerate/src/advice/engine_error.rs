@@ -22,6 +22,10 @@ pub(crate) fn for_engine(error: &EngineError, place: &CommandPlace) -> Option<St
         EngineError::NotIp { .. } => {
             Some("frames with an IP header, or a tap device instead of tun".to_owned())
         }
+        EngineError::NoTunnelPeer { ifname, .. } => Some(format!(
+            "only packets for the peers that `{}` shows",
+            place.run(&format!("wg show {ifname}"))
+        )),
         EngineError::PeerTakesNoXdp { peer, peer_place, .. } => Some(format!(
             "`{}`, or capture there: `{}`",
             peer_place.run(&format!("ethtool -K {peer} gro on")),

@@ -10,6 +10,7 @@ mod rates;
 pub(crate) mod services;
 mod stamps;
 mod tests;
+mod wireguard;
 mod wireless;
 
 use crate::archive::Archive;
@@ -132,6 +133,7 @@ pub fn all() -> Vec<&'static Case> {
         measure::CASES,
         netem::CASES,
         wireless::CASES,
+        wireguard::CASES,
         nics::CASES,
         queues::CASES,
         stamps::CASES,
