@@ -40,16 +40,19 @@ pub fn finish(sum: u64) -> u16 {
 pub struct SumChange(u64);
 
 impl SumChange {
-    /// Bytes of `old` became those of `new`; both have one length. `is_odd` says that the first is
-    /// the low half of a summed word.
+    /// Bytes of `old` became those of `new`, which begin at the high half of a summed word; both
+    /// have one length.
     #[inline]
-    pub fn replace(&mut self, old: &[u8], new: &[u8], is_odd: bool) {
+    pub fn of(old: &[u8], new: &[u8]) -> Self {
         debug_assert_eq!(old.len(), new.len());
-        let [old, new] = [old, new].map(|bytes| {
-            let sum = !finish(add(0, bytes));
-            if is_odd { sum.swap_bytes() } else { sum }
-        });
-        self.0 += u64::from(!old) + u64::from(new);
+        Self(u64::from(!fold(add(0, old))) + u64::from(fold(add(0, new))))
+    }
+
+    /// Adds another change. `is_odd` says that its first byte is the low half of a summed word here
+    /// (RFC 1071: a sum of swapped words is the swapped sum).
+    #[inline]
+    pub fn add(&mut self, other: Self, is_odd: bool) {
+        self.0 += if is_odd { u64::from(fold(other.0).swap_bytes()) } else { other.0 };
     }
 
     /// True without a change.
@@ -128,14 +131,14 @@ mod tests {
     #[test]
     fn the_example_of_rfc_1624() {
         let mut change = SumChange::default();
-        change.replace(&[0x55, 0x55], &[0x32, 0x85], false);
+        change.add(SumChange::of(&[0x55, 0x55], &[0x32, 0x85]), false);
         assert_eq!(change.apply(0xdd2f), 0x0000);
     }
 
     #[test]
     fn a_stored_ffff_counts_as_zero() {
         let mut change = SumChange::default();
-        change.replace(&[0xff, 0xff], &[0, 1], false);
+        change.add(SumChange::of(&[0xff, 0xff], &[0, 1]), false);
         assert_eq!(change.apply(0xffff), finish(add(0, &[0, 1])));
     }
 
@@ -155,7 +158,7 @@ mod tests {
             let before = finish(add(0, &bytes));
             let place = at..(at + new.len()).min(bytes.len());
             let mut change = SumChange::default();
-            change.replace(&bytes[place.clone()], &new[..place.len()], at % 2 == 1);
+            change.add(SumChange::of(&bytes[place.clone()], &new[..place.len()]), at % 2 == 1);
             bytes[place.clone()].copy_from_slice(&new[..place.len()]);
             prop_assert_eq!(change.apply(before), finish(add(0, &bytes)));
         }

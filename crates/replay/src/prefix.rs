@@ -100,19 +100,26 @@ pub struct AddressMap {
 
 impl AddressMap {
     /// Changes the address `bytes` if it is in `from`; false if it is not.
+    #[inline]
     pub(crate) fn apply(&self, bytes: &mut [u8]) -> bool {
-        if bytes.len() != self.from.address_len() {
-            return false;
+        // Numbers of the address's own width, which is known to the compiler.
+        if self.from.is_v6 {
+            let Ok(bytes) = <&mut [u8; 16]>::try_from(bytes) else { return false };
+            let mapped = self.mapped(u128::from_be_bytes(*bytes));
+            *bytes = mapped.map_or(*bytes, u128::to_be_bytes);
+            mapped.is_some()
+        } else {
+            let Ok(bytes) = <&mut [u8; 4]>::try_from(bytes) else { return false };
+            let mapped = self.mapped(u128::from(u32::from_be_bytes(*bytes)) << 96);
+            *bytes = mapped.map_or(*bytes, |mapped| ((mapped >> 96) as u32).to_be_bytes());
+            mapped.is_some()
         }
-        let mut all = [0; 16];
-        all[..bytes.len()].copy_from_slice(bytes);
-        let address = u128::from_be_bytes(all);
-        if address & self.from_mask != self.from_bits {
-            return false;
-        }
-        let mapped = (address & !self.to_mask | self.to_bits).to_be_bytes();
-        bytes.copy_from_slice(&mapped[..bytes.len()]);
-        true
+    }
+
+    /// What an address becomes as a number, if it is in `from`.
+    #[inline]
+    fn mapped(&self, address: u128) -> Option<u128> {
+        (address & self.from_mask == self.from_bits).then_some(address & !self.to_mask | self.to_bits)
     }
 }
 

@@ -80,73 +80,78 @@ pub(crate) struct EditOptions<'a> {
     pub(crate) counts: bool,
 }
 
-/// Fields that the edits need, or that a packet has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct FieldKinds {
-    mac: bool,
-    ip: bool,
-    ports: bool,
-    inner_mac: bool,
-    inner_ip: bool,
-    inner_ports: bool,
+/// What gave an address its new value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MappedBy {
+    /// A map of addresses.
+    Rule,
+    /// The key of the anonymizer.
+    Key,
 }
 
+/// Kinds of fields that the edits need, or that a packet has: a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct FieldKinds(u8);
+
 impl FieldKinds {
+    const MAC: Self = Self(1);
+    const IP: Self = Self(2);
+    const PORTS: Self = Self(4);
+
+    /// The kind in the headers inside a tunnel.
+    const fn inner(self) -> Self {
+        Self(self.0 << 4)
+    }
+
+    #[inline]
+    fn add(&mut self, kind: Self) {
+        self.0 |= kind.0;
+    }
+
     /// The kinds that some edit reads or writes.
     fn needed(edits: &Edits) -> Self {
+        let mut kinds = Self::default();
         let has_rules = edits.anonymize.is_some() || !edits.address_rules.is_empty();
-        let mut kinds = Self {
-            mac: !edits.mac_maps.is_empty(),
-            ip: has_rules,
-            ports: !edits.port_maps.is_empty(),
-            ..Self::default()
-        };
+        let maps = [
+            (!edits.mac_maps.is_empty(), Self::MAC),
+            (has_rules, Self::IP),
+            (!edits.port_maps.is_empty(), Self::PORTS),
+            (edits.tags.inner != TagFields::default(), Self::MAC.inner()),
+        ];
+        maps.into_iter().filter(|(is_given, _)| *is_given).for_each(|(_, kind)| kinds.add(kind));
         for FieldEdit { choice, value } in &edits.fields {
-            let is_inner = *choice == HeaderChoice::Innermost;
-            let kind = match (value, is_inner) {
-                (FieldValue::DstMac(_) | FieldValue::SrcMac(_), false) => &mut kinds.mac,
-                (FieldValue::DstMac(_) | FieldValue::SrcMac(_), true) => &mut kinds.inner_mac,
-                (FieldValue::DstPort(_) | FieldValue::SrcPort(_), false) => &mut kinds.ports,
-                (FieldValue::DstPort(_) | FieldValue::SrcPort(_), true) => &mut kinds.inner_ports,
-                (_, false) => &mut kinds.ip,
-                (_, true) => &mut kinds.inner_ip,
+            let kind = match value {
+                FieldValue::DstMac(_) | FieldValue::SrcMac(_) => Self::MAC,
+                FieldValue::DstPort(_) | FieldValue::SrcPort(_) => Self::PORTS,
+                _ => Self::IP,
             };
-            *kind = true;
+            kinds.add(if *choice == HeaderChoice::Innermost { kind.inner() } else { kind });
         }
-        kinds.inner_mac |= edits.tags.inner != TagFields::default();
         kinds
     }
 
+    #[inline]
     fn see(&mut self, frame: &[u8], header: &Header) {
         if header.is_quoted {
             return;
         }
-        let is_inner = header.depth > 0;
-        match header.protocol {
-            Protocol::Ethernet => (self.mac, self.inner_mac) = (true, self.inner_mac || is_inner),
-            Protocol::Sll | Protocol::Sll2 => self.mac = true,
-            Protocol::Arp | Protocol::Ipv4 | Protocol::Ipv6 => {
-                (self.ip, self.inner_ip) = (true, self.inner_ip || is_inner);
-            }
-            protocol if protocol.has_ports() && port_places(frame, header).is_some() => {
-                (self.ports, self.inner_ports) = (true, self.inner_ports || is_inner);
-            }
-            _ => {}
+        let kind = match header.protocol {
+            Protocol::Ethernet => Self::MAC,
+            Protocol::Sll | Protocol::Sll2 => return self.add(Self::MAC),
+            Protocol::Arp | Protocol::Ipv4 | Protocol::Ipv6 => Self::IP,
+            protocol if protocol.has_ports() && port_places(frame, header).is_some() => Self::PORTS,
+            _ => return,
+        };
+        self.add(kind);
+        if header.depth > 0 {
+            self.add(kind.inner());
         }
     }
 
     /// True if a packet with the kinds of `self` has all that are `needed`.
-    fn has(&self, needed: &Self) -> bool {
-        [
-            (needed.mac, self.mac),
-            (needed.ip, self.ip),
-            (needed.ports, self.ports),
-            (needed.inner_mac, self.inner_mac),
-            (needed.inner_ip, self.inner_ip),
-            (needed.inner_ports, self.inner_ports),
-        ]
-        .iter()
-        .all(|(needed, found)| !needed || *found)
+    #[inline]
+    fn has(self, needed: Self) -> bool {
+        needed.0 & !self.0 == 0
     }
 }
 
@@ -245,7 +250,7 @@ impl Editor {
     /// The reason if a field that an edit needs could not be reached.
     fn not_edited(&self, found: FieldKinds, cause: EndCause, has_no_tags: bool) -> Option<EndCause> {
         let is_in_quote = self.headers.last().is_some_and(|header| header.is_quoted);
-        let has_all = found.has(&self.needed) || is_in_quote;
+        let has_all = found.has(self.needed) || is_in_quote;
         if !has_all && may_hide(cause) {
             return Some(cause);
         }
@@ -281,12 +286,16 @@ impl Editor {
         self.has_fixed_ports = false;
         let (mut found, mut finder, mut ethernet) = (FieldKinds::default(), SumFinder::default(), None);
         let mut walk = Walk::new(frame, first);
-        for header in walk.by_ref() {
-            self.headers.push(header);
-            found.see(frame, &header);
-            self.sums.extend(finder.see(frame, &header).map(TrackedSum::new));
+        loop {
+            // Read where the walker wrote it: a copy of its bytes in other units would wait for them.
+            let next = walk.next();
+            let Some(header) = &next else { break };
+            found.see(frame, header);
+            if let Some(sum) = finder.see(frame, header) {
+                self.sums.push(TrackedSum::new(sum));
+            }
             match header.protocol {
-                Protocol::Ethernet => ethernet = Some(header),
+                Protocol::Ethernet => ethernet = Some((header.at, header.depth)),
                 Protocol::Ipv4 | Protocol::Ipv6 if !header.is_quoted => {
                     let (offset, len) = match header.protocol {
                         Protocol::Ipv4 => (ipv4::DST_AT, 4),
@@ -294,15 +303,16 @@ impl Editor {
                     };
                     let dst_at = header.at + offset;
                     let dst = &frame[dst_at..dst_at + len];
-                    let link = ethernet.filter(|link| link.depth == header.depth);
-                    if let Some(link) = link.filter(|_| mac_of_group(dst).is_some()) {
+                    let link = ethernet.filter(|(_, depth)| *depth == header.depth);
+                    if let Some((ethernet_at, _)) = link.filter(|_| mac_of_group(dst).is_some()) {
                         let mut before = [0; 16];
                         before[..len].copy_from_slice(dst);
-                        self.groups.push(GroupDestination { ethernet_at: link.at, dst_at, len, before });
+                        self.groups.push(GroupDestination { ethernet_at, dst_at, len, before });
                     }
                 }
                 _ => {}
             }
+            self.headers.push(*header);
         }
         (found, walk.end())
     }
@@ -360,11 +370,18 @@ impl Editor {
     fn map(&mut self, frame: &mut [u8], clients: &HashSet<IpAddr>, client_step: u32) {
         let edits = &self.edits;
         let maps_ip = !edits.address_rules.is_empty() || edits.anonymize.is_some() || client_step != 0;
-        if maps_ip || !edits.mac_maps.is_empty() {
+        let maps_mac = !edits.mac_maps.is_empty() || edits.anonymize.is_some();
+        if maps_ip || maps_mac {
             self.places.clear();
             for header in &self.headers {
-                let end = for_each_address(frame, header, &mut |place| self.places.push(place));
-                self.hidden.extend(end.filter(|end| end.at < header.visible_end));
+                let end = for_each_address(frame, header, &mut |place| {
+                    if maps_mac || place.kind != AddressKind::Mac {
+                        self.places.push(place);
+                    }
+                });
+                if let Some(end) = end.filter(|end| end.at < header.visible_end) {
+                    self.hidden.push(end);
+                }
             }
             let places = std::mem::take(&mut self.places);
             for place in &places {
@@ -402,41 +419,64 @@ impl Editor {
     fn map_address(&mut self, frame: &mut [u8], place: &AddressPlace) {
         let AddressPlace { at, len, kind, role } = *place;
         let Some(old) = frame.get(at..at + len) else { return };
-        if kind == AddressKind::Mac {
-            let old: [u8; 6] = *old.first_chunk().expect("a MAC address has 6 bytes");
-            let map = self.edits.mac_maps.iter().position(|map| map.from.0 == old);
-            let new = match (map, &self.anonymizer) {
-                (Some(number), _) => {
-                    self.counts.uses.mac_maps[number] += 1;
-                    self.edits.mac_maps[number].to.0
+        match kind {
+            AddressKind::Mac => {
+                let mut mac = *old.first_chunk().expect("a MAC address has 6 bytes");
+                if self.map_mac(&mut mac) {
+                    tracked::write(frame, &mut self.sums, at, &mac);
                 }
-                (None, Some(anonymizer)) => anonymizer.mac(old),
-                (None, None) => return,
-            };
-            return tracked::write(frame, &mut self.sums, at, &new);
+            }
+            AddressKind::V4 => {
+                let mut address: [u8; 4] = *old.first_chunk().expect("an IPv4 address has 4 bytes");
+                if self.map_ip(&mut address, role).is_some() {
+                    tracked::write(frame, &mut self.sums, at, &address);
+                }
+            }
+            AddressKind::V6 => {
+                // A route may have only the first bytes of a prefix.
+                let mut address = [0; 16];
+                address[..len].copy_from_slice(old);
+                let before = address;
+                let Some(mapped_by) = self.map_ip(&mut address, role) else { return };
+                tracked::write(frame, &mut self.sums, at, &address[..len]);
+                if role == AddressRole::SolicitedTarget && mapped_by == MappedBy::Rule {
+                    self.follow_target(frame, at, &before, &address);
+                }
+            }
         }
-        // A route may have only the first bytes of a prefix.
-        let mut bytes = [0; 16];
-        bytes[..len].copy_from_slice(old);
-        let before = bytes;
-        let address = &mut bytes[..if kind == AddressKind::V4 { 4 } else { 16 }];
+    }
+
+    /// Maps or encrypts a MAC address; false if it stays.
+    #[inline]
+    fn map_mac(&mut self, mac: &mut [u8; 6]) -> bool {
+        let map = self.edits.mac_maps.iter().position(|map| map.from.0 == *mac);
+        *mac = match (map, &self.anonymizer) {
+            (Some(number), _) => {
+                self.counts.uses.mac_maps[number] += 1;
+                self.edits.mac_maps[number].to.0
+            }
+            (None, Some(anonymizer)) => anonymizer.mac(*mac),
+            (None, None) => return false,
+        };
+        true
+    }
+
+    /// Maps or encrypts an IP address of 4 or 16 bytes; nothing if it stays.
+    #[inline]
+    fn map_ip<const LEN: usize>(&mut self, address: &mut [u8; LEN], role: AddressRole) -> Option<MappedBy> {
         let mut rules = self.edits.address_rules.iter();
-        let rule = rules.position(|rule| rule.reaches(role) && rule.map.apply(address));
-        match (rule, &mut self.anonymizer) {
-            (Some(number), _) => self.counts.uses.address_rules[number] += 1,
-            (None, Some(anonymizer)) => match kind {
-                AddressKind::V4 => {
-                    let old = *address.first_chunk().expect("an IPv4 address has 4 bytes");
-                    address.copy_from_slice(&anonymizer.v4(old));
-                }
-                _ => address.copy_from_slice(&anonymizer.v6(before)),
-            },
-            (None, None) => return,
+        if let Some(number) = rules.position(|rule| rule.reaches(role) && rule.map.apply(address)) {
+            self.counts.uses.address_rules[number] += 1;
+            return Some(MappedBy::Rule);
         }
-        tracked::write(frame, &mut self.sums, at, &bytes[..len]);
-        if role == AddressRole::SolicitedTarget && rule.is_some() {
-            self.follow_target(frame, at, &before, &bytes);
+        let anonymizer = self.anonymizer.as_mut()?;
+        let bytes = &mut address[..];
+        if let Ok(v4) = <&mut [u8; 4]>::try_from(&mut *bytes) {
+            *v4 = anonymizer.v4(*v4);
+        } else if let Ok(v6) = <&mut [u8; 16]>::try_from(bytes) {
+            *v6 = anonymizer.v6(*v6);
         }
+        Some(MappedBy::Key)
     }
 
     /// The destination that was the solicited-node group of a target becomes that of the new one.

@@ -33,8 +33,9 @@ impl TrackedSum {
         }
     }
 
-    /// `old` at `at` became `new`.
-    fn enter(&mut self, at: usize, old: &[u8], new: &[u8]) {
+    /// `old` at `at` became `new`, which is `change`.
+    #[inline]
+    fn enter(&mut self, at: usize, old: &[u8], new: &[u8], change: SumChange) {
         let SumPlace { from, to, pseudo, protocol, .. } = self.place;
         if (from..to).contains(&at) {
             let offset = at - from;
@@ -42,10 +43,10 @@ impl TrackedSum {
                 let bytes = self.crc_change.iter_mut().skip(offset);
                 bytes.zip(old.iter().zip(new)).for_each(|(byte, (old, new))| *byte ^= old ^ new);
             } else {
-                self.change.replace(old, new, offset % 2 == 1);
+                self.change.add(change, offset % 2 == 1);
             }
         } else if pseudo.is_some_and(|pseudo| pseudo.src_at == at || pseudo.dst_at == at) {
-            self.change.replace(old, new, false);
+            self.change.add(change, false);
         }
     }
 
@@ -75,16 +76,31 @@ impl TrackedSum {
     }
 }
 
-/// Writes `new` at `at`, all of which the frame has.
+/// Writes `new` at `at`, all of which the frame has: at most 16 bytes.
+#[inline]
 pub(crate) fn write(frame: &mut [u8], sums: &mut [TrackedSum], at: usize, new: &[u8]) {
-    let Some(place) = frame.get_mut(at..at + new.len()) else { return };
-    if place == new {
-        return;
+    // Lengths that the compiler knows cost no calls of functions for bytes of any length.
+    match new.len() {
+        2 => write_array::<2>(frame, sums, at, new),
+        4 => write_array::<4>(frame, sums, at, new),
+        6 => write_array::<6>(frame, sums, at, new),
+        16 => write_array::<16>(frame, sums, at, new),
+        _ => new.iter().enumerate().for_each(|(place, byte)| {
+            write_array::<1>(frame, sums, at + place, std::slice::from_ref(byte));
+        }),
     }
-    let mut old = [0; 16];
-    old[..new.len()].copy_from_slice(place);
-    place.copy_from_slice(new);
-    sums.iter_mut().for_each(|sum| sum.enter(at, &old[..new.len()], new));
+}
+
+#[inline]
+fn write_array<const LEN: usize>(frame: &mut [u8], sums: &mut [TrackedSum], at: usize, new: &[u8]) {
+    let new: &[u8; LEN] = new.first_chunk().expect("it has this length");
+    let Some(place) = frame.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) else { return };
+    let old = *place;
+    if old != *new {
+        *place = *new;
+        let change = SumChange::of(&old, new);
+        sums.iter_mut().for_each(|sum| sum.enter(at, &old, new, change));
+    }
 }
 
 /// Writes all checksums.

@@ -615,7 +615,10 @@ impl FileRecords {
     /// The packet at hand without its frame check sequence, as number `number` of the loop.
     #[inline]
     pub fn record(&self, number: u64) -> Record<'_> {
-        self.record_without_fcs(number, self.head.extras.fcs_len)
+        match self.head.extras.fcs_len {
+            0 => self.record_with_fcs(number),
+            fcs_len => self.record_without_fcs(number, fcs_len),
+        }
     }
 
     /// The packet at hand without the last `fcs_len` bytes that it had on the link, as far as the
