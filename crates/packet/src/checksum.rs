@@ -6,18 +6,19 @@
 /// byte counts as the high half of a word.
 #[inline]
 pub fn add(sum: u64, bytes: &[u8]) -> u64 {
-    // Words are added in pairs: 2^16 counts as 1.
+    // Words are added in pairs: 2^16 counts as 1. They are read in the order of the processor, so
+    // that it can add several at once: the sum of swapped words is the swapped sum (RFC 1071).
     let mut pairs = bytes.chunks_exact(4);
     let body = pairs.by_ref().fold(0, |sum, pair| {
-        sum + u64::from(u32::from_be_bytes(*pair.first_chunk().expect("a chunk of four")))
+        sum + u64::from(u32::from_ne_bytes(*pair.first_chunk().expect("a chunk of four")))
     });
     let words = match *pairs.remainder() {
-        [a, b, c] => body + u64::from(u16::from_be_bytes([a, b])) + (u64::from(c) << 8),
-        [a, b] => body + u64::from(u16::from_be_bytes([a, b])),
-        [a] => body + (u64::from(a) << 8),
+        [a, b, c] => body + u64::from(u32::from_ne_bytes([a, b, c, 0])),
+        [a, b] => body + u64::from(u16::from_ne_bytes([a, b])),
+        [a] => body + u64::from(u16::from_ne_bytes([a, 0])),
         _ => body,
     };
-    sum + u64::from(fold(words))
+    sum + u64::from(u16::from_be(fold(words)))
 }
 
 /// A sum folded to 16 bits: 0 only for 0.
