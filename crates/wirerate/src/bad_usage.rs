@@ -25,7 +25,7 @@ pub fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
         ErrorKind::MissingRequiredArgument if needs_file(error, command.as_deref()) => {
             without_file().try_this(format!("wirerate {} -w frames.pcapng", words(&args[1..]).join(" ")))
         }
-        ErrorKind::MissingRequiredArgument if command.as_deref() == Some("replay") => {
+        ErrorKind::MissingRequiredArgument if command.as_deref() == Some("replay") && lacks_names(error) => {
             let (why, name) = match args.get(2).and_then(|word| word.to_str()) {
                 Some(file) if Path::new(file).is_file() => ("no device is named", format!("DEV {file}")),
                 Some(device) if !device.starts_with('-') => ("no file is named", format!("{device} FILE")),
@@ -71,6 +71,11 @@ pub fn without_file() -> Failure {
 fn needs_file(error: &clap::Error, command: Option<&str>) -> bool {
     let missing = contexts(error, ContextKind::InvalidArg);
     command == Some("capture") && missing.iter().any(|missing| missing.starts_with("--write"))
+}
+
+/// True if a word without an option is missing; otherwise an option lacks another one.
+fn lacks_names(error: &clap::Error) -> bool {
+    contexts(error, ContextKind::InvalidArg).iter().any(|missing| !missing.starts_with('-'))
 }
 
 fn words(args: &[OsString]) -> Vec<String> {

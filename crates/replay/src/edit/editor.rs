@@ -287,7 +287,7 @@ impl Editor {
         let (mut found, mut finder, mut ethernet) = (FieldKinds::default(), SumFinder::default(), None);
         let mut walk = Walk::new(frame, first);
         loop {
-            // Read where the walker wrote it: a copy of its bytes in other units would wait for them.
+            // Read where the walker wrote it: a copy in other units would wait for its bytes.
             let next = walk.next();
             let Some(header) = &next else { break };
             found.see(frame, header);

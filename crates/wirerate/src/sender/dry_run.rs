@@ -3,17 +3,16 @@
 
 use super::decode::Frame;
 use super::raw_frame::RawFrame;
+use crate::capture_files::frame_file::FrameFile;
 use crate::out;
-use crate::outcome::{Failure, Outcome, Refused};
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
 use crate::units::human_count;
 use anyhow::anyhow;
-use capture::open;
 use engine::{Clock, Engine, MemEngine, Pace, Pacer};
 use packet::ipsec::Associations;
 use packet::{Config, Cursor, DeviceFacts, Plan};
 use std::cell::Cell;
-use std::fs::File;
-use std::io::BufWriter;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,8 +34,10 @@ pub struct Preview<'a> {
     pub fresh_seed: u64,
     /// Print JSON.
     pub json: bool,
-    /// A pcapng file for the frames.
+    /// A file for the frames.
     pub write: Option<&'a Path>,
+    /// Ends it early.
+    pub stop: &'a Stop,
 }
 
 /// Shows the first frames that `config` makes on a device with these `facts`.
@@ -53,12 +54,16 @@ pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Re
 /// # Errors
 /// Refused when a frame cannot be made or the file cannot be written.
 pub fn show(plan: Plan, cursor: Cursor, count: u64, preview: &Preview<'_>) -> Result<Outcome, Failure> {
-    let mut file = preview.write.map(|path| FrameFile::create(path, preview.device)).transpose()?;
+    let mut file = preview.write.map(|path| frame_file(path, preview.device)).transpose()?;
     let last = if count == 0 { preview.frame_count } else { preview.frame_count.min(count) };
     let clock = Schedule::default();
     let mut engine = MemEngine::with_clock(plan, cursor, Vec::new(), &clock);
     let mut pacer = Pacer::new(preview.pace, 0);
+    let mut shown = 0;
     for number in 1..=last {
+        if preview.stop.is_set() {
+            break;
+        }
         let time_ns = pacer.next_ns();
         let wall_ns = preview.start_ns.saturating_add(time_ns);
         clock.set(wall_ns);
@@ -69,14 +74,20 @@ pub fn show(plan: Plan, cursor: Cursor, count: u64, preview: &Preview<'_>) -> Re
         pacer.sent(1, frame.len() as u64);
         out::text(&text_of(number, time_ns, &frame, preview.json))?;
         if let Some(file) = &mut file {
-            file.add(wall_ns, frame)?;
+            file.add(0, wall_ns, &frame)?;
         }
+        shown = number;
     }
     file.map_or(Ok(()), FrameFile::finish)?;
-    if let Some(rest) = rest(last, count) {
+    if let Some(rest) = rest(shown, count) {
         eprintln!("wirerate: {rest}");
     }
     Ok(Outcome::Done)
+}
+
+/// The file for the frames of a device.
+pub(super) fn frame_file<'a>(path: &'a Path, device: &str) -> Result<FrameFile<'a>, Failure> {
+    FrameFile::create(path, "--dry-run", &[device], pcapng::LINK_TYPE_ETHERNET)
 }
 
 /// A frame as text or JSON. In JSON, UDP and IPsec outside of tunnels have a schema of their own.
@@ -132,43 +143,6 @@ impl Clock for &Schedule {
     fn wait_until(&self, _: u64) {}
 
     fn rest(&self, _: u64) {}
-}
-
-/// A pcapng file with one interface.
-pub(super) struct FrameFile<'a> {
-    path: &'a Path,
-    writer: pcapng::Writer<BufWriter<File>>,
-    interface: u32,
-}
-
-impl<'a> FrameFile<'a> {
-    pub(super) fn create(path: &'a Path, device: &str) -> Result<Self, Failure> {
-        let act = || format!("write {}", path.display());
-        let out = BufWriter::new(open::create(path).refused(act())?);
-        let application = Some(concat!("wirerate ", env!("CARGO_PKG_VERSION"), " --dry-run").to_owned());
-        let section = pcapng::Section { application, ..pcapng::Section::default() };
-        let mut writer = pcapng::Writer::new(out, &section).refused(act())?;
-        let interface = pcapng::Interface { name: Some(device.to_owned()), ..pcapng::Interface::default() };
-        let interface = writer.add_interface(&interface).refused(act())?;
-        Ok(Self { path, writer, interface })
-    }
-
-    pub(super) fn add(&mut self, time_ns: u64, frame: Vec<u8>) -> Result<(), Failure> {
-        let packet = pcapng::PacketBuf {
-            interface: self.interface,
-            time_ns,
-            frame_len: frame.len() as u32,
-            data: frame,
-            flags: Some(pcapng::PacketFlags::OUTBOUND),
-            ..pcapng::PacketBuf::default()
-        };
-        self.writer.packet(&packet.as_packet()).refused(format!("write {}", self.path.display()))
-    }
-
-    pub(super) fn finish(self) -> Result<(), Failure> {
-        self.writer.finish().refused(format!("write {}", self.path.display()))?;
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ fn run_once(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     if let Some(path) = &args.streams {
         return match args.dry_run {
-            Some(frame_count) => show_streams(args, streams::read(path, args)?, frame_count),
+            Some(frame_count) => show_streams(args, streams::read(path, args)?, frame_count, stop),
             None => streams::send(args, path, stop),
         };
     }
@@ -67,7 +67,7 @@ fn run_once(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let config = config::config(args)?;
     let pace = rate::RequestedRate::of(args)?;
     match args.dry_run {
-        Some(frame_count) => show(args, config, pace, frame_count),
+        Some(frame_count) => show(args, config, pace, frame_count, stop),
         None => run::run(args, config, pace, stop),
     }
 }
@@ -78,6 +78,7 @@ fn show(
     mut config: Config,
     pace: rate::RequestedRate,
     frame_count: u64,
+    stop: &Stop,
 ) -> Result<Outcome, Failure> {
     let to = config::destinations(args);
     let shown = shown::for_show(args.netns.as_deref(), &args.device, &mut config, &to)?;
@@ -92,6 +93,7 @@ fn show(
         fresh_seed: seed,
         json: args.json,
         write: args.write.as_deref(),
+        stop,
     };
     dry_run::run(config, &shown.facts, &preview)
 }
@@ -101,6 +103,7 @@ fn show_streams(
     args: &Args,
     entries: Vec<streams::StreamEntry>,
     frame_count: u64,
+    stop: &Stop,
 ) -> Result<Outcome, Failure> {
     let mut config = Config { dst_mac: MacAddr([2, 0, 0, 0, 0, 2]), ..Config::default() };
     let shown =
@@ -108,7 +111,7 @@ fn show_streams(
     shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
     let seed = args.seed.unwrap_or_else(fresh_seed);
     let streams = streams::prepare(entries, args, &shown.facts, seed, None)?;
-    streams::show(&streams, args, &shown.facts, frame_count)
+    streams::show(&streams, args, (&shown.facts, frame_count), stop)
 }
 
 /// The plan of a run from its beginning, and the cursor at its start.

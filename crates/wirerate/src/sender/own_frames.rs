@@ -31,7 +31,7 @@ use packet::{Config, DeviceFacts, MacAddr, Rng, XmitMode};
 /// Bad usage with the position of the error in the text; refused by the host or the device.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if let Some(frame_count) = args.dry_run {
-        return show(args, frame_count);
+        return show(args, frame_count, stop);
     }
     let (report, error) = OwnFrames::prepare(args)?.transmit(args, stop)?;
     run::conclude(&args.device, args.netns.as_deref(), &report, error, |report| run::print(args, report))
@@ -243,7 +243,7 @@ impl OwnFrames {
 }
 
 /// The dry run shows what the first thread sends.
-fn show(args: &Args, frame_count: u64) -> Result<Outcome, Failure> {
+fn show(args: &Args, frame_count: u64, stop: &Stop) -> Result<Outcome, Failure> {
     config::check_duration(args)?;
     check(args)?;
     let pace = RequestedRate::of(args)?;
@@ -285,6 +285,7 @@ fn show(args: &Args, frame_count: u64) -> Result<Outcome, Failure> {
         fresh_seed: seed,
         json: args.json,
         write: args.write.as_deref(),
+        stop,
     };
     dry_run::show(plan, cursor, config.count, &preview)
 }

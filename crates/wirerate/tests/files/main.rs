@@ -7,6 +7,7 @@ mod fcs;
 mod info;
 mod links;
 mod losses;
+mod names;
 mod odd;
 mod readers;
 mod rewrite;

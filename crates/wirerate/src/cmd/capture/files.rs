@@ -1,7 +1,7 @@
 //! Arguments of `wirerate capture` about the format, rotation and writing of files.
 
 use super::autostop::{FileLimit, megabytes, positive, seconds};
-use crate::capture_files::names::{format_of, plain_name};
+use crate::capture_files::names::{asked_format, format_of, plain_name};
 use crate::units::{Count, Nanos, Size};
 use capture::rotate::{FileInterval, RotatePolicy};
 use capture::{Compression, DataSetNames, Format, OnError, Options, Order};
@@ -169,8 +169,8 @@ impl FileArgs {
     pub fn unexpected_format(&self, name: &Path) -> Option<Format> {
         let is_told = self.format.is_some() || name == Path::new("-");
         let name = name.to_str()?;
-        let file_name = Path::new(plain_name(name)).extension()?.to_str()?;
-        (!is_told && !["pcapng", "ntar", "pcap"].contains(&file_name)).then(|| format_of(name))
+        let has_end = Path::new(plain_name(name)).extension().is_some();
+        (!is_told && has_end && asked_format(name).is_none()).then(|| format_of(name))
     }
 }
 

@@ -7,8 +7,10 @@ use super::data_set::Stored;
 use super::report::Report;
 use crate::capture_files::damage::Damages;
 use crate::capture_files::input::is_stdin;
+use crate::capture_files::names::asks_for_other;
 use crate::capture_files::records::IF_FCSLEN;
 use crate::outcome::{Failure, Refused};
+use crate::shell::shell_word;
 use crate::stop::Stop;
 use anyhow::Context as _;
 use capture::open;
@@ -23,6 +25,12 @@ use std::path::{Path, PathBuf};
 const WRITE_LEN: usize = 1 << 20;
 
 pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
+    let name = args.output.to_string_lossy();
+    if asks_for_other(&name) {
+        let to = shell_word(&args.output);
+        return Err(Failure::usage(format!("write {name}"), "--to pcapng writes pcapng, not compressed")
+            .try_this(format!("-o FILE.pcapng, then `wirerate rewrite FILE.pcapng -o {to}`")));
+    }
     let mut folders = BTreeMap::new();
     for path in &args.files {
         let before: usize = folders.values().map(BTreeMap::len).sum();

@@ -11,6 +11,7 @@ mod output;
 mod slots;
 mod text;
 
+use crate::capture_files::names::asks_for_other;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::{Count, Nanos, human_count};
@@ -158,7 +159,7 @@ impl DumpSummary {
 /// Refused by the host, the device or the file.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let name = args.write.to_string_lossy();
-    if [".pcap", ".zst", ".lz4"].iter().any(|ending| name.ends_with(ending)) {
+    if asks_for_other(&name) {
         return Err(Failure::usage(format!("write {name}"), "mgdump writes pcapng, not compressed")
             .try_this(format!("--write FILE.pcapng, or wirerate capture {} --write {name}", args.device)));
     }

@@ -1,7 +1,6 @@
 //! `wirerate rewrite IN... -o OUT`: edits the packets of capture files.
 
 mod args;
-mod compressed;
 mod output;
 mod report;
 mod rewriter;

@@ -1,12 +1,14 @@
 //! The output file: pcap or pcapng by its name, with what the input has beside packets.
 
-use super::compressed::{Compressor, OutputBytes};
 use crate::capture_files::input::is_stdin;
+use crate::capture_files::names::asked_format;
+use crate::capture_files::output_bytes::{Compressor, OutputBytes};
 use crate::capture_files::records::{FileRecords, IF_FCSLEN, PacketExtras, pcap_fcs_bits};
 use crate::edit_args::policies::Fcs;
 use crate::outcome::{Failure, Refused};
 use crate::units::quantity_of;
 use anyhow::anyhow;
+use capture::Format;
 use pcapng::{Block, Interface, NoTime, Packet, PacketBuf, PacketFlags, RawOption, Section, Writer, pcap};
 use replay::{LinkType, MadeFrame};
 use std::path::{Path, PathBuf};
@@ -174,18 +176,16 @@ impl Output {
     pub(super) fn create(path: &Path, rules: OutputRules) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let is_stdout = is_stdin(path);
-        let (compressor, plain) = Compressor::of_name(&name);
-        let is_pcapng = match plain.rsplit_once('.').map(|(_, end)| end) {
+        let is_pcapng = match asked_format(&name) {
             _ if is_stdout => true,
-            Some("pcapng" | "ntar") => true,
-            Some("pcap" | "cap") => false,
-            _ => {
+            Some(format) => format == Format::Pcapng,
+            None => {
                 let why = "its name does not say whether it is pcap or pcapng";
                 return Err(Failure::usage(format!("write {name}"), why)
                     .try_this(format!("-o {name}.pcapng, or .pcap, each also with .gz, .zst or .lz4")));
             }
         };
-        let compressor = if is_stdout { Compressor::Plain } else { compressor };
+        let compressor = if is_stdout { Compressor::Plain } else { Compressor::of_name(&name) };
         let bytes = OutputBytes::create((!is_stdout).then_some(path), compressor);
         let bytes = bytes.refused(format!("write {name}"))?;
         Ok(Self {

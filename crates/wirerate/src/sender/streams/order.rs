@@ -1,12 +1,14 @@
 //! `send --streams --dry-run`: the frames of all streams in the order in which they are due.
 
 use super::Stream;
+use crate::capture_files::frame_file::FrameFile;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::sender::args::Args;
-use crate::sender::dry_run::{FrameFile, Schedule};
+use crate::sender::dry_run::{Schedule, frame_file};
 use crate::sender::split::pace_of_one_thread;
 use crate::sender::{config, packet_options, shown};
+use crate::stop::Stop;
 use crate::units::{human_duration, time_of_day_ns};
 use engine::{Engine, MemEngine, Pacer};
 use packet::wire_len;
@@ -60,8 +62,8 @@ impl ShownStream<'_> {
 pub fn show(
     streams: &[Stream],
     args: &Args,
-    facts: &packet::DeviceFacts,
-    frame_count: u64,
+    (facts, frame_count): (&packet::DeviceFacts, u64),
+    stop: &Stop,
 ) -> Result<Outcome, Failure> {
     let clock = Schedule::default();
     let mut shown = Vec::new();
@@ -69,8 +71,11 @@ pub fn show(
         shown.push(prepare(stream, args, facts, &clock)?);
     }
     let started_ns = time_of_day_ns();
-    let mut file = args.write.as_deref().map(|path| FrameFile::create(path, &args.device)).transpose()?;
+    let mut file = args.write.as_deref().map(|path| frame_file(path, &args.device)).transpose()?;
     for number in 1..=frame_count {
+        if stop.is_set() {
+            break;
+        }
         // Of streams that are due at the same time, the one with the fewest frames.
         let due = |stream: &mut &mut ShownStream<'_>| stream.next_ns().is_some();
         let next = shown.iter_mut().filter_map(|stream| due(&mut &mut *stream).then_some(stream));
@@ -95,7 +100,7 @@ pub fn show(
         };
         out::text(&if args.json { out::json_line(&facts::STREAM_FRAME, &frame) } else { line(&frame) })?;
         if let Some(file) = &mut file {
-            file.add(wall_ns, bytes)?;
+            file.add(0, wall_ns, &bytes)?;
         }
     }
     file.map_or(Ok(()), FrameFile::finish)?;

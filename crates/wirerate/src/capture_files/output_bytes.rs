@@ -21,7 +21,7 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// Compression of an output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compressor {
+pub(crate) enum Compressor {
     /// None.
     Plain,
     /// gzip.
@@ -33,11 +33,11 @@ pub(super) enum Compressor {
 }
 
 impl Compressor {
-    /// By the end of a name, and the name without it.
-    pub(super) fn of_name(name: &str) -> (Self, &str) {
+    /// By the end of a name.
+    pub(crate) fn of_name(name: &str) -> Self {
         let known = [(".gz", Self::Gzip), (".zst", Self::Zstd), (".lz4", Self::Lz4)];
-        let found = known.iter().find_map(|(end, method)| Some((*method, name.strip_suffix(end)?)));
-        found.unwrap_or((Self::Plain, name))
+        let found = known.into_iter().find(|(end, _)| name.ends_with(end));
+        found.map_or(Self::Plain, |(_, method)| method)
     }
 }
 
@@ -71,7 +71,7 @@ impl<W: Write> Encoder<W> {
 
 /// The bytes of an output file. A thread compresses and writes them. A file has its name once it is
 /// complete.
-pub(super) struct OutputBytes {
+pub(crate) struct OutputBytes {
     /// Bytes that the thread does not have yet.
     buffer: Vec<u8>,
     /// Full buffers for the thread; nothing once it was told to end.
@@ -100,7 +100,7 @@ impl OutputBytes {
     ///
     /// # Errors
     /// When the file cannot be created.
-    pub(super) fn create(path: Option<&Path>, compressor: Compressor) -> io::Result<Self> {
+    pub(crate) fn create(path: Option<&Path>, compressor: Compressor) -> io::Result<Self> {
         let is_special = |path: &Path| fs::metadata(path).is_ok_and(|facts| !facts.is_file());
         let (out, place): (Box<dyn Write + Send>, _) = match path {
             None => (Box::new(io::stdout()), None),
@@ -137,13 +137,13 @@ impl OutputBytes {
             }
             encoder.finish()
         };
-        let thread = Some(thread::Builder::new().name("rewrite-write".to_owned()).spawn(write)?);
+        let thread = Some(thread::Builder::new().name("write-file".to_owned()).spawn(write)?);
         let buffer = Vec::with_capacity(WRITE_LEN);
         Ok(Self { buffer, full: Some(full), empty, thread, place })
     }
 
     /// True for a file that is removed unless it is finished.
-    pub(super) fn is_removable(&self) -> bool {
+    pub(crate) fn is_removable(&self) -> bool {
         self.place.is_some()
     }
 
@@ -169,7 +169,7 @@ impl OutputBytes {
     ///
     /// # Errors
     /// When it cannot be written or named.
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         self.hand_over()?;
         self.join()?;
         match &self.place {
