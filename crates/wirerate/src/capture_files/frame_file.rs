@@ -1,5 +1,5 @@
-//! A file of frames that were not captured: those of a dry run. Its name says format and
-//! compression, as for `rewrite`.
+//! A file of frames that were not captured: those of dry runs and of `trafgen`. Its name says
+//! format and compression, as for `rewrite`.
 
 use super::names::format_of;
 use super::output_bytes::{Compressor, OutputBytes};
@@ -7,6 +7,19 @@ use crate::outcome::{Failure, Refused};
 use capture::Format;
 use pcapng::{Interface, Packet, PacketFlags, Section, Writer, pcap};
 use std::path::Path;
+
+/// What a file says of its frames.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameFileFacts<'a> {
+    /// The command that writes it; pcapng files name it.
+    pub command: &'a str,
+    /// Names of the devices that frames would leave by, each an interface of a pcapng file.
+    pub devices: &'a [Option<&'a str>],
+    /// Link type of the frames.
+    pub link_type: u16,
+    /// Precision of times in a pcap file; pcapng files have nanoseconds.
+    pub precision: pcap::Precision,
+}
 
 /// A pcap or pcapng file, plain or compressed. It has its name once it is finished.
 pub struct FrameFile<'a> {
@@ -20,13 +33,13 @@ enum FrameWriter {
 }
 
 impl<'a> FrameFile<'a> {
-    /// Creates the file. A pcapng file has an interface for each of the `devices`, whose frames
-    /// have this link type, and names the `command`.
+    /// Creates the file.
     ///
     /// # Errors
     /// Bad usage for the frames of several devices in a pcap file; refused when it cannot be
     /// created.
-    pub fn create(path: &'a Path, command: &str, devices: &[&str], link_type: u16) -> Result<Self, Failure> {
+    pub fn create(path: &'a Path, facts: &FrameFileFacts<'_>) -> Result<Self, Failure> {
+        let FrameFileFacts { command, devices, link_type, precision } = *facts;
         let act = || format!("write {}", path.display());
         let name = path.to_string_lossy();
         let format = format_of(&name);
@@ -36,14 +49,14 @@ impl<'a> FrameFile<'a> {
         }
         let bytes = OutputBytes::create(Some(path), Compressor::of_name(&name)).refused(act())?;
         let writer = if format == Format::Pcap {
-            let header = pcap::Header { link_type, ..pcap::Header::default() };
+            let header = pcap::Header { link_type, precision, ..pcap::Header::default() };
             FrameWriter::Pcap(pcap::Writer::new(bytes, &header).refused(act())?)
         } else {
             let application = Some(format!("wirerate {} {command}", env!("CARGO_PKG_VERSION")));
             let section = Section { application, ..Section::default() };
             let mut writer = Writer::new(bytes, &section).refused(act())?;
             for device in devices {
-                let name = Some((*device).to_owned());
+                let name = device.map(str::to_owned);
                 let interface = Interface { name, link_type, ..Interface::default() };
                 writer.add_interface(&interface).refused(act())?;
             }

@@ -3,7 +3,7 @@
 
 use super::decode::Frame;
 use super::raw_frame::RawFrame;
-use crate::capture_files::frame_file::FrameFile;
+use crate::capture_files::frame_file::{FrameFile, FrameFileFacts};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
@@ -12,6 +12,7 @@ use anyhow::anyhow;
 use engine::{Clock, Engine, MemEngine, Pace, Pacer};
 use packet::ipsec::Associations;
 use packet::{Config, Cursor, DeviceFacts, Plan};
+use pcapng::pcap::Precision;
 use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -87,7 +88,13 @@ pub fn show(plan: Plan, cursor: Cursor, count: u64, preview: &Preview<'_>) -> Re
 
 /// The file for the frames of a device.
 pub(super) fn frame_file<'a>(path: &'a Path, device: &str) -> Result<FrameFile<'a>, Failure> {
-    FrameFile::create(path, "--dry-run", &[device], pcapng::LINK_TYPE_ETHERNET)
+    let facts = FrameFileFacts {
+        command: "--dry-run",
+        devices: &[Some(device)],
+        link_type: pcapng::LINK_TYPE_ETHERNET,
+        precision: Precision::Nanoseconds,
+    };
+    FrameFile::create(path, &facts)
 }
 
 /// A frame as text or JSON. In JSON, UDP and IPsec outside of tunnels have a schema of their own.

@@ -5,9 +5,10 @@ use super::player::Player;
 use super::report::{ReplayEnd, ReplayReport};
 use super::target;
 use crate::capture_files::flow_statistics::FlowStatistics;
-use crate::capture_files::frame_file::FrameFile;
+use crate::capture_files::frame_file::{FrameFile, FrameFileFacts};
 use crate::outcome::Failure;
 use crate::stop::Stop;
+use pcapng::pcap::Precision;
 use replay::OutputPort;
 
 /// Goes through the files and writes the frames, if a file for them is given.
@@ -22,9 +23,16 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let (facts, notes) = target::for_show(args)?;
     let mut player = Player::new(args, &facts, stop)?;
     let link_type = target::link_type_of(facts.kind);
-    let devices: Vec<&str> = std::iter::once(&args.device).chain(&args.other).map(String::as_str).collect();
-    let file = |path| FrameFile::create(path, "replay --dry-run", &devices, link_type);
-    let mut file = args.write.as_deref().map(file).transpose()?;
+    let devices = std::iter::once(&args.device).chain(&args.other);
+    let devices: Vec<Option<&str>> = devices.map(|device| Some(device.as_str())).collect();
+    let file_facts = FrameFileFacts {
+        command: "replay --dry-run",
+        devices: &devices,
+        link_type,
+        precision: Precision::Nanoseconds,
+    };
+    let file = args.write.as_deref().map(|path| FrameFile::create(path, &file_facts));
+    let mut file = file.transpose()?;
     let mut report = ReplayReport {
         device: args.device.clone(),
         other: args.other.clone(),

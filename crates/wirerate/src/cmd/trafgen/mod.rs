@@ -5,6 +5,7 @@ mod device;
 mod input;
 mod output;
 
+use crate::capture_files::names::asked_format;
 use crate::outcome::{Failure, Outcome};
 use crate::sender::args::EngineName;
 use crate::sender::packets::{Packets, addresses};
@@ -39,7 +40,8 @@ pub struct Args {
     /// Configuration or capture file (.pcap, .pcapng); - for standard input
     #[arg(short = 'i', long = "in", short_alias = 'c', visible_alias = "conf", value_name = "CFG|PCAP|-")]
     pub input: Option<PathBuf>,
-    /// Device to send on, or file to write: frames (.pcap) or a configuration (.cfg)
+    /// Device to send on, or file to write: frames (.pcap or .pcapng, each also with .gz, .zst or
+    /// .lz4) or a configuration (.cfg)
     #[arg(short, long = "out", short_alias = 'd', visible_alias = "dev", value_name = "DEV|FILE")]
     pub out: Option<PathBuf>,
     /// Frames to send or write; 0 goes on until Ctrl-C
@@ -205,17 +207,12 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 }
 
 fn write(args: &Args, path: &Path, frames: &mut Expander, stop: &Stop) -> Result<Outcome, Failure> {
-    let act = format!("write {}", path.display());
-    let mut file = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("pcap") => output::FramesFile::pcap(path, args.rfraw),
-        _ => output::FramesFile::config(path),
-    }
-    .map_err(|why| Failure::refused(&act, why))?;
+    let mut file = output::FramesFile::create(path, args.rfraw)?;
     let mut time_ns = now_ns();
     let (mut count, mut bytes) = (0u64, 0u64);
     while (args.num == 0 || count < args.num) && !stop.is_set() {
         let Some(frame) = frames.next_frame() else { break };
-        file.frame(time_ns, frame).map_err(|why| Failure::refused(&act, why))?;
+        file.frame(time_ns, frame)?;
         count += 1;
         bytes += frame.len() as u64;
         time_ns += match (args.gap, args.rate) {
@@ -224,7 +221,7 @@ fn write(args: &Args, path: &Path, frames: &mut Expander, stop: &Stop) -> Result
             (None, None) => GAP_NS,
         };
     }
-    file.finish().map_err(|why| Failure::refused(&act, why))?;
+    file.finish()?;
     eprintln!(
         "{} frames, {} bytes in {}",
         units::human_count(count),
@@ -236,7 +233,8 @@ fn write(args: &Args, path: &Path, frames: &mut Expander, stop: &Stop) -> Result
 
 /// True for the name of a file; any other output is a device.
 fn is_file(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "pcap" || extension == "cfg")
+    let is_config = path.extension().is_some_and(|extension| extension == "cfg");
+    is_config || asked_format(&path.to_string_lossy()).is_some()
 }
 
 /// The packets that CPUs 0 to `cpus` - 1 send.

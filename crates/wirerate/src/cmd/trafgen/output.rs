@@ -1,9 +1,13 @@
 //! The files that `wirerate trafgen` writes, and the times in them.
 
+use crate::capture_files::frame_file::{FrameFile, FrameFileFacts};
+use crate::capture_files::names::asked_format;
+use crate::outcome::{Failure, Refused};
 use capture::open;
-use pcapng::pcap::{Header, Precision, Record, Writer};
+use pcapng::LINK_TYPE_ETHERNET;
+use pcapng::pcap::Precision;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// Link type of IEEE 802.11 with radiotap.
@@ -12,50 +16,61 @@ const LINK_TYPE_RADIOTAP: u16 = 127;
 const BYTES_PER_LINE: usize = 15;
 
 /// A file of frames.
-pub(super) enum FramesFile {
-    Pcap(Writer<BufWriter<File>>),
-    Config(BufWriter<File>),
+pub(super) enum FramesFile<'a> {
+    Frames(FrameFile<'a>),
+    Config(&'a Path, BufWriter<File>),
 }
 
-impl FramesFile {
-    /// A pcap file.
-    pub(super) fn pcap(path: &Path, is_radio: bool) -> Result<Self, anyhow::Error> {
-        let link_type = if is_radio { LINK_TYPE_RADIOTAP } else { Header::default().link_type };
-        let header = Header { precision: Precision::Microseconds, link_type, ..Header::default() };
-        Ok(Self::Pcap(Writer::new(BufWriter::new(open::create(path)?), &header)?))
-    }
-
-    /// A configuration with one packet per frame.
-    pub(super) fn config(path: &Path) -> Result<Self, anyhow::Error> {
-        Ok(Self::Config(BufWriter::new(open::create(path)?)))
+impl<'a> FramesFile<'a> {
+    /// Creates a file of the format that its name asks for, else a configuration with one packet
+    /// per frame. Times in pcap files have microseconds, as trafgen's have.
+    ///
+    /// # Errors
+    /// Refused when it cannot be created.
+    pub(super) fn create(path: &'a Path, is_radio: bool) -> Result<Self, Failure> {
+        if asked_format(&path.to_string_lossy()).is_none() {
+            let file = open::create(path).refused(format!("write {}", path.display()))?;
+            return Ok(Self::Config(path, BufWriter::new(file)));
+        }
+        let link_type = if is_radio { LINK_TYPE_RADIOTAP } else { LINK_TYPE_ETHERNET };
+        let (command, precision) = ("trafgen", Precision::Microseconds);
+        let facts = FrameFileFacts { command, devices: &[None], link_type, precision };
+        FrameFile::create(path, &facts).map(Self::Frames)
     }
 
     /// Writes one frame.
-    pub(super) fn frame(&mut self, time_ns: u64, frame: &[u8]) -> Result<(), anyhow::Error> {
+    ///
+    /// # Errors
+    /// Refused when it cannot be written.
+    pub(super) fn frame(&mut self, time_ns: u64, frame: &[u8]) -> Result<(), Failure> {
         match self {
-            Self::Pcap(writer) => {
-                writer.record(&Record { time_ns, frame_len: frame.len() as u32, data: frame })?;
-            }
-            Self::Config(file) => {
-                file.write_all(b"{\n")?;
-                for line in frame.chunks(BYTES_PER_LINE) {
-                    let bytes: Vec<String> = line.iter().map(|byte| format!("0x{byte:02x},")).collect();
-                    writeln!(file, "  {}", bytes.join(" "))?;
-                }
-                file.write_all(b"}\n")?;
+            Self::Frames(file) => file.add(0, time_ns, frame),
+            Self::Config(path, file) => {
+                write_packet(file, frame).refused(format!("write {}", path.display()))
             }
         }
-        Ok(())
     }
 
     /// Completes the file.
-    pub(super) fn finish(self) -> Result<(), anyhow::Error> {
+    ///
+    /// # Errors
+    /// Refused when it cannot be written.
+    pub(super) fn finish(self) -> Result<(), Failure> {
         match self {
-            Self::Pcap(writer) => drop(writer.finish()?),
-            Self::Config(mut file) => file.flush()?,
+            Self::Frames(file) => file.finish(),
+            Self::Config(path, mut file) => file.flush().refused(format!("write {}", path.display())),
         }
-        Ok(())
     }
+}
+
+/// Writes the packet of a frame for a configuration.
+fn write_packet(file: &mut impl Write, frame: &[u8]) -> io::Result<()> {
+    file.write_all(b"{\n")?;
+    for line in frame.chunks(BYTES_PER_LINE) {
+        let bytes: Vec<String> = line.iter().map(|byte| format!("0x{byte:02x},")).collect();
+        writeln!(file, "  {}", bytes.join(" "))?;
+    }
+    file.write_all(b"}\n")
 }
 
 /// A rate in frames or bits per second.
