@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_name_asks_for_a_format() {
-        for (name, asked, asks_for_other) in [
+        for (name, asked, is_other) in [
             ("a.pcap", Some(Format::Pcap), true),
             ("a.cap.gz", Some(Format::Pcap), true),
             ("a.pcapng", Some(Format::Pcapng), false),
@@ -43,7 +43,7 @@ mod tests {
             ("a.txt", None, false),
         ] {
             let found = (asked_format(name), asks_for_other(name), format_of(name));
-            assert_eq!(found, (asked, asks_for_other, asked.unwrap_or(Format::Pcapng)), "{name}");
+            assert_eq!(found, (asked, is_other, asked.unwrap_or(Format::Pcapng)), "{name}");
         }
     }
 }
