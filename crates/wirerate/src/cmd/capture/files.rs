@@ -14,7 +14,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Files")]
 pub struct FileArgs {
-    /// File format [default: pcap if the name ends in .pcap, else pcapng]
+    /// File format [default: pcap if the name ends in .pcap or .cap, else pcapng]
     #[arg(long, requires = "write", value_enum)]
     pub format: Option<Format>,
     /// Name of the run in the path of a Parquet data set [default: time of the start]
@@ -257,6 +257,7 @@ mod tests {
             ("x.pcapng", Format::Pcapng, None),
             ("x", Format::Pcapng, None),
             ("x.pcap", Format::Pcap, None),
+            ("x.cap", Format::Pcap, None),
             ("x.pcap.lz4", Format::Pcap, Some(Compression::Lz4)),
             ("x.pcapng.zst", Format::Pcapng, Some(Compression::Zstd { level: 3 })),
         ] {
@@ -326,8 +327,11 @@ mod tests {
         assert_eq!(refusal("x.pcap.gz").as_deref(), Some("files are not compressed as .gz"));
         assert_eq!((refusal("x.pcap.zst"), refusal("x"), refusal("-")), (None, None, None));
         let said = |name: &str| files.unexpected_format(Path::new(name));
-        assert_eq!((said("x.txt"), said("x.cap.zst")), (Some(Format::Pcapng), Some(Format::Pcapng)));
-        assert_eq!([said("x"), said("x.pcap"), said("x.pcapng.lz4"), said("-")], [None; 4]);
+        assert_eq!((said("x.txt"), said("x.dump.zst")), (Some(Format::Pcapng), Some(Format::Pcapng)));
+        assert_eq!(
+            [said("x"), said("x.pcap"), said("x.cap.zst"), said("x.pcapng.lz4"), said("-")],
+            [None; 5]
+        );
         let told = Line::parse_from(words("--format pcap")).files;
         assert_eq!(told.unexpected_format(Path::new("x.txt")), None);
     }
