@@ -95,24 +95,30 @@ impl<'a> View<'a> {
         self.options().filter_map(move |(kind, place)| {
             let (at, len) = (place.start, place.len());
             let pointer = usize::from(*bytes.get(at + 2)?);
-            // Behind the pointer, slots of recorded addresses are empty.
-            let recorded = pointer.saturating_sub(1).min(len);
-            match kind {
-                LOOSE_ROUTE | STRICT_ROUTE => Some((3, 4, len)),
-                RECORD_ROUTE => Some((3, 4, recorded)),
+            let (start, step, is_recorded) = match kind {
+                LOOSE_ROUTE | STRICT_ROUTE => (3, 4, false),
+                RECORD_ROUTE => (3, 4, true),
                 TIMESTAMP => match bytes.get(at + 3)? & 0x0f {
-                    1 => Some((4, 8, recorded)),
+                    1 => (4, 8, true),
                     // The addresses were given by the sender.
-                    3 => Some((4, 8, len)),
-                    _ => None,
+                    3 => (4, 8, false),
+                    _ => return None,
                 },
-                _ => None,
-            }
-            .map(|(start, step, end)| AddressList {
-                at: at + start,
-                step,
-                count: end.saturating_sub(start) / step,
-            })
+                _ => return None,
+            };
+            let slots = len.saturating_sub(start) / step;
+            let count = if is_recorded {
+                // Behind the pointer, slots of recorded addresses are empty, which is zeros.
+                let recorded = (pointer.saturating_sub(1).min(len)).saturating_sub(start) / step;
+                let has_bytes = |slot: &usize| {
+                    let slot_at = at + start + slot * step;
+                    bytes.get(slot_at..slot_at + 4).is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0))
+                };
+                (recorded..slots).rfind(has_bytes).map_or(recorded, |slot| slot + 1)
+            } else {
+                slots
+            };
+            Some(AddressList { at: at + start, step, count })
         })
     }
 

@@ -899,6 +899,25 @@ mod tests {
         assert_eq!(editor.counts.wrong_sums.total(), 0);
     }
 
+    /// Addresses behind the pointer of a recorded route stayed in clear; slots of zeros are none.
+    #[test]
+    fn all_addresses_of_recorded_routes_are_mapped() {
+        let way = ends(false, [1, 2]);
+        let edits = Edits { address_rules: rules(&["0.0.0.0/0=9.0.0.0/8"]), ..Edits::default() };
+        for (pointer, slots, expected) in [
+            (4, [[10, 0, 0, 5], [10, 0, 0, 6]], [[9, 0, 0, 5], [9, 0, 0, 6]]),
+            (8, [[10, 0, 0, 5], [10, 0, 0, 6]], [[9, 0, 0, 5], [9, 0, 0, 6]]),
+            (12, [[10, 0, 0, 5], [0; 4]], [[9, 0, 0, 5], [9, 0, 0, 0]]),
+            (4, [[0; 4], [0; 4]], [[0; 4], [0; 4]]),
+        ] {
+            let options = [&[7, 11, pointer], slots.as_flattened(), &[0]].concat();
+            let frame = sample::ethernet(&ip_with(way, 17, &udp(way, (1, 2), b"x"), &options));
+            let frame = edited(&edits, &frame);
+            assert_eq!(&frame[37..45], expected.as_flattened(), "pointer {pointer}");
+            assert!(all_right(&frame));
+        }
+    }
+
     /// The CRC of a first fragment was moved by the fragment's length, not the packet's.
     #[test]
     fn ports_of_sctp_fragments_stay_and_are_counted() {

@@ -480,8 +480,8 @@ pub struct Args {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "4", help_heading = "Output",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub dry_run: Option<u64>,
-    /// With --dry-run, also write these frames to a file: pcap if its name ends in .pcap or .cap, else
-    /// pcapng; each also with .gz, .zst or .lz4
+    /// With --dry-run, also write these frames to a file: pcap if its name ends in .pcap or .cap,
+    /// else pcapng; each also with .gz, .zst or .lz4
     #[arg(long, value_name = "FILE", requires = "dry_run", help_heading = "Output")]
     pub write: Option<PathBuf>,
     /// Print a row per second: time of day, frames sent, rate, errors

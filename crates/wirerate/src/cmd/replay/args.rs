@@ -211,8 +211,8 @@ pub struct Args {
     /// device
     #[arg(long, help_heading = "Output")]
     pub dry_run: bool,
-    /// With --dry-run, write the frames with their due times to a file: pcap if its name ends in .pcap
-    /// or .cap, else pcapng; each also with .gz, .zst or .lz4
+    /// With --dry-run, write the frames with their due times to a file: pcap if its name ends in
+    /// .pcap or .cap, else pcapng; each also with .gz, .zst or .lz4
     #[arg(long, value_name = "FILE", requires = "dry_run", help_heading = "Output")]
     pub write: Option<PathBuf>,
     /// Print a row per second: time of day, frames sent, rate, errors
