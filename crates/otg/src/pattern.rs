@@ -191,7 +191,8 @@ impl PatternRow {
 /// Six bytes in hexadecimal, with colons between them.
 pub(crate) fn parse_mac(text: &str) -> Option<u128> {
     let bytes: Vec<&str> = text.split([':', '-']).collect();
-    let is_mac = bytes.len() == 6 && bytes.iter().all(|byte| (1..=2).contains(&byte.len()));
+    let is_byte = |byte: &&str| (1..=2).contains(&byte.len()) && byte.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_mac = bytes.len() == 6 && bytes.iter().all(is_byte);
     let byte = |mac: u128, text: &&str| Some(mac << 8 | u128::from(u8::from_str_radix(text, 16).ok()?));
     is_mac.then(|| bytes.iter().try_fold(0, byte)).flatten()
 }

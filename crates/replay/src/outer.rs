@@ -106,11 +106,22 @@ pub(crate) fn first_header(is_ethernet: bool) -> FirstHeader {
     if is_ethernet { FirstHeader::Ethernet } else { FirstHeader::Ip }
 }
 
-/// Number of VLAN tags behind the addresses of an Ethernet frame.
+/// Number of whole VLAN tags behind the addresses of an Ethernet frame.
 pub(crate) fn tag_count(frame: &[u8]) -> usize {
-    let types = frame.get(12..).unwrap_or_default().chunks_exact(4);
-    let is_tag = |tag: &&[u8]| ethernet::TPIDS.contains(&u16::from_be_bytes([tag[0], tag[1]]));
-    types.take_while(is_tag).count()
+    frame.get(12..).unwrap_or_default().chunks_exact(4).take_while(|tag| is_tag_type(tag)).count()
+}
+
+/// True if the frame ends within its first `count` VLAN tags, or before it shows whether it has
+/// them.
+pub(crate) fn ends_in_tags(frame: &[u8], count: usize) -> bool {
+    let whole = tag_count(frame);
+    let rest = frame.get(12 + whole * 4..).unwrap_or_default();
+    whole < count && rest.len() < 4 && (rest.len() < 2 || is_tag_type(rest))
+}
+
+/// True if a VLAN tag begins with these bytes.
+fn is_tag_type(bytes: &[u8]) -> bool {
+    word(bytes, 0).is_some_and(|ether_type| ethernet::TPIDS.contains(&ether_type))
 }
 
 pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u16> {

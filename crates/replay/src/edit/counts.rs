@@ -110,8 +110,8 @@ pub struct TagUses {
     pub outer: u64,
     /// The second tag.
     pub second: u64,
-    /// The tag in a tunnel.
-    pub inner: u64,
+    /// The outer and the second tag in a tunnel.
+    pub inner: [u64; 2],
 }
 
 /// How often each option found what it changes, in the order of the options.

@@ -8,7 +8,7 @@ use super::fields::{FieldValue, HeaderChoice};
 use super::groups::{GroupDestination, mac_of_group, solicited_group};
 use super::lengths;
 use super::maps::{AddressRule, MacMap, PortMap};
-use super::tags::{TagEdits, TagFields};
+use super::tags::{InnerTag, TagEdits};
 use super::tracked::{self, TrackedSum};
 use crate::outer::{tag_count, word};
 use crate::per_loop::{PerLoop, step_address, step_mac};
@@ -116,7 +116,7 @@ impl FieldKinds {
             (!edits.mac_maps.is_empty(), Self::MAC),
             (has_rules, Self::IP),
             (!edits.port_maps.is_empty(), Self::PORTS),
-            (edits.tags.inner != TagFields::default(), Self::MAC.inner()),
+            (edits.tags.is_inner(), Self::MAC.inner()),
         ];
         maps.into_iter().filter(|(is_given, _)| *is_given).for_each(|(_, kind)| kinds.add(kind));
         for FieldEdit { choice, value } in &edits.fields {
@@ -169,6 +169,8 @@ pub(crate) struct Editor {
     hidden: Vec<WalkEnd>,
     /// A port would have changed under a checksum of which the packet has only a part.
     has_fixed_ports: bool,
+    /// The frame is cut within VLAN tags that an edit reads.
+    has_cut_tags: bool,
     pub(crate) counts: EditCounts,
 }
 
@@ -189,6 +191,7 @@ impl Editor {
             groups: Vec::new(),
             hidden: Vec::new(),
             has_fixed_ports: false,
+            has_cut_tags: false,
             counts,
         }
     }
@@ -215,11 +218,11 @@ impl Editor {
     /// Edits a frame. Returns the reason if a field that an edit needs could not be reached.
     pub(crate) fn apply(&mut self, frame: &mut Vec<u8>, options: &EditOptions<'_>) -> Option<EndCause> {
         let EditOptions { first, steps, clients, shrinks, counts } = *options;
-        let is_ethernet = first == FirstHeader::Ethernet && frame.len() >= 14;
-        if is_ethernet && self.edits.tags.is_outer() {
-            self.edits.tags.apply(frame, &mut self.counts.uses.tags);
-        }
-        if is_ethernet && steps.vlan != 0 && tag_count(frame) > 0 && frame.len() >= 16 {
+        let is_ethernet = first == FirstHeader::Ethernet;
+        self.has_cut_tags = is_ethernet
+            && self.edits.tags.is_outer()
+            && !self.edits.tags.apply(frame, &mut self.counts.uses.tags);
+        if is_ethernet && steps.vlan != 0 && tag_count(frame) > 0 {
             let tag = u16::from_be_bytes([frame[14], frame[15]]);
             let tag = tag & 0xf000 | tag.wrapping_add(steps.vlan) & 0x0fff;
             frame[14..16].copy_from_slice(&tag.to_be_bytes());
@@ -239,8 +242,7 @@ impl Editor {
         self.step(frame, steps);
         self.follow_groups(frame);
         tracked::finish(frame, &mut self.sums);
-        let has_no_tags = first == FirstHeader::Ethernet && !is_ethernet && self.edits.tags.is_outer();
-        let cause = self.not_edited(found, end.cause, has_no_tags)?;
+        let cause = self.not_edited(found, end.cause)?;
         if counts {
             self.counts.not_edited.count(cause);
         }
@@ -248,7 +250,7 @@ impl Editor {
     }
 
     /// The reason if a field that an edit needs could not be reached.
-    fn not_edited(&self, found: FieldKinds, cause: EndCause, has_no_tags: bool) -> Option<EndCause> {
+    fn not_edited(&self, found: FieldKinds, cause: EndCause) -> Option<EndCause> {
         let is_in_quote = self.headers.last().is_some_and(|header| header.is_quoted);
         let has_all = found.has(self.needed) || is_in_quote;
         if !has_all && may_hide(cause) {
@@ -256,8 +258,8 @@ impl Editor {
         }
         // A map reaches all headers, not only the outermost ones.
         let hidden = self.hidden.first().filter(|_| self.edits.has_maps()).map(|end| end.cause);
-        let no_tags = has_no_tags.then_some(EndCause::Cut);
-        hidden.or(no_tags).or(self.has_fixed_ports.then_some(EndCause::Fragment))
+        let cut_tags = self.has_cut_tags.then_some(EndCause::Cut);
+        hidden.or(cut_tags).or(self.has_fixed_ports.then_some(EndCause::Fragment))
     }
 
     /// Notes the end of the walk if fields may be in clear in the bytes behind it.
@@ -357,12 +359,15 @@ impl Editor {
                 self.counts.uses.fields[number] += 1;
             }
         }
-        if self.edits.tags.inner != TagFields::default()
-            && let Some((at, tag)) = self.edits.tags.inner_tag(frame, &self.headers)
-        {
-            // Written as the two words that sums of odd places need, too.
-            tracked::write(frame, &mut self.sums, at, &tag);
-            self.counts.uses.tags.inner += 1;
+        for (number, uses) in self.counts.uses.tags.inner.iter_mut().enumerate() {
+            match self.edits.tags.inner_tag(number, frame, &self.headers) {
+                InnerTag::None => {}
+                InnerTag::Cut => self.has_cut_tags = true,
+                InnerTag::Changed { at, tag } => {
+                    tracked::write(frame, &mut self.sums, at, &tag);
+                    *uses += 1;
+                }
+            }
         }
     }
 
@@ -572,7 +577,7 @@ fn is_client(frame: &[u8], place: &AddressPlace, clients: &HashSet<IpAddr>) -> b
 mod tests {
     use super::super::fields::TtlEdit;
     use super::super::maps::MapScope;
-    use super::super::tags::VlanEdit;
+    use super::super::tags::{TagFields, VlanEdit};
     use super::*;
     use crate::sample;
     use crate::sample::{Ends, frames, ip, ip_with, udp, udp_to};
@@ -945,6 +950,8 @@ mod tests {
         let (mut editor, steps) = (Editor::new(Edits { tags, ..Edits::default() }), PerLoop::default());
         let options = options(FirstHeader::Ethernet, &steps, false);
         assert_eq!(editor.apply(&mut vec![2; 13], &options), Some(EndCause::Cut));
+        let mut cut = [&datagram()[..12], &[0x81, 0, 0]].concat();
+        assert_eq!(editor.apply(&mut cut, &options), Some(EndCause::Cut));
         assert_eq!(editor.apply(&mut datagram(), &options), None);
         assert_eq!(editor.counts.uses.tags.pop, 0);
     }
@@ -985,13 +992,29 @@ mod tests {
     fn tags_in_a_tunnel_change_with_the_checksums_around_them() {
         let way = ends(false, [1, 2]);
         let inner = sample::ethernet(&ip(way, 17, &udp(way, (1, 2), b"x")));
-        let tagged = [&inner[..12], &[0x81, 0, 0, 5], &inner[12..]].concat();
+        let tagged = [&inner[..12], &[0x81, 0, 0, 5, 0x81, 0, 0, 6], &inner[12..]].concat();
         let vxlan = [&[8, 0, 0, 0, 0, 0, 5, 0], &tagged[..]].concat();
         let frame = sample::ethernet(&ip(way, 17, &udp(way, (9, 4789), &vxlan)));
         let tag = TagFields { vlan: Some(VlanEdit::Set(0x123)), tpid: Some(0x88a8), ..TagFields::default() };
-        let edits = Edits { tags: TagEdits { inner: tag, ..TagEdits::default() }, ..Edits::default() };
-        let frame = edited(&edits, &frame);
-        assert_eq!(frame[50 + 12..50 + 16], [0x88, 0xa8, 0x01, 0x23]);
-        assert!(all_right(&frame));
+        let keep = TagFields::default();
+        for (inner, expected) in [
+            ([tag, keep], [0x88, 0xa8, 0x01, 0x23, 0x81, 0, 0, 6]),
+            ([keep, tag], [0x81, 0, 0, 5, 0x88, 0xa8, 0x01, 0x23]),
+            ([tag, tag], [0x88, 0xa8, 0x01, 0x23, 0x88, 0xa8, 0x01, 0x23]),
+        ] {
+            let edits = Edits { tags: TagEdits { inner, ..TagEdits::default() }, ..Edits::default() };
+            let after = edited(&edits, &frame);
+            assert_eq!(after[50 + 12..50 + 20], expected);
+            assert!(all_right(&after));
+            let (mut editor, steps) = (Editor::new(edits), PerLoop::default());
+            let options = options(FirstHeader::Ethernet, &steps, false);
+            let mut cause = |frame: &[u8]| editor.apply(&mut frame.to_vec(), &options);
+            let is_second = inner[1] != keep;
+            assert_eq!(cause(&frame), None);
+            assert_eq!(cause(&frame[..50 + 19]), is_second.then_some(EndCause::Cut));
+            assert_eq!(cause(&frame[..50 + 15]), Some(EndCause::Cut));
+            // A frame without the tag has nothing to change.
+            assert_eq!(cause(&datagram()), None);
+        }
     }
 }

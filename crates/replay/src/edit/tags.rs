@@ -1,7 +1,7 @@
 //! VLAN tags of Ethernet frames: removed, added and changed.
 
 use super::counts::TagUses;
-use crate::outer::tag_count;
+use crate::outer::{ends_in_tags, tag_count};
 use packet::headers::{Header, Protocol};
 
 const ADDRESSES_LEN: usize = 12;
@@ -60,8 +60,9 @@ pub struct TagEdits {
     pub outer: TagFields,
     /// The second tag.
     pub second: TagFields,
-    /// The outer tag of the innermost Ethernet header inside a tunnel; none is added or removed.
-    pub inner: TagFields,
+    /// The outer and the second tag of the innermost Ethernet header inside a tunnel; none is added
+    /// or removed.
+    pub inner: [TagFields; 2],
 }
 
 impl TagEdits {
@@ -73,8 +74,26 @@ impl TagEdits {
             || self.second != TagFields::default()
     }
 
-    /// Changes the tags of an Ethernet frame, and counts what has changed.
-    pub(crate) fn apply(&self, frame: &mut Vec<u8>, uses: &mut TagUses) {
+    /// True if the tags inside a tunnel may change.
+    pub(crate) fn is_inner(&self) -> bool {
+        self.inner != [TagFields::default(); 2]
+    }
+
+    /// Number of the frame's own tags that the edits read, from the outer one on.
+    fn read_count(&self) -> usize {
+        let count = |fields: TagFields, number: usize| match number.checked_sub(self.push.len()) {
+            Some(own) if fields != TagFields::default() => self.pop + own + 1,
+            _ => 0,
+        };
+        self.pop.max(count(self.outer, 0)).max(count(self.second, 1))
+    }
+
+    /// Changes the tags of an Ethernet frame, and counts what has changed. Returns false if the
+    /// frame is cut within the tags that the edits read: it stays as it is.
+    pub(crate) fn apply(&self, frame: &mut Vec<u8>, uses: &mut TagUses) -> bool {
+        if frame.len() < ADDRESSES_LEN + 2 || ends_in_tags(frame, self.read_count()) {
+            return false;
+        }
         let popped = tag_count(frame).min(self.pop);
         uses.pop += u64::from(popped > 0);
         uses.push += u64::from(!self.push.is_empty());
@@ -104,17 +123,39 @@ impl TagEdits {
         if removes_outer && had > 0 {
             remove(frame, 0);
         }
+        true
     }
 
-    /// Bytes to write at a place for the tag inside a tunnel, if the frame has one.
-    pub(crate) fn inner_tag(&self, frame: &[u8], headers: &[Header]) -> Option<(usize, [u8; TAG_LEN])> {
-        let place = headers.iter().rposition(|header| {
-            header.protocol == Protocol::Ethernet && header.depth > 0 && !header.is_quoted
-        })?;
-        let tag = headers.get(place + 1).filter(|header| header.protocol == Protocol::Vlan)?;
-        let at = tag.at.checked_sub(2)?;
-        Some((at, self.inner.change(*frame.get(at..)?.first_chunk()?)))
+    /// What happens to the tag of this number in the innermost Ethernet header inside a tunnel.
+    pub(crate) fn inner_tag(&self, number: usize, frame: &[u8], headers: &[Header]) -> InnerTag {
+        let fields = self.inner[number];
+        if fields == TagFields::default() {
+            return InnerTag::None;
+        }
+        let ethernet = headers
+            .iter()
+            .rfind(|header| header.protocol == Protocol::Ethernet && header.depth > 0 && !header.is_quoted);
+        let Some(header) = ethernet else { return InnerTag::None };
+        let bytes = header.bytes(frame);
+        match bytes.get(place_of(number)..).and_then(|bytes| bytes.first_chunk()) {
+            Some(tag) if number < tag_count(bytes) => {
+                InnerTag::Changed { at: header.at + place_of(number), tag: fields.change(*tag) }
+            }
+            _ if ends_in_tags(bytes, number + 1) => InnerTag::Cut,
+            _ => InnerTag::None,
+        }
     }
+}
+
+/// A tag inside a tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InnerTag {
+    /// No edit changes it, or the frame does not have it.
+    None,
+    /// The frame ends within the tags.
+    Cut,
+    /// Its new bytes are to be written at this offset.
+    Changed { at: usize, tag: [u8; TAG_LEN] },
 }
 
 fn place_of(number: usize) -> usize {
@@ -145,7 +186,7 @@ mod tests {
 
     fn tags(edits: &TagEdits, before: &[[u8; 4]]) -> Vec<[u8; 4]> {
         let mut frame = [vec![2; 12], before.concat(), vec![8, 0, 0x45, 0]].concat();
-        edits.apply(&mut frame, &mut TagUses::default());
+        assert!(edits.apply(&mut frame, &mut TagUses::default()));
         assert!(frame.ends_with(&[8, 0, 0x45, 0]), "{frame:?}");
         frame[12..frame.len() - 4].as_chunks().0.to_vec()
     }
@@ -180,6 +221,43 @@ mod tests {
         assert_eq!(uses(all(priority, priority), &[A, B]), [1, 0, 1, 0]);
         assert_eq!(uses(all(set(1), set(2)), &[]), [0, 0, 1, 1]);
         assert_eq!(uses(TagEdits { push: vec![set(7)], ..all(priority, priority) }, &[]), [0, 1, 1, 0]);
+    }
+
+    /// A frame cut within a tag was taken for one without the tag, and got a further one.
+    #[test]
+    fn frames_cut_within_the_tags_that_are_read_stay() {
+        let edits = TagEdits::default();
+        let outer = |outer| TagEdits { outer, ..TagEdits::default() };
+        let second = |second| TagEdits { second, ..TagEdits::default() };
+        let none = TagFields { vlan: Some(VlanEdit::Remove), ..TagFields::default() };
+        let priority = TagFields { priority: Some(1), ..TagFields::default() };
+        let push = |count, edits| TagEdits { push: vec![set(7); count], ..edits };
+        // Each edit with the bytes that it needs of a frame without tags, with one, and with two.
+        for (edits, needed) in [
+            (TagEdits { pop: 1, ..edits.clone() }, [14, 16, 16]),
+            (TagEdits { pop: 2, ..edits.clone() }, [14, 18, 20]),
+            (TagEdits { pop: 3, ..edits.clone() }, [14, 18, 22]),
+            (outer(set(9)), [14, 16, 16]),
+            (outer(none), [14, 16, 16]),
+            (outer(priority), [14, 16, 16]),
+            (second(set(9)), [14, 18, 20]),
+            (second(priority), [14, 18, 20]),
+            (TagEdits { pop: 1, ..second(none) }, [14, 18, 22]),
+            (push(1, edits.clone()), [14, 14, 14]),
+            (push(1, outer(set(9))), [14, 14, 14]),
+            (push(1, second(set(9))), [14, 16, 16]),
+            (push(2, second(set(9))), [14, 14, 14]),
+        ] {
+            for (count, needed) in needed.into_iter().enumerate() {
+                let whole = [vec![2; 12], [A, B][..count].concat(), vec![8, 0, 0x45, 0]].concat();
+                for len in 0..whole.len() {
+                    let mut frame = whole[..len].to_vec();
+                    let is_edited = edits.apply(&mut frame, &mut TagUses::default());
+                    assert_eq!(is_edited, len >= needed, "{edits:?}: {count} tags, cut to {len}");
+                    assert!(is_edited || frame == whole[..len]);
+                }
+            }
+        }
     }
 
     #[test]

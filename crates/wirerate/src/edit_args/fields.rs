@@ -1,6 +1,6 @@
 //! Fields of `--set FIELD=VALUE`.
 
-use crate::units::{VlanId, VlanPriority, VlanType};
+use crate::units::{self, VlanId, VlanPriority, VlanType};
 use replay::{FieldEdit, FieldValue, HeaderChoice, TagFields, TtlEdit, VlanEdit};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -19,6 +19,8 @@ pub enum TagPlace {
     Second,
     /// The outer one inside a tunnel.
     Inner,
+    /// The second one inside a tunnel.
+    InnerSecond,
 }
 
 /// What a field changes.
@@ -64,13 +66,10 @@ pub fn bit(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A whole number in decimal or in hex after `0x`, up to `max`.
+/// A whole number up to `max`.
 fn number(text: &str, max: u32) -> Result<u32, String> {
-    let value = match text.strip_prefix("0x") {
-        Some(hex) => u32::from_str_radix(hex, 16).ok(),
-        None => text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten(),
-    };
-    value.filter(|value| *value <= max).ok_or_else(|| format!("\"{text}\" is not a number from 0 to {max}"))
+    let value = units::number(text).filter(|value| *value <= max);
+    value.ok_or_else(|| format!("\"{text}\" is not a number from 0 to {max}"))
 }
 
 impl FromStr for SetField {
@@ -130,16 +129,15 @@ impl SetField {
 
 /// The change of a tag; nothing for other fields.
 fn tag_change(field: &str, text: &str, choice: HeaderChoice) -> Option<Result<FieldChange, String>> {
-    let (place, part) = match (field.strip_prefix("inner-vlan"), field.strip_prefix("vlan"), choice) {
-        (Some(part), _, HeaderChoice::Outermost) => (TagPlace::Second, part),
-        (_, Some(part), HeaderChoice::Outermost) => (TagPlace::Outer, part),
-        (_, Some(part), HeaderChoice::Innermost) => (TagPlace::Inner, part),
-        _ => return None,
+    let (part, outermost, innermost) = match field.strip_prefix("inner-vlan") {
+        Some(part) => (part, TagPlace::Second, TagPlace::InnerSecond),
+        None => (field.strip_prefix("vlan")?, TagPlace::Outer, TagPlace::Inner),
     };
+    let is_inner = choice == HeaderChoice::Innermost;
     let none = TagFields::default();
     let fields = match part {
-        "" if text == "none" && place == TagPlace::Inner => {
-            Err("a tag inside a tunnel can be changed, not removed: inner.vlan=ID".to_owned())
+        "" if text == "none" && is_inner => {
+            Err(format!("a tag inside a tunnel can be changed, not removed: inner.{field}=ID"))
         }
         "" if text == "none" => Ok(TagFields { vlan: Some(VlanEdit::Remove), ..none }),
         "" => value::<VlanId>(text).map(|id| TagFields { vlan: Some(VlanEdit::Set(id.0)), ..none }),
@@ -148,7 +146,7 @@ fn tag_change(field: &str, text: &str, choice: HeaderChoice) -> Option<Result<Fi
         "-type" => value::<VlanType>(text).map(|tpid| TagFields { tpid: Some(tpid.0), ..none }),
         _ => return None,
     };
-    Some(fields.map(|fields| FieldChange::Tag(place, fields)))
+    Some(fields.map(|fields| FieldChange::Tag(if is_inner { innermost } else { outermost }, fields)))
 }
 
 /// The value of a field; nothing if there is no such field.
@@ -195,6 +193,7 @@ mod tests {
         let prio = TagFields { priority: Some(7), ..TagFields::default() };
         assert_eq!(change("inner-vlan-prio=7"), Ok(FieldChange::Tag(TagPlace::Second, prio)));
         assert_eq!(change("inner.vlan-prio=7"), Ok(FieldChange::Tag(TagPlace::Inner, prio)));
+        assert_eq!(change("inner.inner-vlan-prio=7"), Ok(FieldChange::Tag(TagPlace::InnerSecond, prio)));
         for bad in [
             "dst",
             "dst=x",
@@ -206,8 +205,13 @@ mod tests {
             "ecn=4",
             "vlan-dei=2",
             "flow-label=0x100000",
-            "inner.inner-vlan=3",
             "inner.vlan=none",
+            "inner.inner-vlan=none",
+            "inner.inner.vlan=3",
+            "vlan=+5",
+            "vlan-prio=+5",
+            "vlan-type=0x+8a8",
+            "ttl=0x+3",
             "vlan-typ=0x8100",
             "ttl=+3",
             "ttl=",

@@ -10,7 +10,7 @@ pub mod policies;
 pub mod report;
 
 use crate::outcome::Failure;
-use crate::units::{VlanId, VlanPriority, VlanType};
+use crate::units::{VlanId, VlanPriority, VlanType, decimal};
 use address_rules::AddressRuleArgs;
 use fields::{FieldChange, SetField, TagPlace};
 use packet::MacAddr;
@@ -36,11 +36,16 @@ impl FromStr for PushedTag {
         let mut tag =
             TagFields { vlan: Some(VlanEdit::Set(fields::value::<VlanId>(id)?.0)), ..TagFields::default() };
         for setting in settings.into_iter().flat_map(|settings| settings.split(',')) {
-            match setting.split_once('=') {
-                Some(("prio", value)) => tag.priority = Some(fields::value::<VlanPriority>(value)?.0),
-                Some(("dei", value)) => tag.is_drop_eligible = Some(fields::bit(value)?),
-                Some(("type", value)) => tag.tpid = Some(fields::value::<VlanType>(value)?.0),
+            let had_one = match setting.split_once('=') {
+                Some(("prio", value)) => {
+                    tag.priority.replace(fields::value::<VlanPriority>(value)?.0).is_some()
+                }
+                Some(("dei", value)) => tag.is_drop_eligible.replace(fields::bit(value)?).is_some(),
+                Some(("type", value)) => tag.tpid.replace(fields::value::<VlanType>(value)?.0).is_some(),
                 _ => return Err(format!("\"{setting}\" is not prio=0 to 7, dei=0 or 1, or type=0x88a8")),
+            };
+            if had_one {
+                return Err(format!("\"{setting}\" sets what an earlier part of {text} has set"));
             }
         }
         Ok(Self(tag))
@@ -86,10 +91,7 @@ impl FromStr for PortMapText {
 
 /// A port, or the first and the last of a range.
 fn ports(text: &str) -> Result<(u16, u16), String> {
-    let port = |text: &str| {
-        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse().ok().filter(|_| is_number).ok_or(format!("\"{text}\" is not a port from 0 to 65535"))
-    };
+    let port = |text: &str| decimal(text).ok_or(format!("\"{text}\" is not a port from 0 to 65535"));
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (port(first)?, port(last)?);
     if first > last { Err(format!("the range {text} is empty")) } else { Ok((first, last)) }
@@ -113,8 +115,8 @@ pub struct EditArgs {
     #[arg(long, value_name = "FROM=TO", help_heading = HEADING)]
     pub map_port: Vec<PortMapText>,
     /// Encrypt all addresses by a key, a text or @FILE; those with a common prefix keep one
-    #[arg(long, value_name = "KEY", help_heading = HEADING)]
-    pub anonymize: Option<String>,
+    #[arg(long, value_name = "KEY", action = clap::ArgAction::Append, help_heading = HEADING)]
+    pub anonymize: Vec<String>,
     /// Add a VLAN tag outside all others; may be repeated, the last one is the outermost
     #[arg(long, value_name = "ID[,prio=P][,dei=D][,type=T]", help_heading = HEADING)]
     pub push_vlan: Vec<PushedTag>,
@@ -149,7 +151,7 @@ impl EditArgs {
             address_rules: self.address_rules.rules().collect(),
             mac_maps: self.map_mac.iter().map(|MacMapText(_, map)| *map).collect(),
             port_maps: self.map_port.iter().map(|PortMapText(_, map)| *map).collect(),
-            anonymize: self.anonymize.as_deref().map(key).transpose()?,
+            anonymize: self.anonymize.first().map(|text| key(text)).transpose()?,
             checksums: self.checksums.into(),
             ..Edits::default()
         };
@@ -162,7 +164,8 @@ impl EditArgs {
                     let tag = match place {
                         TagPlace::Outer => &mut edits.tags.outer,
                         TagPlace::Second => &mut edits.tags.second,
-                        TagPlace::Inner => &mut edits.tags.inner,
+                        TagPlace::Inner => &mut edits.tags.inner[0],
+                        TagPlace::InnerSecond => &mut edits.tags.inner[1],
                     };
                     *tag = merged(*tag, fields);
                 }
@@ -223,6 +226,10 @@ impl EditArgs {
                 return twice(&format!("--set {}", none.text), &second, "the tag is removed");
             }
         }
+        if let [first, second, ..] = &self.anonymize[..] {
+            let [first, second] = [first, second].map(|key| format!("--anonymize {key}"));
+            return twice(&first, &second, "one key encrypts all addresses");
+        }
         for (field, value) in self.mac_options() {
             let (FieldValue::DstMac(mac) | FieldValue::SrcMac(mac)) = value else { continue };
             let is_other = |set: &&SetField| set.name == field && !set.is_value(value);
@@ -271,7 +278,8 @@ impl EditArgs {
             let count = match place {
                 TagPlace::Outer => outer,
                 TagPlace::Second => second,
-                TagPlace::Inner => inner,
+                TagPlace::Inner => inner[0],
+                TagPlace::InnerSecond => inner[1],
             };
             Some(((format!("--set {}", set.text), has_tag), count))
         });
@@ -333,6 +341,9 @@ mod tests {
         let outer = TagFields { vlan: Some(VlanEdit::Set(7)), priority: Some(3), ..TagFields::default() };
         assert_eq!((edits.tags.outer, edits.tags.pop), (outer, 2));
         assert_eq!(edits.tags.push[0].tpid, Some(0x88a8));
+        for part in ["prio=1,prio=2", "dei=0,dei=0", "type=0x88a8,type=0x8100"] {
+            assert!(format!("5,{part}").parse::<PushedTag>().is_err(), "{part}");
+        }
         assert_eq!(edits.fields.len(), 1);
     }
 
@@ -344,6 +355,8 @@ mod tests {
             ("--set tos=1 --set dscp=2", ["tos=1", "dscp=2"]),
             ("--set inner.ecn=1 --set inner.tos=2", ["inner.ecn=1", "inner.tos=2"]),
             ("--set vlan=none --set vlan-prio=2", ["vlan=none", "vlan-prio=2"]),
+            ("--set inner.inner-vlan=3 --set inner.inner-vlan=4", ["inner-vlan=3", "inner-vlan=4"]),
+            ("--anonymize one --anonymize two", ["--anonymize one", "--anonymize two"]),
             (
                 "--dst-mac 02:00:00:00:00:01 --set dst-mac=02:00:00:00:00:02",
                 ["--dst-mac 02:00:00:00:00:01", "dst-mac=02:00:00:00:00:02"],

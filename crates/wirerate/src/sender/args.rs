@@ -3,7 +3,7 @@
 use super::workers::StartedRuns;
 use crate::units::{
     Addresses, Count, CpuSequence, FrameRate, Interval, Labels, List, Mix, Nanos, Queues, VlanId,
-    VlanPriority, VlanType, WireRate,
+    VlanPriority, VlanType, WireRate, number,
 };
 use clap::ValueEnum;
 use engine::{CatchUp, Ramp, SendFcs};
@@ -128,11 +128,7 @@ fn send_fcs(text: &str) -> Result<SendFcs, String> {
     if text == "bad" {
         return Ok(SendFcs::Bad);
     }
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    };
-    match number {
+    match number::<u32>(text) {
         Some(number) => Ok(SendFcs::Value(number.to_be_bytes())),
         None => Err("use bad, or four bytes such as 0xdeadbeef".to_owned()),
     }

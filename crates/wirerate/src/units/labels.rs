@@ -1,7 +1,7 @@
 //! A stack of MPLS labels as people write it: `16,17`, or whole entries in hex, as pktgen takes
 //! them.
 
-use super::BadText;
+use super::{BadText, number};
 use std::fmt;
 use std::str::FromStr;
 
@@ -38,9 +38,9 @@ impl FromStr for Labels {
 
 fn entry(part: &str) -> Option<u32> {
     match part.strip_prefix("0x") {
-        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        Some(_) => number(part),
         None => {
-            let label: u32 = part.parse().ok().filter(|label| *label <= LABEL_MAX)?;
+            let label: u32 = number(part).filter(|label| *label <= LABEL_MAX)?;
             Some(label << LABEL_SHIFT | TTL_DEFAULT)
         }
     }

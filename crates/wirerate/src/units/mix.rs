@@ -1,7 +1,7 @@
 //! Small words of their own: a mix of frame lengths with weights, one byte, and the number of an
 //! IPsec association.
 
-use super::{BadText, Interval};
+use super::{BadText, Interval, number};
 use std::fmt;
 use std::str::FromStr;
 
@@ -98,11 +98,7 @@ impl fmt::Display for Mix {
 /// # Errors
 /// [`BadText`] for everything else.
 pub fn byte(text: &str) -> Result<u8, BadText> {
-    let value = match text.strip_prefix("0x") {
-        Some(hex) => u8::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    value.map_err(|_| {
+    number(text).ok_or_else(|| {
         BadText::whole(
             text,
             format!("\"{text}\" is not one byte"),
@@ -117,11 +113,7 @@ pub fn byte(text: &str) -> Result<u8, BadText> {
 /// # Errors
 /// [`BadText`] for everything else, and for 0, which is no association.
 pub fn spi(text: &str) -> Result<u32, BadText> {
-    let value = match text.strip_prefix("0x") {
-        Some(hex) => u32::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    value.ok().filter(|spi| *spi != 0).ok_or_else(|| {
+    number(text).filter(|spi| *spi != 0).ok_or_else(|| {
         BadText::whole(
             text,
             format!("\"{text}\" is no SPI"),

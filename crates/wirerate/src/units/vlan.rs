@@ -1,5 +1,6 @@
 //! The values of VLAN tags: ids, priorities and EtherTypes.
 
+use super::{decimal, number};
 use std::fmt;
 use std::str::FromStr;
 
@@ -11,7 +12,7 @@ impl FromStr for VlanId {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().ok().filter(|id| *id <= 4095).map(Self).ok_or("not a VLAN id from 0 to 4095")
+        decimal(text).filter(|id| *id <= 4095).map(Self).ok_or("not a VLAN id from 0 to 4095")
     }
 }
 
@@ -23,7 +24,7 @@ impl FromStr for VlanPriority {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().ok().filter(|priority| *priority <= 7).map(Self).ok_or("not a priority from 0 to 7")
+        decimal(text).filter(|priority| *priority <= 7).map(Self).ok_or("not a priority from 0 to 7")
     }
 }
 
@@ -46,9 +47,8 @@ impl FromStr for VlanType {
             "802.1q" | "802.1Q" => Ok(Self::CUSTOMER),
             "802.1ad" => Ok(Self::SERVICE),
             // Below, the field is a length.
-            _ => u16::from_str_radix(text.strip_prefix("0x").unwrap_or_default(), 16)
-                .ok()
-                .filter(|ethertype| *ethertype >= 0x600)
+            _ => number(text)
+                .filter(|ethertype| text.starts_with("0x") && *ethertype >= 0x600)
                 .map(Self)
                 .ok_or("not an EtherType such as 0x88a8, nor 802.1q or 802.1ad"),
         }
