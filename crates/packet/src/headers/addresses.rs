@@ -2,7 +2,7 @@
 
 use super::bytes::half;
 use super::header::{EndCause, Header, Protocol, WalkEnd};
-use super::{arp, cooked, extension, group_message, icmp, icmpv6, ipv4, ipv6, nd_option, routing};
+use super::{arp, cooked, extension, group_message, icmp, icmpv6, ipv4, ipv6, mobility, nd_option, routing};
 
 /// Kind of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,29 +49,26 @@ pub fn for_each_address(
     found: &mut impl FnMut(AddressPlace),
 ) -> Option<WalkEnd> {
     let (bytes, mut hidden_at) = (header.bytes(frame), None);
-    let unread_at = addresses(bytes, header, &mut |at: usize, len: usize, kind, role| {
+    let unread = addresses(bytes, header, &mut |at: usize, len: usize, kind, role| {
         if at + len <= bytes.len() {
             found(AddressPlace { at: header.at + at, len, kind, role });
         } else {
             hidden_at = hidden_at.or(Some(at));
         }
     });
-    let at = header.at + hidden_at.or(unread_at)?.min(bytes.len());
-    let cause = match header.protocol {
-        Protocol::Routing => EndCause::Unknown,
-        _ if header.is_whole() && header.at + header.len <= header.visible_end => EndCause::Malformed,
-        _ => EndCause::Cut,
-    };
-    Some(WalkEnd { at, cause })
+    let (at, cause) = hidden_at.map(|at| (at, EndCause::Cut)).or(unread)?;
+    let is_there = header.is_whole() && header.at + header.len <= header.visible_end;
+    let cause = if cause == EndCause::Cut && is_there { EndCause::Malformed } else { cause };
+    Some(WalkEnd { at: header.at + at.min(bytes.len()), cause })
 }
 
 /// Calls `place` with offset, length, kind and role of each address of a header. Returns the offset
-/// of the first part whose addresses have no places.
+/// of the first part whose addresses have no places, and why.
 fn addresses(
     bytes: &[u8],
     header: &Header,
     place: &mut impl FnMut(usize, usize, AddressKind, AddressRole),
-) -> Option<usize> {
+) -> Option<(usize, EndCause)> {
     use AddressKind::{Mac, V4, V6};
     use AddressRole::{Destination, Other, SolicitedTarget, Source};
     match header.protocol {
@@ -103,7 +100,7 @@ fn addresses(
                 for list in view.address_lists() {
                     (0..list.count).for_each(|entry| place(list.at + entry * list.step, 4, V4, Other));
                 }
-                return view.unread_option_at();
+                return Some((view.unread_option_at()?, EndCause::Cut));
             }
         }
         Protocol::Ipv6 => {
@@ -113,12 +110,16 @@ fn addresses(
         Protocol::Routing => {
             let view = routing::View::new(bytes)?;
             (0..view.address_count()).for_each(|entry| place(8 + entry * 16, 16, V6, Other));
-            return view.hides_addresses().then_some(8);
+            return view.hides_addresses().then_some((8, EndCause::Unknown));
         }
         Protocol::DestinationOptions => {
             if let Some(at) = extension::View::new(bytes).and_then(|view| view.home_address_at()) {
                 place(at, 16, V6, Other);
             }
+        }
+        Protocol::Mobility => {
+            let unread_at = mobility::View::new(bytes)?.addresses(|at| place(at, 16, V6, Other));
+            return Some((unread_at?, EndCause::Unknown));
         }
         Protocol::Icmp => match bytes.first() {
             Some(&icmp::REDIRECT) => place(4, 4, V4, Other),
@@ -128,7 +129,7 @@ fn addresses(
                     (0..count).for_each(|entry| place(8 + entry * step, 4, V4, Other));
                 }
             }
-            _ => {}
+            _ => return unread_object(bytes, icmp::View::new(bytes)?.extensions_at()?),
         },
         Protocol::Icmpv6 => {
             return icmpv6_addresses(bytes, &mut |at, len, kind, is_solicited| {
@@ -143,10 +144,20 @@ fn addresses(
     None
 }
 
+/// The first object with an address among the extensions at `at` of an ICMP message: addresses in
+/// objects have no places.
+fn unread_object(message: &[u8], at: usize) -> Option<(usize, EndCause)> {
+    Some((icmp::object_with_address_at(message, at)?, EndCause::Unknown))
+}
+
 /// Calls `place` with offset, length and kind of each address of an ICMPv6 message, and whether it
-/// is the target of a solicitation. Returns the offset of an option of which bytes are missing.
-fn icmpv6_addresses(bytes: &[u8], place: &mut impl FnMut(usize, usize, AddressKind, bool)) -> Option<usize> {
-    use AddressKind::{Mac, V6};
+/// is the target of a solicitation. Returns the offset of a part whose addresses have no places,
+/// and why.
+fn icmpv6_addresses(
+    bytes: &[u8],
+    place: &mut impl FnMut(usize, usize, AddressKind, bool),
+) -> Option<(usize, EndCause)> {
+    use AddressKind::{Mac, V4, V6};
     let view = icmpv6::View::new(bytes)?;
     match view.kind() {
         icmpv6::NEIGHBOUR_SOLICITATION => place(8, 16, V6, true),
@@ -162,10 +173,30 @@ fn icmpv6_addresses(bytes: &[u8], place: &mut impl FnMut(usize, usize, AddressKi
         icmpv6::LISTENER_REPORT_V2 => {
             group_message::View::new(bytes, 16).report(|at| place(at, 16, V6, false));
         }
+        icmpv6::NODE_QUERY => match bytes[1] {
+            0 => place(16, 16, V6, false),
+            2 => place(16, 4, V4, false),
+            _ => {}
+        },
+        icmpv6::NODE_REPLY => {
+            // Each address is behind its time to live.
+            let (len, kind) = match (bytes[1], bytes[5]) {
+                (0, 3) => (16, V6),
+                (0, 4) => (4, V4),
+                _ => return None,
+            };
+            (20..bytes.len()).step_by(4 + len).for_each(|at| place(at, len, kind, false));
+        }
+        icmpv6::HOME_AGENTS => (8..bytes.len()).step_by(16).for_each(|at| place(at, 16, V6, false)),
+        icmpv6::DUPLICATE_REQUEST | icmpv6::DUPLICATE_CONFIRMATION => place(16, 16, V6, false),
+        icmpv6::RENUMBERING | icmpv6::FAST_HANDOVER | icmpv6::RPL => return Some((8, EndCause::Unknown)),
         _ => {}
     }
+    if let Some(at) = view.extensions_at() {
+        return unread_object(bytes, at);
+    }
     let options_at = view.options_at()?;
-    let mut end = options_at;
+    let (mut end, mut unread) = (options_at, None);
     for option in nd_option::View::new(bytes.get(options_at..).unwrap_or_default()).fields() {
         let (at, len) = (options_at + option.place.start, option.place.len());
         end = at + len;
@@ -173,13 +204,19 @@ fn icmpv6_addresses(bytes: &[u8], place: &mut impl FnMut(usize, usize, AddressKi
             nd_option::SOURCE_LINK | nd_option::TARGET_LINK if len == 8 => place(at + 2, 6, Mac, false),
             nd_option::PREFIX if len == 32 => place(at + 16, 16, V6, false),
             nd_option::ROUTE if len > 8 => place(at + 8, (len - 8).min(16), V6, false),
-            nd_option::DNS_SERVERS => {
+            nd_option::CONTEXT if len > 8 => place(at + 8, (len - 8).min(16), V6, false),
+            nd_option::HANDOVER_ADDRESS | nd_option::BORDER_ROUTER if len == 24 => {
+                place(at + 8, 16, V6, false);
+            }
+            nd_option::NAT64_PREFIX if len == 16 => place(at + 4, 12, V6, false),
+            nd_option::DNS_SERVERS | nd_option::SOURCE_ADDRESSES | nd_option::TARGET_ADDRESSES => {
                 (0..(len - 8) / 16).for_each(|entry| place(at + 8 + entry * 16, 16, V6, false));
             }
+            nd_option::ENCRYPTED_DNS => unread = unread.or(Some((at, EndCause::Unknown))),
             _ => {}
         }
     }
-    (end < bytes.len()).then_some(end)
+    unread.or((end < bytes.len()).then_some((end, EndCause::Cut)))
 }
 
 /// The ports of a transport header as offsets in the frame, as far as they are there.

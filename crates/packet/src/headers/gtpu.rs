@@ -6,18 +6,25 @@ use super::bytes::view;
 pub const LEN_MIN: usize = 8;
 /// Message type of user data.
 const G_PDU: u8 = 255;
+/// Messages without an address: echo request and response, supported extension headers, end marker.
+const WITHOUT_ADDRESS: [u8; 4] = [1, 2, 31, 254];
 
 view!("a GTP-U header", 8);
 
 impl View<'_> {
     /// True for version 1 of GTP-U.
-    pub fn is_version_1(&self) -> bool {
+    fn is_version_1(&self) -> bool {
         self.0[0] & 0xf0 == 0x30
     }
 
     /// True if a packet of a user follows.
     pub fn is_user_data(&self) -> bool {
-        self.0[1] == G_PDU
+        self.is_version_1() && self.0[1] == G_PDU
+    }
+
+    /// True for messages about tunnels, which name hosts, such as an error indication.
+    pub fn may_have_addresses(&self) -> bool {
+        self.is_version_1() && !WITHOUT_ADDRESS.contains(&self.0[1])
     }
 
     /// Bytes behind the first 8.

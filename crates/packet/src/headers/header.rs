@@ -87,6 +87,11 @@ impl Protocol {
         matches!(self, Extension | DestinationOptions | Routing | Mobility | Hip)
     }
 
+    /// True for protocols that have no ports to edit, and no headers behind theirs.
+    pub fn is_last_without_ports(self) -> bool {
+        matches!(self, Self::Igmp | Self::UdpLite | Self::Dccp | Self::Ospf | Self::Pim | Self::Vrrp)
+    }
+
     /// True for protocols whose ports are edited.
     #[inline]
     pub fn has_ports(self) -> bool {

@@ -23,9 +23,33 @@ pub const NEIGHBOUR_SOLICITATION: u8 = 135;
 pub const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 /// Type of redirects.
 pub const REDIRECT: u8 = 137;
+/// Type of router renumbering (RFC 2894).
+pub const RENUMBERING: u8 = 138;
+/// Type of node information queries (RFC 4620).
+pub const NODE_QUERY: u8 = 139;
+/// Type of node information replies.
+pub const NODE_REPLY: u8 = 140;
+/// Type of solicitations of inverse neighbour discovery (RFC 3122).
+pub const INVERSE_SOLICITATION: u8 = 141;
+/// Type of advertisements of inverse neighbour discovery.
+pub const INVERSE_ADVERTISEMENT: u8 = 142;
 /// Type of multicast listener reports of version 2.
 pub const LISTENER_REPORT_V2: u8 = 143;
-/// Errors have types below this.
+/// Type of replies with home agents (RFC 6275).
+pub const HOME_AGENTS: u8 = 145;
+/// Type of prefix advertisements to mobile nodes (RFC 6275).
+pub const MOBILE_PREFIXES: u8 = 147;
+/// Type of messages of fast handovers (RFC 5568).
+pub const FAST_HANDOVER: u8 = 154;
+/// Type of messages of RPL (RFC 6550).
+pub const RPL: u8 = 155;
+/// Type of duplicate address requests (RFC 6775).
+pub const DUPLICATE_REQUEST: u8 = 157;
+/// Type of duplicate address confirmations.
+pub const DUPLICATE_CONFIRMATION: u8 = 158;
+/// Type of extended echo requests (RFC 8335).
+const EXTENDED_ECHO: u8 = 160;
+/// The last type of errors.
 const ERROR_MAX: u8 = 4;
 
 view!("an ICMPv6 message", 8);
@@ -47,10 +71,15 @@ impl View<'_> {
         (matches!(self.kind(), 1 | 3) && len > 0).then_some(len)
     }
 
+    /// Offset of the extensions (RFC 4884), if the message says that it may have some.
+    pub fn extensions_at(&self) -> Option<usize> {
+        if self.kind() == EXTENDED_ECHO { Some(LEN) } else { self.quote_len().map(|len| LEN + len) }
+    }
+
     /// Bytes before the options of neighbour discovery; nothing for other messages.
     pub fn options_at(&self) -> Option<usize> {
         match self.kind() {
-            ROUTER_SOLICITATION => Some(8),
+            ROUTER_SOLICITATION | INVERSE_SOLICITATION | INVERSE_ADVERTISEMENT | MOBILE_PREFIXES => Some(8),
             ROUTER_ADVERTISEMENT => Some(16),
             NEIGHBOUR_SOLICITATION | NEIGHBOUR_ADVERTISEMENT => Some(24),
             REDIRECT => Some(40),

@@ -14,6 +14,7 @@ pub const SRC_AT: usize = 12;
 pub const DST_AT: usize = 16;
 const RECORD_ROUTE: u8 = 7;
 const TIMESTAMP: u8 = 68;
+const TRACEROUTE: u8 = 82;
 const LOOSE_ROUTE: u8 = 131;
 const STRICT_ROUTE: u8 = 137;
 
@@ -89,7 +90,7 @@ impl<'a> View<'a> {
         (!is_over).then_some(end)
     }
 
-    /// Addresses of source routes, recorded routes and timestamps.
+    /// Addresses of source routes, recorded routes, timestamps and traceroute.
     pub fn address_lists(&self) -> impl Iterator<Item = AddressList> + use<'a> {
         let bytes = self.1;
         self.options().filter_map(move |(kind, place)| {
@@ -98,6 +99,8 @@ impl<'a> View<'a> {
             let (start, step, is_recorded) = match kind {
                 LOOSE_ROUTE | STRICT_ROUTE => (3, 4, false),
                 RECORD_ROUTE => (3, 4, true),
+                // The host that sent the first packet (RFC 1393).
+                TRACEROUTE => (8, 4, false),
                 TIMESTAMP => match bytes.get(at + 3)? & 0x0f {
                     1 => (4, 8, true),
                     // The addresses were given by the sender.

@@ -8,10 +8,16 @@ pub const SNAP_LEN: usize = 8;
 view!("an LLC header", 3, no halves);
 
 impl View<'_> {
-    /// EtherType of SNAP; nothing for other LLC frames, such as those of spanning tree.
+    /// True if an IPv4 packet follows without SNAP (RFC 948).
+    pub fn is_ipv4(&self) -> bool {
+        *self.0 == [6, 6, 3]
+    }
+
+    /// EtherType of SNAP, also of a bridged tunnel (IEEE 802.1H); nothing for other LLC frames,
+    /// such as those of spanning tree.
     pub fn ether_type(&self) -> Option<u16> {
         let snap = self.1.get(..SNAP_LEN)?;
-        let is_snap = snap[..6] == [0xaa, 0xaa, 3, 0, 0, 0];
+        let is_snap = matches!(snap[..6], [0xaa, 0xaa, 3, 0, 0, 0 | 0xf8]);
         is_snap.then(|| u16::from_be_bytes([snap[6], snap[7]]))
     }
 

@@ -28,6 +28,7 @@ mod ip_packet;
 pub mod ipv4;
 pub mod ipv6;
 pub mod llc;
+pub mod mobility;
 pub mod mpls;
 pub mod nd_option;
 pub mod pppoe;

@@ -149,6 +149,7 @@ impl<'a> Walk<'a> {
                 None => self.stop(EndCause::Cut),
                 Some(view) => match view.ether_type() {
                     Some(ether_type) => self.found(Protocol::Llc, llc::SNAP_LEN, Next::Type(ether_type)),
+                    None if view.is_ipv4() => self.found(Protocol::Llc, 3, Next::Ipv4),
                     None => self.found(Protocol::Llc, 3, Next::End(EndCause::Payload)),
                 },
             },
@@ -516,8 +517,8 @@ impl<'a> Walk<'a> {
 
     fn gtpu(&mut self) -> Option<Header> {
         let Some(view) = gtpu::View::new(self.rest()) else { return self.stop(EndCause::Cut) };
-        if !view.is_version_1() || !view.is_user_data() {
-            return self.stop(EndCause::Payload);
+        if !view.is_user_data() {
+            return self.stop(if view.may_have_addresses() { EndCause::Unknown } else { EndCause::Payload });
         }
         let Some(len) = view.header_len() else { return self.stop(EndCause::Cut) };
         let end = self.at + gtpu::LEN_MIN + view.payload_len();

@@ -242,7 +242,7 @@ impl Editor {
         self.step(frame, steps);
         self.follow_groups(frame);
         tracked::finish(frame, &mut self.sums);
-        let cause = self.not_edited(found, end.cause)?;
+        let cause = self.not_edited(frame, found, end.cause)?;
         if counts {
             self.counts.not_edited.count(cause);
         }
@@ -250,9 +250,16 @@ impl Editor {
     }
 
     /// The reason if a field that an edit needs could not be reached.
-    fn not_edited(&self, found: FieldKinds, cause: EndCause) -> Option<EndCause> {
-        let is_in_quote = self.headers.last().is_some_and(|header| header.is_quoted);
-        let has_all = found.has(self.needed) || is_in_quote;
+    fn not_edited(&self, frame: &[u8], found: FieldKinds, cause: EndCause) -> Option<EndCause> {
+        let has_all = match self.headers.last() {
+            // The last header itself is cut.
+            Some(last) if last.protocol.is_last_without_ports() && cause == EndCause::Cut => true,
+            // Of a quoted packet, only what is behind its IP header may be missing: ports.
+            Some(last) if last.is_quoted => {
+                cause != EndCause::Cut || self.edits.port_maps.is_empty() || self.has_quoted_ports(frame)
+            }
+            _ => found.has(self.needed),
+        };
         if !has_all && may_hide(cause) {
             return Some(cause);
         }
@@ -260,6 +267,10 @@ impl Editor {
         let hidden = self.hidden.first().filter(|_| self.edits.has_maps()).map(|end| end.cause);
         let cut_tags = self.has_cut_tags.then_some(EndCause::Cut);
         hidden.or(cut_tags).or(self.has_fixed_ports.then_some(EndCause::Fragment))
+    }
+
+    fn has_quoted_ports(&self, frame: &[u8]) -> bool {
+        self.headers.iter().any(|header| header.is_quoted && port_places(frame, header).is_some())
     }
 
     /// Notes the end of the walk if fields may be in clear in the bytes behind it.
@@ -902,6 +913,149 @@ mod tests {
         let cause = editor.apply(&mut frame, &options(FirstHeader::Ethernet, &steps, false));
         assert_eq!(cause, Some(EndCause::Unknown), "its addresses are not read");
         assert_eq!(editor.counts.wrong_sums.total(), 0);
+    }
+
+    /// These addresses stayed, and no packet was counted.
+    #[test]
+    fn addresses_of_rare_messages_are_mapped() {
+        let edits = Edits {
+            address_rules: rules(&["10.0.0.0/8=11.0.0.0/8", "fd00::/16=fd01::/16"]),
+            ..Edits::default()
+        };
+        let v6 = |site: u8| [0xfd, site, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
+        let v4 = |site: u8| [10 + site, 0, 0, 7];
+        let option = |kind: u8, len: u8, address: &[u8]| [&[kind, len, 0, 0, 0, 0, 0, 0], address].concat();
+        let nonce = [1; 8];
+        // Each message before (0) and after the map (1).
+        let of_site = |site: u8| {
+            let (a, b) = (v6(site), v4(site));
+            [
+                ("node query", [&[139, 0, 0, 0, 0, 3, 0, 0], &nonce[..], &a].concat()),
+                ("node query of IPv4", [&[139, 2, 0, 0, 0, 4, 0, 0], &nonce[..], &b].concat()),
+                ("node reply", [&[140, 0, 0, 0, 0, 3, 0, 0], &nonce[..], &[0; 4], &a, &[0; 4], &a].concat()),
+                (
+                    "node reply of IPv4",
+                    [&[140, 0, 0, 0, 0, 4, 0, 0], &nonce[..], &[0; 4], &b, &[0; 4], &b].concat(),
+                ),
+                (
+                    "inverse",
+                    [&[141, 0, 0, 0, 0, 0, 0, 0][..], &option(9, 3, &a), &option(10, 5, &[a, a].concat())]
+                        .concat(),
+                ),
+                ("home agents", [&[145, 0, 0, 0, 0, 1, 0, 0], &a[..], &a].concat()),
+                ("mobile prefixes", [&[147, 0, 0, 0, 0, 1, 0, 0, 3, 4, 64, 0xc0], &[0; 12][..], &a].concat()),
+                ("duplicate address", [&[157, 0, 0, 0, 0, 0, 0, 9], &nonce[..], &a].concat()),
+                (
+                    "NAT64 prefix",
+                    [&[134, 0, 0, 0, 64, 0, 7, 8], &[0; 8][..], &[38, 2, 0, 0], &a[..12]].concat(),
+                ),
+                ("border router", [&[134, 0, 0, 0, 64, 0, 7, 8], &[0; 8], &option(35, 3, &a)[..]].concat()),
+                ("context", [&[134, 0, 0, 0, 64, 0, 7, 8], &[0; 8], &option(34, 3, &a)[..]].concat()),
+            ]
+        };
+        let way = ends(true, [1, 2]);
+        let to = |address: IpAddr| match address {
+            IpAddr::V6(v6) => IpAddr::from((v6.to_bits() + (1 << 112)).to_be_bytes()),
+            v4 => v4,
+        };
+        let mapped = Ends { src: to(way.src), dst: to(way.dst) };
+        for ((name, before), (_, after)) in of_site(0).into_iter().zip(of_site(1)) {
+            let frame = |way, message: &[u8]| sample::ethernet(&ip(way, 58, &sample::icmpv6(way, message)));
+            assert_eq!(edited(&edits, &frame(way, &before)), frame(mapped, &after), "{name}");
+        }
+        let mobility = |way: Ends, message: Vec<u8>| {
+            let message = sample::with_sum(way, way.dst, 135, message, 4);
+            sample::ethernet(&ip(way, 135, &message))
+        };
+        let update = |site| [&[59, 3, 5, 0, 0, 0, 0, 9, 0, 0, 0, 9, 1, 0, 3, 16][..], &v6(site)].concat();
+        let error = |site| [&[59, 2, 7, 0, 0, 0, 1, 0][..], &v6(site)].concat();
+        for (before, after) in [(update(0), update(1)), (error(0), error(1))] {
+            assert_eq!(edited(&edits, &mobility(way, before)), mobility(mapped, after));
+        }
+        let way = Ends { src: v4(0).into(), dst: v4(0).into() };
+        let mapped = Ends { src: v4(1).into(), dst: v4(1).into() };
+        let traceroute = |way, site| {
+            let options = [&[82, 12, 0, 1, 0, 1, 0, 1][..], &v4(site)].concat();
+            sample::ethernet(&ip_with(way, 17, &udp(way, (1, 2), b"x"), &options))
+        };
+        assert_eq!(edited(&edits, &traceroute(way, 0)), traceroute(mapped, 1));
+        let llc = |way| {
+            let packet = ip(way, 17, &udp(way, (1, 2), b"x"));
+            [&sample::MACS[..], &[0, packet.len() as u8 + 3, 6, 6, 3], &packet].concat()
+        };
+        assert_eq!(edited(&edits, &llc(way)), llc(mapped));
+    }
+
+    #[test]
+    fn packets_with_addresses_in_forms_that_are_not_read_are_counted() {
+        let edits = Edits { address_rules: rules(&["10.0.0.0/8=11.0.0.0/8"]), ..Edits::default() };
+        let mut editor = Editor::new(edits);
+        let (v4, v6) = (ends(false, [1, 2]), ends(true, [1, 2]));
+        let quote = [ip(v4, 17, &udp(v4, (1, 2), &[0; 100]))[..128].to_vec(), [0x20, 0, 0, 0].to_vec()];
+        let error = |object: &[u8]| [&[11, 0, 0, 0, 0, 32, 0, 0], &quote.concat()[..], object].concat();
+        let interface = |kind: u8| [0, 16, 2, kind, 0, 0, 0, 3, 0, 1, 0, 0, 10, 0, 0, 7];
+        let label = [0, 8, 1, 1, 0, 0, 0x11, 64];
+        let echo =
+            |kind: u8| [42, 0, 0, 0, 0, 1, 1, 1, 0x20, 0, 0, 0, 0, 12, 3, kind, 0, 1, 4, 0, 10, 0, 0, 7];
+        let icmp = |message: &[u8]| sample::ethernet(&ip(v4, 1, &sample::icmp(message)));
+        let icmpv6 = |message: &[u8]| sample::ethernet(&ip(v6, 58, &sample::icmpv6(v6, message)));
+        let gtpu = |kind: u8| {
+            let message = [0x32, kind, 0, 16, 0, 0, 0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 1, 133, 0, 4, 10, 0, 0, 7];
+            sample::ethernet(&ip(v4, 17, &udp(v4, (2152, 2152), &message)))
+        };
+        let mobility = |kind: u8, option: u8| {
+            let message =
+                vec![59, 2, kind, 0, 0, 0, 0, 9, 0, 0, 0, 9, option, 10, 0, 0, 10, 0, 0, 7, 0, 0, 0, 0];
+            sample::ethernet(&ip(v6, 135, &sample::with_sum(v6, v6.dst, 135, message, 4)))
+        };
+        for (name, frame, is_counted) in [
+            ("interface", icmp(&error(&interface(0x0c))), true),
+            ("interface behind a label", icmp(&error(&[&label[..], &interface(0x0c)].concat())), true),
+            ("interface without an address", icmp(&error(&interface(0x08))), false),
+            ("label", icmp(&error(&label)), false),
+            ("extended echo by address", icmp(&echo(3)), true),
+            ("extended echo by index", icmp(&echo(2)), false),
+            ("error indication", gtpu(26), true),
+            ("echo of GTP-U", gtpu(1), false),
+            ("IPv4 address of a mobile node", mobility(5, 29), true),
+            ("nonces", mobility(5, 4), false),
+            ("fast binding update", mobility(8, 4), true),
+            ("RPL", icmpv6(&[155, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), true),
+            ("router renumbering", icmpv6(&[138, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), true),
+            ("echo", icmpv6(&[128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), false),
+        ] {
+            let steps = PerLoop::default();
+            let cause = editor.apply(&mut frame.clone(), &options(FirstHeader::Ethernet, &steps, false));
+            assert_eq!(cause, is_counted.then_some(EndCause::Unknown), "{name}");
+        }
+    }
+
+    /// A quote that ends before its ports was not counted.
+    #[test]
+    fn quotes_without_the_ports_of_a_map_are_counted() {
+        let map = PortMap { first: 2000, last: 2000, to: 1, is_range: false };
+        let mut editor = Editor::new(Edits { port_maps: vec![map], ..Edits::default() });
+        let steps = PerLoop::default();
+        for is_v6 in [false, true] {
+            let (way, ip_len) = (ends(is_v6, [1, 2]), if is_v6 { 40 } else { 20 });
+            for (protocol, len, cause) in [
+                (17, 0, Some(EndCause::Cut)),
+                (17, 3, Some(EndCause::Cut)),
+                (17, 4, None),
+                (6, 8, None),
+                (89, 8, None),
+            ] {
+                let quote = &ip(way, protocol, &udp(way, (2000, 53), b"payload"))[..ip_len + len];
+                let (protocol, message) = if is_v6 {
+                    (58, sample::icmpv6(way, &[&[1, 4, 0, 0, 0, 0, 0, 0], quote].concat()))
+                } else {
+                    (1, sample::icmp(&[&[3, 1, 0, 0, 0, 0, 0, 0], quote].concat()))
+                };
+                let mut frame = sample::ethernet(&ip(way, protocol, &message));
+                let found = editor.apply(&mut frame, &options(FirstHeader::Ethernet, &steps, false));
+                assert_eq!(found, cause, "{is_v6} {protocol} {len}");
+            }
+        }
     }
 
     /// Addresses behind the pointer of a recorded route stayed in clear; slots of zeros are none.
