@@ -102,7 +102,8 @@ impl AddressMap {
     /// Changes the address `bytes` if it is in `from`; false if it is not.
     #[inline]
     pub(crate) fn apply(&self, bytes: &mut [u8]) -> bool {
-        // Numbers of the address's own width, which is known to the compiler.
+        // The width of the number is that of the address, so that IPv4 needs no arithmetic of
+        // 128 bits.
         if self.from.is_v6 {
             let Ok(bytes) = <&mut [u8; 16]>::try_from(bytes) else { return false };
             let mapped = self.mapped(u128::from_be_bytes(*bytes));

@@ -205,6 +205,12 @@ fn may_be(conversion: char, text: &str) -> bool {
     }
 }
 
+/// A name without the suffix of its compression.
+#[must_use]
+pub fn plain_name(name: &str) -> &str {
+    [".gz", ".zst", ".lz4"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
+}
+
 /// The name that a numbered file has without its number, and the number: `a_00007.pcapng` gives
 /// `a.pcapng` and 7. Longer numbers than seven digits are no numbers of ours, but dates.
 #[must_use]
@@ -228,10 +234,8 @@ pub fn with_number(path: &str, number: u64, digits: usize) -> String {
 /// As [`with_number`], with a word.
 #[must_use]
 pub fn with_label(path: &str, label: &str) -> String {
-    const COMPRESSED: [&str; 3] = [".zst", ".lz4", ".gz"];
     let name_start = path.rfind('/').map_or(0, |slash| slash + 1);
-    let compressed = COMPRESSED.iter().find(|suffix| path[name_start..].ends_with(**suffix));
-    let plain_end = path.len() - compressed.map_or(0, |suffix| suffix.len());
+    let plain_end = name_start + plain_name(&path[name_start..]).len();
     // A dot that begins the name hides the file and is no extension.
     let dot = path[name_start..plain_end].rfind('.').filter(|&dot| dot > 0);
     let (stem, extension) = path.split_at(dot.map_or(plain_end, |dot| name_start + dot));

@@ -300,7 +300,8 @@ impl Editor {
         let (mut found, mut finder, mut ethernet) = (FieldKinds::default(), SumFinder::default(), None);
         let mut walk = Walk::new(frame, first);
         loop {
-            // Read where the walker wrote it: a copy in other units would wait for its bytes.
+            // The fields are read from where the walker wrote them. A copy of the whole header
+            // reads wider words, for which the processor waits until the writes are done.
             let next = walk.next();
             let Some(header) = &next else { break };
             found.see(frame, header);

@@ -79,7 +79,7 @@ impl TrackedSum {
 /// Writes `new` at `at`, all of which the frame has: at most 16 bytes.
 #[inline]
 pub(crate) fn write(frame: &mut [u8], sums: &mut [TrackedSum], at: usize, new: &[u8]) {
-    // Lengths that the compiler knows cost no calls of functions for bytes of any length.
+    // The compiler writes code without calls for lengths that it knows.
     match new.len() {
         2 => write_array::<2>(frame, sums, at, new),
         4 => write_array::<4>(frame, sums, at, new),

@@ -45,7 +45,8 @@ impl<'a> FrameFile<'a> {
         let format = format_of(&name);
         if format == Format::Pcap && devices.len() > 1 {
             let why = "a pcap file has no place for the device of a frame, and there are several";
-            return Err(Failure::usage(act(), why).try_this("--write FILE.pcapng, which has"));
+            return Err(Failure::usage(act(), why)
+                .try_this("--write FILE.pcapng, which names the device of each frame"));
         }
         let bytes = OutputBytes::create(Some(path), Compressor::of_name(&name)).refused(act())?;
         let writer = if format == Format::Pcap {

@@ -1,11 +1,6 @@
 //! Names of capture files.
 
-use capture::Format;
-
-/// A name without the suffix of its compression.
-pub(crate) fn plain_name(name: &str) -> &str {
-    [".gz", ".zst", ".lz4"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
-}
+use capture::{Format, names::plain_name};
 
 /// The format that the end of a name asks for, if it does: `x.pcap`, `x.cap` and `x.pcap.zst` are
 /// pcap.

@@ -1,5 +1,6 @@
 //! The output file as a stream of bytes: plain or compressed, by its name.
 
+use capture::names::plain_name;
 use capture::open;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -35,9 +36,12 @@ pub(crate) enum Compressor {
 impl Compressor {
     /// By the end of a name.
     pub(crate) fn of_name(name: &str) -> Self {
-        let known = [(".gz", Self::Gzip), (".zst", Self::Zstd), (".lz4", Self::Lz4)];
-        let found = known.into_iter().find(|(end, _)| name.ends_with(end));
-        found.map_or(Self::Plain, |(_, method)| method)
+        match &name[plain_name(name).len()..] {
+            ".gz" => Self::Gzip,
+            ".zst" => Self::Zstd,
+            ".lz4" => Self::Lz4,
+            _ => Self::Plain,
+        }
     }
 }
 
@@ -125,15 +129,15 @@ impl OutputBytes {
             Compressor::Zstd => Encoder::Zstd(zstd::stream::write::Encoder::new(out, ZSTD_LEVEL)?),
             Compressor::Lz4 => Encoder::Lz4(Box::new(FrameEncoder::new(out))),
         };
-        let (full, from_editor) = sync_channel::<Vec<u8>>(BUFFERS_WAITING);
-        let (to_editor, empty) = channel();
+        let (full, filled) = sync_channel::<Vec<u8>>(BUFFERS_WAITING);
+        let (written, empty) = channel();
         let write = move || {
             let mut encoder = encoder;
-            for mut buffer in from_editor {
+            for mut buffer in filled {
                 encoder.write_all(&buffer)?;
                 buffer.clear();
-                // The editor may have ended.
-                let _ = to_editor.send(buffer);
+                // The thread that fills buffers may have ended.
+                let _ = written.send(buffer);
             }
             encoder.finish()
         };

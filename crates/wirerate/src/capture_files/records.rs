@@ -616,6 +616,7 @@ impl FileRecords {
     #[inline]
     pub fn record(&self, number: u64) -> Record<'_> {
         match self.head.extras.fcs_len {
+            // Most files have none, and this is called for each packet.
             0 => self.record_with_fcs(number),
             fcs_len => self.record_without_fcs(number, fcs_len),
         }

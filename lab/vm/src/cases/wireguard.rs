@@ -20,6 +20,8 @@ pub(super) const CASES: &[Case] = &[Case {
 
 /// Packets of the file that is replayed.
 const REPLAYED: u64 = 200;
+const PCAP_HEADER_LEN: u64 = 24;
+const PCAP_RECORD_LEN: u64 = 16;
 
 /// Two ends of a tunnel, gone when dropped.
 struct Tunnel;
@@ -112,7 +114,11 @@ fn run(finding: &mut CaseReport) -> Result<()> {
     )?;
     sh("until grep -q 'listening on' /tmp/tcpdump; do sleep 0.1; done")?;
     tunnel.run("replay wg0 /tmp/tagged.pcap", REPLAYED)?;
-    sh("sleep 1")?;
+    // tcpdump writes each packet when it comes; the loop ends after 10 s.
+    let file_len = PCAP_HEADER_LEN + REPLAYED * (PCAP_RECORD_LEN + packet.len() as u64);
+    sh(&format!(
+        "for i in $(seq 100); do [ $(stat -c %s /tmp/far.pcap) -ge {file_len} ] && break; sleep 0.1; done"
+    ))?;
     tcpdump.interrupt()?;
     let mut file = pcap::Reader::new(File::open("/tmp/far.pcap")?)?;
     let mut packets = 0;

@@ -1,8 +1,9 @@
 //! Arguments of `wirerate capture` about the format, rotation and writing of files.
 
 use super::autostop::{FileLimit, megabytes, positive, seconds};
-use crate::capture_files::names::{asked_format, format_of, plain_name};
+use crate::capture_files::names::{asked_format, format_of};
 use crate::units::{Count, Nanos, Size};
+use capture::names::plain_name;
 use capture::rotate::{FileInterval, RotatePolicy};
 use capture::{Compression, DataSetNames, Format, OnError, Options, Order};
 use std::fmt::Display;
