@@ -370,7 +370,7 @@ impl Playlist {
         }
         let facts = &mut self.facts;
         facts.damages.merge(file.take_damages());
-        facts.odd.add(file.odd_packets());
+        facts.odd.add(odd_of(&file, self.fcs));
         facts.has_chosen_interface |= (0..).zip(file.interfaces()).any(|(number, interface)| {
             is_chosen(&self.loss_interfaces, |choice| choice.is_named(number, interface.name.as_deref()))
         });
@@ -437,6 +437,14 @@ impl Playlist {
             self.start_loop()?;
         }
         Ok(next)
+    }
+}
+
+/// The odd packets of a file so far; those with a frame check sequence only if it is removed.
+pub fn odd_of(file: &FileRecords, fcs: Fcs) -> OddPackets {
+    match fcs {
+        Fcs::Keep => OddPackets { with_fcs: 0, fcs_too_long: 0, ..file.odd_packets() },
+        Fcs::Strip | Fcs::Declared => file.odd_packets(),
     }
 }
 

@@ -13,6 +13,9 @@ fn a_declared_frame_check_sequence_is_not_sent_and_is_kept_by_export() {
         let report = replay(&folder, &[name]).json();
         assert_eq!(report["frame_bytes"], 60 * count, "{name}: {report}");
         assert!(report["notes"].to_string().contains("with a frame check sequence"), "{name}: {report}");
+        let kept = replay(&folder, &[name, "--fcs", "keep"]).json();
+        assert_eq!(kept["frame_bytes"], 64 * count, "{name}: {kept}");
+        assert!(!kept["notes"].to_string().contains("frame check"), "it is not removed: {kept}");
         let set = format!("exported-{name}");
         assert_eq!(wirerate(&folder, &["export", &set, "--to", "pcapng", "-o", "back.pcapng"]).code, 0);
         let back = std::fs::read(folder.join("back.pcapng")).unwrap();

@@ -3,7 +3,7 @@
 use super::args::Args;
 use super::output::{Output, OutputRules};
 use super::report::{RewriteEnd, RewriteReport};
-use crate::capture_files::playlist::{odd_notes, open_records, record_of};
+use crate::capture_files::playlist::{odd_notes, odd_of, open_records, record_of};
 use crate::capture_files::records::{FileRecords, Unkept};
 use crate::edit_args::policies::{Checksums, Cut};
 use crate::edit_args::report::EditReport;
@@ -142,7 +142,7 @@ fn rewrite_file(
     }
     report.damages.merge(file.take_damages());
     report.unkept.add(file.unkept());
-    report.notes.extend(odd_notes(file.odd_packets()));
+    report.notes.extend(odd_notes(odd_of(file, args.edit.fcs)));
     Ok(goes_on)
 }
 
