@@ -80,7 +80,7 @@ impl FromStr for Prefix {
         };
         let len_max = if is_v6 { 128 } else { 32 };
         let len = len.map_or(Ok(len_max), |len| len.parse().map_err(|_| bad()))?;
-        if len > len_max { Err(bad()) } else { Ok(Self { bytes, is_v6, len }) }
+        if text.contains('+') || len > len_max { Err(bad()) } else { Ok(Self { bytes, is_v6, len }) }
     }
 }
 

@@ -59,7 +59,8 @@ pub fn for_each_address(
     let (at, cause) = hidden_at.map(|at| (at, EndCause::Cut)).or(unread)?;
     let is_there = header.is_whole() && header.at + header.len <= header.visible_end;
     let cause = if cause == EndCause::Cut && is_there { EndCause::Malformed } else { cause };
-    Some(WalkEnd { at: header.at + at.min(bytes.len()), cause })
+    let is_arp = header.protocol == Protocol::Arp;
+    Some(WalkEnd { at: header.at + at.min(bytes.len()), cause, is_quoted: header.is_quoted, is_arp })
 }
 
 /// Calls `place` with offset, length, kind and role of each address of a header. Returns the offset

@@ -158,6 +158,10 @@ pub struct WalkEnd {
     pub at: usize,
     /// Why.
     pub cause: EndCause,
+    /// The byte is part of a packet that an ICMP error quotes.
+    pub is_quoted: bool,
+    /// The byte is part of an ARP packet.
+    pub is_arp: bool,
 }
 
 /// The first header of a frame.

@@ -10,9 +10,13 @@ use super::{
     mpls, nd_option, pppoe, routing, sctp, tcp, udp, vlan, vxlan,
 };
 
-/// Protocols of IP without a header that is read here: GGP, EGP, IGRP, CHAOS, RSVP, no next header,
-/// EIGRP, L2TP, ISIS, PGM, and others of routers.
-const IP_PROTOCOLS_KNOWN: [u8; 12] = [3, 8, 9, 16, 46, 59, 88, 113, 115, 124, 98, 108];
+/// Protocols of IP without a header that is read here, and without a packet in it: GGP, EGP, IGRP,
+/// CHAOS, RSVP, no next header, EIGRP, PGM, ISIS.
+const IP_PROTOCOLS_KNOWN: [u8; 9] = [3, 8, 9, 16, 46, 59, 88, 113, 124];
+/// The type of PIM messages that carry a packet (RFC 7761).
+const PIM_REGISTER: u8 = 1;
+/// The control protocol of IP in PPP, which assigns addresses.
+const PPP_IPCP: u16 = 0x8021;
 const NULL_LEN: usize = 4;
 
 /// What begins at the place of a walk.
@@ -56,6 +60,7 @@ pub struct Walk<'a> {
     /// An IP header at this depth was found; a further one is inside a tunnel.
     has_ip: bool,
     has_ethernet: bool,
+    is_arp: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -79,6 +84,7 @@ impl<'a> Walk<'a> {
             is_ipv6: false,
             has_ip: false,
             has_ethernet: false,
+            is_arp: false,
         }
     }
 
@@ -88,7 +94,7 @@ impl<'a> Walk<'a> {
             Next::End(cause) => cause,
             _ => EndCause::Payload,
         };
-        WalkEnd { at: self.at, cause }
+        WalkEnd { at: self.at, cause, is_quoted: self.is_quoted, is_arp: self.is_arp }
     }
 
     fn rest(&self) -> &'a [u8] {
@@ -230,6 +236,7 @@ impl<'a> Walk<'a> {
 
     fn arp(&mut self) -> Option<Header> {
         let rest = self.rest();
+        self.is_arp = true;
         match arp::View::new(rest).map(|view| view.packet_len()) {
             Some(len) if len <= rest.len() => self.found(Protocol::Arp, len, Next::End(EndCause::Payload)),
             _ => self.stop(EndCause::Cut),
@@ -250,6 +257,7 @@ impl<'a> Walk<'a> {
             Some(4 | 6) | None => {}
             // A pseudowire without a control word.
             Some(_) if self.is_ethernet_at(self.at) => self.next = Next::Ethernet,
+            Some(_) if self.rest().len() < 4 + ethernet::LEN => self.next = Next::End(EndCause::Cut),
             Some(_) => self.next = Next::End(EndCause::Unknown),
         }
         header
@@ -272,6 +280,7 @@ impl<'a> Walk<'a> {
             pppoe::PPP_IPV4 => self.ipv4(),
             pppoe::PPP_IPV6 => self.ipv6(),
             pppoe::PPP_MPLS => self.label(),
+            PPP_IPCP => self.stop(EndCause::Unknown),
             // Protocols of PPP itself; others may be compressed or encrypted.
             0x8000.. => self.stop(EndCause::Payload),
             _ => self.stop(EndCause::Unknown),
@@ -386,7 +395,12 @@ impl<'a> Walk<'a> {
             136 => self.payload(Protocol::UdpLite, udp::LEN),
             132 => self.payload(Protocol::Sctp, sctp::LEN),
             89 => self.payload(Protocol::Ospf, 16),
-            103 => self.payload(Protocol::Pim, 4),
+            103 => match self.rest().first() {
+                Some(kind) if kind & 0xf == PIM_REGISTER => {
+                    self.found(Protocol::Pim, 8, Next::End(EndCause::Unknown))
+                }
+                _ => self.payload(Protocol::Pim, 4),
+            },
             112 => self.payload(Protocol::Vrrp, 8),
             known if IP_PROTOCOLS_KNOWN.contains(&known) => self.stop(EndCause::Payload),
             _ => self.stop(EndCause::Unknown),
@@ -494,7 +508,7 @@ impl<'a> Walk<'a> {
     fn vxlan(&mut self) -> Option<Header> {
         let Some(view) = vxlan::View::new(self.rest()) else { return self.stop(EndCause::Cut) };
         if !view.has_vni() {
-            return self.stop(EndCause::Payload);
+            return self.stop(EndCause::Unknown);
         }
         let next = match view.next() {
             0 | 3 => Next::Ethernet,

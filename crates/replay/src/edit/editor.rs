@@ -57,14 +57,6 @@ pub struct Edits {
     pub checksums: ChecksumPolicy,
 }
 
-impl Edits {
-    /// True if an edit reaches all headers of a packet.
-    fn has_maps(&self) -> bool {
-        self.anonymize.is_some()
-            || !(self.address_rules.is_empty() && self.mac_maps.is_empty() && self.port_maps.is_empty())
-    }
-}
-
 /// What an edit of a frame depends on beside the frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EditOptions<'a> {
@@ -94,9 +86,14 @@ enum MappedBy {
 struct FieldKinds(u8);
 
 impl FieldKinds {
+    const NONE: Self = Self(0);
     const MAC: Self = Self(1);
-    const IP: Self = Self(2);
-    const PORTS: Self = Self(4);
+    /// IP addresses, also those of ARP.
+    const ADDRESS: Self = Self(2);
+    /// Other fields of IP headers.
+    const IP: Self = Self(4);
+    const PORTS: Self = Self(8);
+    const ALL: Self = Self(0xff);
 
     /// The kind in the headers inside a tunnel.
     const fn inner(self) -> Self {
@@ -108,21 +105,34 @@ impl FieldKinds {
         self.0 |= kind.0;
     }
 
-    /// The kinds that some edit reads or writes.
-    fn needed(edits: &Edits) -> Self {
-        let mut kinds = Self::default();
-        let has_rules = edits.anonymize.is_some() || !edits.address_rules.is_empty();
+    /// The kinds that maps write, wherever they stand.
+    fn mapped(edits: &Edits) -> Self {
+        let mut kinds = Self::NONE;
+        let is_anonymous = edits.anonymize.is_some();
         let maps = [
-            (!edits.mac_maps.is_empty(), Self::MAC),
-            (has_rules, Self::IP),
+            (is_anonymous || !edits.mac_maps.is_empty(), Self::MAC),
+            (is_anonymous || !edits.address_rules.is_empty(), Self::ADDRESS),
             (!edits.port_maps.is_empty(), Self::PORTS),
-            (edits.tags.is_inner(), Self::MAC.inner()),
         ];
         maps.into_iter().filter(|(is_given, _)| *is_given).for_each(|(_, kind)| kinds.add(kind));
+        kinds
+    }
+
+    /// The kinds that some edit reads or writes.
+    fn needed(edits: &Edits) -> Self {
+        let mut kinds = Self::mapped(edits);
+        if edits.mac_maps.is_empty() {
+            // A key encrypts the MAC addresses that there are: a packet may have none.
+            kinds = kinds.and(Self::ADDRESS.or(Self::PORTS));
+        }
+        if edits.tags.is_inner() {
+            kinds.add(Self::MAC.inner());
+        }
         for FieldEdit { choice, value } in &edits.fields {
             let kind = match value {
                 FieldValue::DstMac(_) | FieldValue::SrcMac(_) => Self::MAC,
                 FieldValue::DstPort(_) | FieldValue::SrcPort(_) => Self::PORTS,
+                FieldValue::Dst(IpAddr::V4(_)) | FieldValue::Src(IpAddr::V4(_)) => Self::ADDRESS,
                 _ => Self::IP,
             };
             kinds.add(if *choice == HeaderChoice::Innermost { kind.inner() } else { kind });
@@ -138,7 +148,8 @@ impl FieldKinds {
         let kind = match header.protocol {
             Protocol::Ethernet => Self::MAC,
             Protocol::Sll | Protocol::Sll2 => return self.add(Self::MAC),
-            Protocol::Arp | Protocol::Ipv4 | Protocol::Ipv6 => Self::IP,
+            Protocol::Arp => Self::ADDRESS,
+            Protocol::Ipv4 | Protocol::Ipv6 => Self::ADDRESS.or(Self::IP),
             protocol if protocol.has_ports() && port_places(frame, header).is_some() => Self::PORTS,
             _ => return,
         };
@@ -146,6 +157,25 @@ impl FieldKinds {
         if header.depth > 0 {
             self.add(kind.inner());
         }
+    }
+
+    /// The kinds that may be behind the end of a walk.
+    fn behind(end: &WalkEnd) -> Self {
+        match end {
+            WalkEnd { is_quoted: true, .. } => Self::ADDRESS.or(Self::PORTS),
+            WalkEnd { is_arp: true, .. } => Self::MAC.or(Self::ADDRESS),
+            _ => Self::ALL,
+        }
+    }
+
+    /// The kinds of either.
+    const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The kinds that both have.
+    fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     /// True if a packet with the kinds of `self` has all that are `needed`.
@@ -160,6 +190,7 @@ impl FieldKinds {
 pub(crate) struct Editor {
     edits: Edits,
     needed: FieldKinds,
+    mapped: FieldKinds,
     anonymizer: Option<Anonymizer>,
     headers: Vec<Header>,
     sums: Vec<TrackedSum>,
@@ -183,6 +214,7 @@ impl Editor {
         counts.uses.port_maps = vec![0; edits.port_maps.len()];
         Self {
             needed: FieldKinds::needed(&edits),
+            mapped: FieldKinds::mapped(&edits),
             anonymizer: edits.anonymize.as_ref().map(Anonymizer::new),
             edits,
             headers: Vec::new(),
@@ -219,9 +251,8 @@ impl Editor {
     pub(crate) fn apply(&mut self, frame: &mut Vec<u8>, options: &EditOptions<'_>) -> Option<EndCause> {
         let EditOptions { first, steps, clients, shrinks, counts } = *options;
         let is_ethernet = first == FirstHeader::Ethernet;
-        self.has_cut_tags = is_ethernet
-            && self.edits.tags.is_outer()
-            && !self.edits.tags.apply(frame, &mut self.counts.uses.tags);
+        self.has_cut_tags =
+            self.edits.tags.is_outer() && !self.edits.tags.apply(frame, first, &mut self.counts.uses.tags);
         if is_ethernet && steps.vlan != 0 && tag_count(frame) > 0 {
             let tag = u16::from_be_bytes([frame[14], frame[15]]);
             let tag = tag & 0xf000 | tag.wrapping_add(steps.vlan) & 0x0fff;
@@ -242,7 +273,7 @@ impl Editor {
         self.step(frame, steps);
         self.follow_groups(frame);
         tracked::finish(frame, &mut self.sums);
-        let cause = self.not_edited(frame, found, end.cause)?;
+        let cause = self.not_edited(frame, found, &end)?;
         if counts {
             self.counts.not_edited.count(cause);
         }
@@ -250,21 +281,21 @@ impl Editor {
     }
 
     /// The reason if a field that an edit needs could not be reached.
-    fn not_edited(&self, frame: &[u8], found: FieldKinds, cause: EndCause) -> Option<EndCause> {
-        let has_all = match self.headers.last() {
-            // The last header itself is cut.
-            Some(last) if last.protocol.is_last_without_ports() && cause == EndCause::Cut => true,
-            // Of a quoted packet, only what is behind its IP header may be missing: ports.
-            Some(last) if last.is_quoted => {
-                cause != EndCause::Cut || self.edits.port_maps.is_empty() || self.has_quoted_ports(frame)
-            }
-            _ => found.has(self.needed),
-        };
-        if !has_all && may_hide(cause) {
-            return Some(cause);
+    fn not_edited(&self, frame: &[u8], mut found: FieldKinds, end: &WalkEnd) -> Option<EndCause> {
+        // What an error quotes is reached by maps only. It has ports, or a protocol without them.
+        let needed = if end.is_quoted { self.mapped } else { self.needed };
+        if end.is_quoted && (end.cause != EndCause::Cut || self.has_quoted_ports(frame)) {
+            found.add(FieldKinds::PORTS);
+        }
+        // The last header itself may be the one that is cut.
+        let last = self.headers.last().map(|header| header.protocol);
+        let is_over =
+            end.cause == EndCause::Cut && last.is_some_and(|protocol| protocol.is_last_without_ports());
+        if !is_over && may_hide(end.cause) && !found.has(needed.and(FieldKinds::behind(end))) {
+            return Some(end.cause);
         }
         // A map reaches all headers, not only the outermost ones.
-        let hidden = self.hidden.first().filter(|_| self.edits.has_maps()).map(|end| end.cause);
+        let hidden = self.hidden.first().filter(|_| self.mapped != FieldKinds::NONE).map(|end| end.cause);
         let cut_tags = self.has_cut_tags.then_some(EndCause::Cut);
         hidden.or(cut_tags).or(self.has_fixed_ports.then_some(EndCause::Fragment))
     }
@@ -276,14 +307,16 @@ impl Editor {
     /// Notes the end of the walk if fields may be in clear in the bytes behind it.
     fn see_end(&mut self, frame: &[u8], end: WalkEnd) {
         let visible_end = self.headers.last().map_or(frame.len(), |header| header.visible_end);
-        if may_hide(end.cause) && end.cause != EndCause::Encrypted && end.at < visible_end {
+        let is_in_clear = may_hide(end.cause) && end.cause != EndCause::Encrypted;
+        let may_be_mapped = self.mapped.and(FieldKinds::behind(&end)) != FieldKinds::NONE;
+        if is_in_clear && may_be_mapped && end.at < visible_end {
             self.hidden.push(end);
         }
     }
 
     /// Writes zeros over what a cut header has of its addresses. Nothing is behind it.
     fn clear_cut_addresses(&mut self, frame: &mut [u8]) {
-        for WalkEnd { at, cause } in &self.hidden {
+        for WalkEnd { at, cause, .. } in &self.hidden {
             if *cause == EndCause::Cut {
                 (*at..frame.len()).for_each(|at| tracked::write(frame, &mut self.sums, at, &[0]));
             }
@@ -396,7 +429,10 @@ impl Editor {
                         self.places.push(place);
                     }
                 });
-                if let Some(end) = end.filter(|end| end.at < header.visible_end) {
+                // MAC addresses are only in these, and in forms that are read.
+                let has_macs = matches!(header.protocol, Protocol::Arp | Protocol::Icmpv6);
+                let may_be_mapped = |end: &WalkEnd| maps_ip || has_macs && end.cause != EndCause::Unknown;
+                if let Some(end) = end.filter(|end| end.at < header.visible_end && may_be_mapped(end)) {
                     self.hidden.push(end);
                 }
             }
@@ -1004,6 +1040,12 @@ mod tests {
             let message = [0x32, kind, 0, 16, 0, 0, 0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 1, 133, 0, 4, 10, 0, 0, 7];
             sample::ethernet(&ip(v4, 17, &udp(v4, (2152, 2152), &message)))
         };
+        let v6_packet = ip(v6, 17, &udp(v6, (1, 2), b"x"));
+        let ppp = |low: u8| {
+            let protocol = if low == 0x21 { [0x80, 0x21] } else { [0xc0, 0x21] };
+            let head = [0x88, 0x64, 0x11, 0, 0, 1, 0, 12];
+            [&sample::MACS[..], &head, &protocol, &[1, 0, 0, 10, 3, 6, 10, 0, 0, 7]].concat()
+        };
         let mobility = |kind: u8, option: u8| {
             let message =
                 vec![59, 2, kind, 0, 0, 0, 0, 9, 0, 0, 0, 9, option, 10, 0, 0, 10, 0, 0, 7, 0, 0, 0, 0];
@@ -1016,6 +1058,11 @@ mod tests {
             ("label", icmp(&error(&label)), false),
             ("extended echo by address", icmp(&echo(3)), true),
             ("extended echo by index", icmp(&echo(2)), false),
+            ("L2TPv3", sample::ethernet(&ip(v4, 115, &[&[0, 0, 0, 7], &datagram()[..]].concat())), true),
+            ("register of PIM", sample::ethernet(&ip(v4, 103, &[&[0x21; 8], &v6_packet[..]].concat())), true),
+            ("hello of PIM", sample::ethernet(&ip(v4, 103, &[0x20, 0, 0, 0, 0, 1, 0, 2])), false),
+            ("address of PPP", ppp(0x21), true),
+            ("echo of PPP", ppp(0xc0), false),
             ("error indication", gtpu(26), true),
             ("echo of GTP-U", gtpu(1), false),
             ("IPv4 address of a mobile node", mobility(5, 29), true),
@@ -1028,6 +1075,40 @@ mod tests {
             let steps = PerLoop::default();
             let cause = editor.apply(&mut frame.clone(), &options(FirstHeader::Ethernet, &steps, false));
             assert_eq!(cause, is_counted.then_some(EndCause::Unknown), "{name}");
+        }
+    }
+
+    /// Cut ARP packets and quotes counted for fields that they do not have.
+    #[test]
+    fn packets_count_only_for_fields_that_the_cut_may_hide() {
+        let [v4, v6] = [false, true].map(|is_v6| ends(is_v6, [1, 2]));
+        let arp = frames(v4, v4, (1, 2), b"").pop().unwrap();
+        let quote = &ip(v4, 17, &udp(v4, (2000, 53), b"payload"))[..10];
+        let error = sample::icmp(&[&[3, 1, 0, 0, 0, 0, 0, 0], quote].concat());
+        let error = sample::ethernet(&ip(v4.back(), 1, &error));
+        let field = |choice, value| Edits { fields: vec![FieldEdit { choice, value }], ..Edits::default() };
+        use HeaderChoice::{Innermost, Outermost};
+        let ports = PortMap { first: 2000, last: 2000, to: 1, is_range: false };
+        let mac = MacMap { from: MacAddr([2, 0, 0, 0, 0, 1]), to: MacAddr([2, 0, 0, 0, 0, 9]) };
+        for (edits, of_arp, of_error) in [
+            (field(Outermost, FieldValue::Ttl(TtlEdit::Set(9))), false, false),
+            (field(Innermost, FieldValue::Ttl(TtlEdit::Set(9))), false, false),
+            (field(Outermost, FieldValue::SrcPort(9)), false, false),
+            (field(Outermost, FieldValue::Src(v6.src)), false, false),
+            (field(Outermost, FieldValue::Src(v4.src)), true, false),
+            (Edits { port_maps: vec![ports], ..Edits::default() }, false, true),
+            (Edits { mac_maps: vec![mac], ..Edits::default() }, true, false),
+            (Edits { address_rules: rules(&["10.0.0.0/8=11.0.0.0/8"]), ..Edits::default() }, true, true),
+            (Edits { anonymize: Some(AnonymizeKey::of_text(b"k")), ..Edits::default() }, true, true),
+        ] {
+            let (mut editor, steps) = (Editor::new(edits.clone()), PerLoop::default());
+            let options = options(FirstHeader::Ethernet, &steps, false);
+            let mut is_counted = |frame: &[u8]| editor.apply(&mut frame.to_vec(), &options).is_some();
+            for len in 15..42 {
+                assert_eq!(is_counted(&arp[..len]), of_arp, "{edits:?}: ARP cut to {len}");
+            }
+            assert!(!is_counted(&arp[..42]));
+            assert_eq!(is_counted(&error), of_error, "{edits:?}: a quote of 10 bytes");
         }
     }
 
@@ -1075,6 +1156,20 @@ mod tests {
             let frame = edited(&edits, &frame);
             assert_eq!(&frame[37..45], expected.as_flattened(), "pointer {pointer}");
             assert!(all_right(&frame));
+        }
+    }
+
+    /// The MAC addresses of a frame in a pseudowire stayed where the capture has cut them.
+    #[test]
+    fn a_frame_cut_in_a_pseudowire_keeps_no_address_in_clear() {
+        let edits = Edits { anonymize: Some(AnonymizeKey::of_text(b"k")), ..Edits::default() };
+        for control_word in [&[0, 0, 0, 0][..], &[]] {
+            let head = [&sample::MACS[..], &[0x88, 0x47, 0, 1, 1, 64], control_word].concat();
+            let frame = [&head, &datagram()[..]].concat();
+            for len in head.len() + 3..head.len() + 14 {
+                let cut = edited(&edits, &frame[..len]);
+                assert!(cut[head.len()..].iter().all(|byte| *byte == 0), "{len}: {cut:02x?}");
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::counts::TagUses;
 use crate::outer::{ends_in_tags, tag_count};
-use packet::headers::{Header, Protocol};
+use packet::headers::{FirstHeader, Header, Protocol, cooked, ethernet};
 
 const ADDRESSES_LEN: usize = 12;
 const TAG_LEN: usize = 4;
@@ -66,7 +66,7 @@ pub struct TagEdits {
 }
 
 impl TagEdits {
-    /// True if the tags behind the outermost Ethernet header may change.
+    /// True if the tags behind the first header may change.
     pub(crate) fn is_outer(&self) -> bool {
         self.pop > 0
             || !self.push.is_empty()
@@ -88,9 +88,36 @@ impl TagEdits {
         self.pop.max(count(self.outer, 0)).max(count(self.second, 1))
     }
 
-    /// Changes the tags of an Ethernet frame, and counts what has changed. Returns false if the
-    /// frame is cut within the tags that the edits read: it stays as it is.
-    pub(crate) fn apply(&self, frame: &mut Vec<u8>, uses: &mut TagUses) -> bool {
+    /// Changes the tags behind the first header of a frame, and counts what has changed. Returns
+    /// false if the frame is cut within the tags that the edits read: it stays as it is.
+    pub(crate) fn apply(&self, frame: &mut Vec<u8>, first: FirstHeader, uses: &mut TagUses) -> bool {
+        let is_v2 = first == FirstHeader::Sll2;
+        let len = match first {
+            FirstHeader::Ethernet => return self.apply_to_ethernet(frame, uses),
+            FirstHeader::Sll => cooked::SLL_LEN,
+            FirstHeader::Sll2 => cooked::SLL2_LEN,
+            FirstHeader::Null | FirstHeader::Ip => return true,
+        };
+        let Some(view) = cooked::View::new(frame, is_v2) else { return false };
+        if view.protocol() < ethernet::TYPE_MIN {
+            // No EtherType, so no tag stands before or behind it.
+            return true;
+        }
+        // The EtherType, which is at the end of SLL and at the start of SLL2, gets to its place in
+        // an Ethernet frame, and back.
+        if is_v2 {
+            frame[..len].rotate_left(2);
+        }
+        let head: Vec<u8> = frame.drain(..len - ethernet::LEN).collect();
+        let is_whole = self.apply_to_ethernet(frame, uses);
+        frame.splice(0..0, head);
+        if is_v2 {
+            frame[..len].rotate_right(2);
+        }
+        is_whole
+    }
+
+    fn apply_to_ethernet(&self, frame: &mut Vec<u8>, uses: &mut TagUses) -> bool {
         if frame.len() < ADDRESSES_LEN + 2 || ends_in_tags(frame, self.read_count()) {
             return false;
         }
@@ -186,7 +213,7 @@ mod tests {
 
     fn tags(edits: &TagEdits, before: &[[u8; 4]]) -> Vec<[u8; 4]> {
         let mut frame = [vec![2; 12], before.concat(), vec![8, 0, 0x45, 0]].concat();
-        assert!(edits.apply(&mut frame, &mut TagUses::default()));
+        assert!(edits.apply(&mut frame, FirstHeader::Ethernet, &mut TagUses::default()));
         assert!(frame.ends_with(&[8, 0, 0x45, 0]), "{frame:?}");
         frame[12..frame.len() - 4].as_chunks().0.to_vec()
     }
@@ -212,7 +239,7 @@ mod tests {
         let uses = |edits: TagEdits, before: &[[u8; 4]]| {
             let mut frame = [vec![2; 12], before.concat(), vec![8, 0, 0x45, 0]].concat();
             let mut uses = TagUses::default();
-            edits.apply(&mut frame, &mut uses);
+            edits.apply(&mut frame, FirstHeader::Ethernet, &mut uses);
             [uses.pop, uses.push, uses.outer, uses.second]
         };
         let priority = TagFields { priority: Some(1), ..TagFields::default() };
@@ -252,12 +279,43 @@ mod tests {
                 let whole = [vec![2; 12], [A, B][..count].concat(), vec![8, 0, 0x45, 0]].concat();
                 for len in 0..whole.len() {
                     let mut frame = whole[..len].to_vec();
-                    let is_edited = edits.apply(&mut frame, &mut TagUses::default());
+                    let is_edited = edits.apply(&mut frame, FirstHeader::Ethernet, &mut TagUses::default());
                     assert_eq!(is_edited, len >= needed, "{edits:?}: {count} tags, cut to {len}");
                     assert!(is_edited || frame == whole[..len]);
                 }
             }
         }
+    }
+
+    /// The tags behind cooked headers stayed, and no packet was counted.
+    #[test]
+    fn tags_behind_cooked_headers_change() {
+        let sll = |tags: &[[u8; 4]]| [&[7; 14][..], &tags.concat(), &[8, 0, 0x45, 0]].concat();
+        let sll2 = |tags: &[[u8; 4]]| {
+            let types = [&tags.concat()[..], &[8, 0]].concat();
+            [&types[..2], &[7; 18], &types[2..], &[0x45, 0]].concat()
+        };
+        for edits in [
+            TagEdits { pop: 1, ..TagEdits::default() },
+            TagEdits { push: vec![set(9)], ..TagEdits::default() },
+            TagEdits { outer: set(9), ..TagEdits::default() },
+            TagEdits { second: set(9), ..TagEdits::default() },
+        ] {
+            for before in [&[][..], &[A], &[A, B]] {
+                let after = tags(&edits, before);
+                for (first, frame) in
+                    [(FirstHeader::Sll, &sll as &dyn Fn(&[[u8; 4]]) -> Vec<u8>), (FirstHeader::Sll2, &sll2)]
+                {
+                    let mut found = frame(before);
+                    assert!(edits.apply(&mut found, first, &mut TagUses::default()));
+                    assert_eq!(found, frame(&after), "{edits:?} {before:?} {first:?}");
+                }
+            }
+        }
+        let pop = TagEdits { pop: 1, ..TagEdits::default() };
+        let mut cut = sll(&[A])[..17].to_vec();
+        assert!(!pop.apply(&mut cut, FirstHeader::Sll, &mut TagUses::default()));
+        assert_eq!(cut, sll(&[A])[..17]);
     }
 
     #[test]

@@ -97,6 +97,13 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
     if first > last { Err(format!("the range {text} is empty")) } else { Ok((first, last)) }
 }
 
+/// The number of `--pop-vlan`.
+fn pop_count(text: &str) -> Result<u32, String> {
+    decimal(text)
+        .filter(|count| *count > 0)
+        .ok_or_else(|| format!("\"{text}\" is not a number of tags from 1"))
+}
+
 /// Options that edit packets.
 #[derive(Clone, Debug, clap::Args)]
 pub struct EditArgs {
@@ -122,7 +129,7 @@ pub struct EditArgs {
     pub push_vlan: Vec<PushedTag>,
     /// Remove the outer VLAN tags, one or N
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1",
-          value_parser = clap::value_parser!(u32).range(1..), help_heading = HEADING)]
+          value_parser = pop_count, help_heading = HEADING)]
     pub pop_vlan: Option<u32>,
     /// Destination MAC address of every frame, as --set dst-mac; packets without an Ethernet header
     /// get one
