@@ -282,6 +282,13 @@ impl Editor {
 
     /// The reason if a field that an edit needs could not be reached.
     fn not_edited(&self, frame: &[u8], mut found: FieldKinds, end: &WalkEnd) -> Option<EndCause> {
+        if end.cause == EndCause::Payload
+            && self.hidden.is_empty()
+            && !self.has_cut_tags
+            && !self.has_fixed_ports
+        {
+            return None;
+        }
         // What an error quotes is reached by maps only. It has ports, or a protocol without them.
         let needed = if end.is_quoted { self.mapped } else { self.needed };
         if end.is_quoted && (end.cause != EndCause::Cut || self.has_quoted_ports(frame)) {
@@ -403,6 +410,9 @@ impl Editor {
                 tracked::write(frame, &mut self.sums, bytes.at, bytes.as_slice());
                 self.counts.uses.fields[number] += 1;
             }
+        }
+        if self.needed.and(FieldKinds::MAC.inner()) == FieldKinds::NONE {
+            return;
         }
         for (number, uses) in self.counts.uses.tags.inner.iter_mut().enumerate() {
             match self.edits.tags.inner_tag(number, frame, &self.headers) {
