@@ -2,7 +2,9 @@
 //! destination options, mobility, HIP, shim6 (RFC 8200, section 4).
 
 use super::bytes::view;
+use std::ops::Range;
 
+const PAD_1: u8 = 0;
 const HOME_ADDRESS: u8 = 201;
 
 view!("an IPv6 extension header", 8, no halves);
@@ -21,25 +23,29 @@ impl View<'_> {
     /// Offset of the home address in destination options (RFC 6275): the source that checksums of
     /// the payload cover.
     pub fn home_address_at(&self) -> Option<usize> {
-        let options = self.1.get(..self.header_len())?;
-        let mut at = 2;
-        while let Some(kind) = options.get(at) {
-            let len = match kind {
-                0 => 1,
-                _ => 2 + usize::from(*options.get(at + 1)?),
-            };
-            if *kind == HOME_ADDRESS && len == 18 && at + len <= options.len() {
-                return Some(at + 2);
-            }
-            at += len;
-        }
-        None
+        let header = self.1.get(..self.header_len())?;
+        let home = options(header, 2).find(|(kind, place)| *kind == HOME_ADDRESS && place.len() == 18);
+        home.map(|(_, place)| place.start + 2)
     }
 
     /// The fields.
     pub fn fields(&self) -> Fields {
         Fields { next: self.next(), len: self.header_len() }
     }
+}
+
+/// The options of a header from `at` on as (type, its place in the header), without padding of one
+/// byte, as far as the header has them.
+pub(super) fn options(header: &[u8], mut at: usize) -> impl Iterator<Item = (u8, Range<usize>)> {
+    std::iter::from_fn(move || {
+        while header.get(at) == Some(&PAD_1) {
+            at += 1;
+        }
+        let [kind, len] = *header.get(at..)?.first_chunk()?;
+        let place = at..at + 2 + usize::from(len);
+        at = place.end;
+        (place.end <= header.len()).then_some((kind, place))
+    })
 }
 
 /// Fields of an extension header.

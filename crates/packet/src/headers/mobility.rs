@@ -1,9 +1,9 @@
 //! Mobility headers of IPv6 (RFC 6275, section 6).
 
 use super::bytes::view;
+use super::extension;
 
 const BINDING_ERROR: u8 = 7;
-const PAD_1: u8 = 0;
 const ALTERNATE_CARE_OF: u8 = 3;
 const NETWORK_PREFIX: u8 = 6;
 const HOME_PREFIX: u8 = 22;
@@ -23,29 +23,24 @@ impl View<'_> {
     /// not read: a message or an option of another kind, or one that is not whole.
     pub fn addresses(&self, mut found: impl FnMut(usize)) -> Option<usize> {
         let kind = self.0[2];
-        let Some(mut at) = OPTIONS_AT.get(usize::from(kind)).copied() else { return Some(6) };
+        let Some(options_at) = OPTIONS_AT.get(usize::from(kind)).copied() else { return Some(6) };
         if kind == BINDING_ERROR {
             found(8);
         }
         let bytes = self.1.get(..self.header_len()).unwrap_or(self.1);
-        while let Some(option) = bytes.get(at) {
-            let len = match *option {
-                PAD_1 => 1,
-                _ => match bytes.get(at + 1) {
-                    Some(len) => 2 + usize::from(*len),
-                    None => return Some(at),
-                },
-            };
-            match (*option, len) {
-                (ALTERNATE_CARE_OF | LINK_LOCAL, 18) => found(at + 2),
-                (NETWORK_PREFIX | HOME_PREFIX, 20) => found(at + 4),
+        let mut end = options_at;
+        for (option, place) in extension::options(bytes, options_at) {
+            match (option, place.len()) {
+                (ALTERNATE_CARE_OF | LINK_LOCAL, 18) => found(place.start + 2),
+                (NETWORK_PREFIX | HOME_PREFIX, 20) => found(place.start + 4),
                 // Padding, refresh advice, nonce indices and authorization have no address.
-                (PAD_1 | 1 | 2 | 4 | 5, _) => {}
-                _ => return Some(at),
+                (1 | 2 | 4 | 5, _) => {}
+                _ => return Some(place.start),
             }
-            at += len;
+            end = place.end;
         }
-        None
+        // Behind the last whole option only padding may follow.
+        bytes.get(end..)?.iter().position(|byte| *byte != 0).map(|offset| end + offset)
     }
 
     /// The fields.

@@ -1,4 +1,4 @@
-//! VLAN tags of Ethernet frames: removed, added and changed.
+//! VLAN tags of Ethernet frames and of packets with a cooked header: removed, added and changed.
 
 use super::counts::TagUses;
 use crate::outer::{ends_in_tags, tag_count};

@@ -233,9 +233,10 @@ impl EditArgs {
                 return twice(&format!("--set {}", none.text), &second, "the tag is removed");
             }
         }
-        if let [first, second, ..] = &self.anonymize[..] {
-            let [first, second] = [first, second].map(|key| format!("--anonymize {key}"));
-            return twice(&first, &second, "one key encrypts all addresses");
+        if self.anonymize.len() > 1 {
+            // The keys are secret: the error does not print them.
+            return Err(Failure::usage("use --anonymize twice", "one key encrypts all addresses")
+                .try_this("--anonymize once, with the key of the other files"));
         }
         for (field, value) in self.mac_options() {
             let (FieldValue::DstMac(mac) | FieldValue::SrcMac(mac)) = value else { continue };
@@ -363,7 +364,6 @@ mod tests {
             ("--set inner.ecn=1 --set inner.tos=2", ["inner.ecn=1", "inner.tos=2"]),
             ("--set vlan=none --set vlan-prio=2", ["vlan=none", "vlan-prio=2"]),
             ("--set inner.inner-vlan=3 --set inner.inner-vlan=4", ["inner-vlan=3", "inner-vlan=4"]),
-            ("--anonymize one --anonymize two", ["--anonymize one", "--anonymize two"]),
             (
                 "--dst-mac 02:00:00:00:00:01 --set dst-mac=02:00:00:00:00:02",
                 ["--dst-mac 02:00:00:00:00:01", "dst-mac=02:00:00:00:00:02"],
@@ -372,6 +372,8 @@ mod tests {
             let why = edits(words).unwrap_err();
             assert!(names.iter().all(|name| why.contains(name)) && why.contains("try: "), "{words}: {why}");
         }
+        let why = edits("--anonymize secret --anonymize other").unwrap_err();
+        assert!(why.contains("twice") && !why.contains("secret"), "{why}");
         assert!(edits("--set ttl=17 --set inner.ttl=29 --set inner-vlan=4 --set inner.tos=1").is_ok());
     }
 
