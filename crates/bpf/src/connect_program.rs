@@ -41,6 +41,22 @@ pub enum ConnectKind {
     Dns = 2,
 }
 
+/// How answers are looked at for errors, by their first bytes. An answer with too few of them in
+/// its first segment is no error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum AnswerCheck {
+    /// Not at all.
+    #[default]
+    Any = 0,
+    /// A status line of HTTP/1 with a status of 400 or more is an error (RFC 9112, 4).
+    Http = 1,
+    /// All but a ServerHello of TLS is an error (RFC 8446, 4 and 5.1).
+    TlsHello = 2,
+    /// All but a QUIC packet with a long header is an error (RFC 8999, 5.1).
+    Quic = 3,
+}
+
 /// Bytes of a response that decide about its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupBy {
@@ -73,6 +89,8 @@ pub struct ConnectParams {
     pub settings: Settings,
     /// The protocol.
     pub kind: ConnectKind,
+    /// How answers are looked at for errors.
+    pub answer_check: AnswerCheck,
     /// The request, at most [`REQUEST_MAX`] bytes.
     pub request: Vec<u8>,
     /// Key of initial sequence numbers. It has to stay the same until the next boot.
@@ -116,7 +134,7 @@ pub struct FrameCounts {
     pub not_written: u64,
     /// Frames that were dropped because another CPU worked with their connection.
     pub contended: u64,
-    /// DNS: answers with an error code.
+    /// Answers that say an error ([`AnswerCheck`]); of DNS, with an error code.
     pub error_answers: u64,
     /// Most connections that were open at a time.
     pub open_max: u64,
@@ -534,6 +552,7 @@ fn load_fds(params: &ConnectParams, count: u32) -> libbpf_rs::Result<ConnectFds>
     };
     rodata.wr_holds = settings.holds;
     rodata.wr_kind = params.kind as u32;
+    rodata.wr_answer_check = params.answer_check as u32;
     rodata.wr_key = params.key;
     rodata.wr_has_test_clock = params.has_test_clock;
     open.maps.wr_connections.set_max_entries(count)?;

@@ -41,8 +41,8 @@ pub use abi::ReplayRecord;
 pub use accept_program::{AcceptCounts, AcceptParams, AcceptProgram};
 pub use attachable::Attachable;
 pub use connect_program::{
-    ConnectKind, ConnectParams, ConnectProgram, ConnectTimes, FrameCounts, GROUP_LEN_MAX, GROUPS_MAX,
-    GroupBy, LATER_MAX, LIST_MAX, REQUEST_MAX,
+    AnswerCheck, ConnectKind, ConnectParams, ConnectProgram, ConnectTimes, FrameCounts, GROUP_LEN_MAX,
+    GROUPS_MAX, GroupBy, LATER_MAX, LIST_MAX, REQUEST_MAX,
 };
 pub use due_times::{DUE_TIMES_MAX, DueTimes};
 pub use dummy_xdp::DummyXdp;

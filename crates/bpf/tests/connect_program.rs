@@ -3,7 +3,7 @@
 
 mod common;
 
-use bpf::{ConnectKind, ConnectParams, ConnectProgram, GroupBy};
+use bpf::{AcceptParams, AcceptProgram, AnswerCheck, ConnectKind, ConnectParams, ConnectProgram, GroupBy};
 use common::{XDP_DROP, XDP_PASS, XDP_TX, may_load};
 use connect::{
     ACK, Addresses, Arrival, Close, Connection, Counts, Departure, Events, FIN, Order, PSH, Place, RST,
@@ -43,6 +43,7 @@ fn params(is_v6: bool, vlan: u16, settings: Settings, request: &[u8]) -> Connect
         group_by: None,
         settings,
         kind: ConnectKind::Tcp,
+        answer_check: AnswerCheck::Any,
         request: request.to_vec(),
         key: 0x1234_5678_9abc_def0,
         has_test_clock: true,
@@ -568,6 +569,15 @@ fn answer(
     ConnectProgram::run_once(program.receive_program(), &frame).unwrap()
 }
 
+/// The server answers with a datagram.
+fn answer_datagram(program: &ConnectProgram, place: &Place, payload: &[u8]) {
+    let len = (8 + payload.len() as u16).to_be_bytes();
+    let ports = [place.server_port.to_be_bytes(), place.client_port.to_be_bytes()].concat();
+    let body = [&ports[..], &len, &[0; 2], payload].concat();
+    let frame = ip_frame(0, 17, place.server, place.client, &body);
+    ConnectProgram::run_once(program.receive_program(), &frame).unwrap();
+}
+
 /// The place of a connection of a list of servers is the same in the program and in user space, for
 /// frames both ways.
 #[test]
@@ -673,16 +683,7 @@ fn responses_are_counted_by_their_bytes() {
                 // The second segment of the response decides nothing.
                 answer(&program, &place, FIN | PSH | ACK, next, b"..zzz");
             } else {
-                let len = (8 + payload.len() as u16).to_be_bytes();
-                let ports = [place.server_port.to_be_bytes(), place.client_port.to_be_bytes()].concat();
-                let frame = ip_frame(
-                    0,
-                    17,
-                    place.server,
-                    place.client,
-                    &[&ports[..], &len, &[0; 2], payload].concat(),
-                );
-                ConnectProgram::run_once(program.receive_program(), &frame).unwrap();
+                answer_datagram(&program, &place, payload);
             }
             next += 1;
         };
@@ -698,4 +699,89 @@ fn responses_are_counted_by_their_bytes() {
         assert_eq!(program.groups().len(), 256);
         assert_eq!(program.frame_counts().ungrouped, 2);
     }
+}
+
+#[test]
+fn answers_that_say_an_error_are_counted() {
+    if !may_load() {
+        return;
+    }
+    let tls = |kind: u8, message: u8| vec![kind, 3, 3, 0, 2, message, 0];
+    let http = |status: &str| format!("HTTP/1.1 {status}\r\n\r\n").into_bytes();
+    for (check, payload, is_error) in [
+        (AnswerCheck::Http, http("200 OK"), false),
+        (AnswerCheck::Http, b"HTTP/1.0 302 Found\r\n\r\n".to_vec(), false),
+        (AnswerCheck::Http, http("404 Not Found"), true),
+        (AnswerCheck::Http, http("503 Service Unavailable"), true),
+        (AnswerCheck::Http, b"SSH-2.0-OpenSSH\r\n".to_vec(), false),
+        (AnswerCheck::Http, http("999 ?"), true),
+        // The status is in a later segment.
+        (AnswerCheck::Http, b"HTTP/1.1 ".to_vec(), false),
+        (AnswerCheck::TlsHello, tls(22, 2), false),
+        (AnswerCheck::TlsHello, tls(21, 2), true),
+        (AnswerCheck::TlsHello, tls(22, 11), true),
+        (AnswerCheck::TlsHello, b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), true),
+        (AnswerCheck::Quic, vec![0x80, 0, 0, 0, 0], false),
+        (AnswerCheck::Quic, vec![0x40, 1, 2, 3, 4], true),
+        (AnswerCheck::Quic, vec![], true),
+        (AnswerCheck::Any, http("404 Not Found"), false),
+    ] {
+        let mut params = params(false, 0, one_request(), b"ask\n");
+        params.answer_check = check;
+        let place = params.addresses.place(0);
+        if check == AnswerCheck::Quic {
+            params.kind = ConnectKind::Udp;
+            let program = loaded(&params);
+            open(&program).expect("a datagram");
+            answer_datagram(&program, &place, &payload);
+            assert_eq!(program.frame_counts().error_answers, u64::from(is_error), "{payload:x?}");
+            continue;
+        }
+        let program = loaded(&params);
+        open(&program).expect("a SYN");
+        answer(&program, &place, SYN | ACK, 0, &[]);
+        answer(&program, &place, PSH | ACK, 0, &payload);
+        // Later segments of a response are no answers of their own.
+        answer(&program, &place, FIN | PSH | ACK, 0, &http("500 Internal Server Error"));
+        let counts = (program.counts().responses, program.frame_counts().error_answers);
+        assert_eq!(counts, (1, u64::from(is_error)), "{check:?} {:?}", String::from_utf8_lossy(&payload));
+    }
+}
+
+/// As a listening socket does it, which has asked for nothing (RFC 9293, 3.10.7.2).
+#[test]
+fn accept_resets_the_answer_to_a_syn_that_it_never_sent() {
+    if !may_load() {
+        return;
+    }
+    let server = "198.18.0.2".parse().unwrap();
+    let accept = AcceptProgram::load(&AcceptParams {
+        ifindex: 1,
+        by_redirect: false,
+        vlan: 0,
+        own_mac: OWN_MAC,
+        address: server,
+        address_count: 1,
+        answers_neighbours: true,
+        port: 80,
+        port_count: 1,
+        segment_max: 1460,
+        response: b"yes\n".to_vec(),
+        closes: true,
+        key: 1,
+    })
+    .expect("the program loads");
+    // The other side is a server of this place, whose client is the program.
+    let place =
+        Place { client: server, client_port: 80, server: "198.18.0.9".parse().unwrap(), server_port: 5000 };
+    for (flags, answered) in [(SYN, SYN | ACK), (SYN | ACK, RST)] {
+        let arrival = Arrival { seq: 70, ack: 90, flags, ..Arrival::default() };
+        let frame = segment(0, &place, &arrival, &[], &mut Draw(1));
+        let (verdict, frame) = ConnectProgram::run_once(accept.program(), &frame).unwrap();
+        assert_eq!((verdict, frame[47]), (XDP_TX, answered), "flags {flags:#x}");
+        if flags & ACK != 0 {
+            assert_eq!(frame[38..42], 90_u32.to_be_bytes(), "a reset has the number that was acknowledged");
+        }
+    }
+    assert_eq!(accept.counts().accepted, 1);
 }

@@ -1,7 +1,7 @@
 //! The length of an HTTP/1.1 response, from the first segment of it.
 
-/// Bytes of a header that are searched.
-const HEADER_MAX: usize = 1024;
+/// Bytes of a header that are searched, of the first segment.
+const HEADER_MAX: usize = 8192;
 const NAME: &[u8] = b"\ncontent-length:";
 const HEADER_END: &[u8] = b"\r\n\r\n";
 const DIGITS_MAX: usize = 10;

@@ -308,9 +308,13 @@ impl Connection {
     /// An ACK for every second segment (RFC 9293, 3.8.6.3), at once behind a segment with PSH. But
     /// where the server ends the connection after this response, its FIN is awaited.
     fn may_delay_ack(&self, is_pushed: bool, settings: &Settings) -> bool {
-        let is_last =
-            settings.close == Close::Server && !settings.holds && self.requests >= settings.requests;
+        let is_last = self.is_last_of_server(settings);
         !self.has(Flag::Skipped) && (is_last || self.state == State::Asked && !is_pushed)
+    }
+
+    /// True if the server ends the connection behind the current response.
+    fn is_last_of_server(&self, settings: &Settings) -> bool {
+        settings.close == Close::Server && !settings.holds && self.requests >= settings.requests
     }
 
     fn receive_fin(&mut self, step: &mut Step<'_>) {
@@ -333,18 +337,22 @@ impl Connection {
     /// Data of the current response, in order. True if that is complete.
     fn take_response(&mut self, http_len: u32, len: u32, is_pushed: bool, step: &mut Step<'_>) -> bool {
         let end = step.settings.response_end;
+        let ends_with_fin = match end {
+            ResponseEnd::Close => true,
+            ResponseEnd::Http => self.is_last_of_server(step.settings),
+            _ => false,
+        };
         if !self.has(Flag::Begun) {
             self.set(Flag::Begun);
             step.events.first_byte = Some(step.now.wrapping_sub(self.asked_at));
             let sized = match end {
                 ResponseEnd::Bytes(bytes) => Some(bytes),
                 ResponseEnd::Http if http_len > 0 => Some(http_len),
-                ResponseEnd::Http => {
-                    step.counts.unsized_responses += 1;
-                    None
-                }
                 _ => None,
             };
+            if end == ResponseEnd::Http && sized.is_none() && !ends_with_fin {
+                step.counts.unsized_responses += 1;
+            }
             if let Some(left) = sized {
                 self.set(Flag::Sized);
                 self.left = left;
@@ -355,7 +363,7 @@ impl Connection {
             return self.left == 0;
         }
         match end {
-            ResponseEnd::Close => false,
+            _ if ends_with_fin => false,
             ResponseEnd::First => true,
             _ => is_pushed,
         }

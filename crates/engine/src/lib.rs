@@ -44,8 +44,8 @@ mod xdp;
 pub use accepting::{AcceptRequest, Accepting};
 pub use bpf::xdp::XdpModeChoice;
 pub use bpf::{
-    AcceptCounts, BpfError, ConnectKind, ConnectProgram, ConnectTimes, FrameCounts, GROUP_LEN_MAX,
-    GROUPS_MAX, GroupBy, REQUEST_MAX,
+    AcceptCounts, AnswerCheck, BpfError, ConnectKind, ConnectProgram, ConnectTimes, FrameCounts,
+    GROUP_LEN_MAX, GROUPS_MAX, GroupBy, REQUEST_MAX,
 };
 pub use clock::{Clock, SystemClock};
 pub use connecting::{ConnectRequest, ConnectResult, Connecting};

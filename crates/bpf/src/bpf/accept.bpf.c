@@ -40,6 +40,12 @@ static __always_inline bool answer(struct wr_accept_cpu *n, const struct arrival
 		n->resets++;
 		return false;
 	}
+	if ((a->flags & (F_SYN | F_ACK)) == (F_SYN | F_ACK)) {
+		/* Nothing was asked: as a listening socket answers (RFC 9293, 3.10.7.2). */
+		d->flags = F_RST;
+		d->seq = a->ack;
+		return true;
+	}
 	if (a->flags & F_SYN) {
 		d->flags = F_SYN | F_ACK;
 		d->seq = number;

@@ -26,6 +26,7 @@ const volatile __u32 wr_index_count = 1;    /* wr_peer_total times client addres
 const volatile __u32 wr_per_client_max = 0; /* connections of a client address at a time; 0: no limit */
 const volatile __u32 wr_group_len = 0;	    /* bytes that responses are grouped by; 0: no groups */
 const volatile __u32 wr_group_offset = 0;   /* where they are in the payload */
+const volatile __u32 wr_answer_check = WR_ANSWER_ANY;
 const volatile __u64 wr_key = 0;	    /* of initial sequence numbers; the same until the next boot */
 const volatile bool wr_has_test_clock = false;
 
@@ -213,6 +214,30 @@ static __always_inline bool read_group(struct xdp_md *ctx, const struct arrival 
 	if (last >= WR_GROUP_LEN_MAX || a->len < wr_group_offset + wr_group_len)
 		return false;
 	return !bpf_xdp_load_bytes(ctx, a->at + wr_group_offset, key->bytes, last + 1);
+}
+
+/* "HTTP/1." of a status line, and the bits of these seven bytes. */
+#define HTTP_WORD 0x002e312f50545448ull
+#define HTTP_MASK 0x00ffffffffffffffull
+
+/* Bytes of an answer that tell an error; fewer tell nothing. */
+#define HTTP_HEAD_LEN 10
+#define TLS_HEAD_LEN 6
+
+/* True if the first bytes of an answer are those of an error. */
+__noinline int wr_is_error_answer(struct xdp_md *ctx, __u32 at, __u32 len)
+{
+	__u8 head[16] = {};
+
+	if (wr_answer_check == WR_ANSWER_QUIC)
+		return !len || bpf_xdp_load_bytes(ctx, at, head, 1) || !(head[0] & 0x80);
+	if (wr_answer_check == WR_ANSWER_TLS)
+		/* The type of the record: handshake, and that of the message: ServerHello. */
+		return len >= TLS_HEAD_LEN && !bpf_xdp_load_bytes(ctx, at, head, TLS_HEAD_LEN) &&
+		       (head[0] != 22 || head[5] != 2);
+	if (len < HTTP_HEAD_LEN || bpf_xdp_load_bytes(ctx, at, head, HTTP_HEAD_LEN))
+		return false;
+	return !((*(__u64 *)head ^ HTTP_WORD) & HTTP_MASK) && head[8] == ' ' && head[9] >= '4' && head[9] <= '9';
 }
 
 /* Counts a response in its group. */
@@ -564,18 +589,20 @@ static __always_inline int receive_tcp(struct xdp_md *ctx, struct wr_connect_cpu
 {
 	struct arrival *a = &s->arrival;
 	struct wr_group_key group = {};
-	bool has_group = false;
+	bool has_group = false, is_first, is_error = false;
 	__u64 ns = clock_ns();
 	int verdict;
 
 	if (a->flags & F_SYN && a->options &&
 	    !read_usual_options(ctx, a->at - a->options, a->options, &s->facts))
 		wr_read_options(ctx, a->at - a->options, a->options, &s->facts);
-	if (wr_response_end == WR_RESPONSE_HTTP && a->len && c->state == WR_CONN_ASKED &&
-	    !(c->flags & WR_CONN_BEGUN))
+	is_first = a->len && c->state == WR_CONN_ASKED && !(c->flags & WR_CONN_BEGUN);
+	if (wr_response_end == WR_RESPONSE_HTTP && is_first)
 		s->facts.http_len = wr_http_response_len(ctx, a->at, a->len);
-	if (wr_group_len && a->len && c->state == WR_CONN_ASKED && !(c->flags & WR_CONN_BEGUN))
+	if (wr_group_len && is_first)
 		has_group = read_group(ctx, a, &group);
+	if (wr_answer_check != WR_ANSWER_ANY && is_first)
+		is_error = wr_is_error_answer(ctx, a->at, a->len);
 	s->now = ns >> WR_CONNECT_TIME_SHIFT;
 	if (!locked(c)) {
 		n->contended++;
@@ -586,6 +613,8 @@ static __always_inline int receive_tcp(struct xdp_md *ctx, struct wr_connect_cpu
 	enter_events(cpu, &s->events);
 	if (wr_group_len && s->events.first_byte)
 		wr_count_in_group(n, &group, has_group);
+	if (s->events.first_byte && is_error)
+		n->error_answers++;
 	if (s->events.over)
 		client_ends(index);
 	/* The place of a connection that has ended may be that of the next one. */
@@ -628,7 +657,8 @@ static __always_inline int receive_udp(struct xdp_md *ctx, struct wr_connect_cpu
 	}
 	receive_answer(c, n, &s->events, a->len, ns >> WR_CONNECT_TIME_SHIFT);
 	unlock(c);
-	if (wr_kind == WR_CONNECT_DNS && head[1] & bpf_htons(0x000f))
+	if ((wr_kind == WR_CONNECT_DNS && head[1] & bpf_htons(0x000f)) ||
+	    (wr_answer_check != WR_ANSWER_ANY && wr_is_error_answer(ctx, a->at, a->len)))
 		n->error_answers++;
 	enter_events(cpu, &s->events);
 	if (wr_group_len)

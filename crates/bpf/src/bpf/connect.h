@@ -78,8 +78,17 @@ enum wr_response_end {
 	WR_RESPONSE_PUSH = 0,  /* a segment with PSH */
 	WR_RESPONSE_BYTES = 1, /* wr_response_bytes bytes */
 	WR_RESPONSE_CLOSE = 2, /* the FIN of the server */
-	WR_RESPONSE_HTTP = 3,  /* Content-Length of the first segment, or PSH without one */
+	WR_RESPONSE_HTTP = 3,  /* Content-Length of the first segment; without one PSH, or the FIN
+				* where the server ends the connection behind this response */
 	WR_RESPONSE_FIRST = 4, /* the first segment with data */
+};
+
+/* How answers are looked at for errors: engine::AnswerCheck. */
+enum wr_answer_check {
+	WR_ANSWER_ANY = 0,
+	WR_ANSWER_HTTP = 1, /* a status of 400 or more is an error */
+	WR_ANSWER_TLS = 2,  /* all but a ServerHello */
+	WR_ANSWER_QUIC = 3, /* all but a packet with a long header */
 };
 
 /* Who ends a connection: connect::Close. */
@@ -136,9 +145,9 @@ struct wr_connect_cpu {
 	__u64 keepalive;	 /* probes that were answered */
 	__u64 challenged;	 /* ACKs for an earlier connection, in answer to a SYN */
 	__u64 strays;		 /* segments that belong to no connection */
-	__u64 unsized_responses; /* without a Content-Length in their first segment */
+	__u64 unsized_responses; /* ended by PSH, without a Content-Length in their first segment */
 	__u64 ended_by_server;	 /* connections that the server ended while they were held */
-	__u64 error_answers;	 /* of DNS: answers with an error code */
+	__u64 error_answers;	 /* enum wr_answer_check; of DNS: with an error code */
 	__u64 open_max;
 	__u64 open_per_client_max; /* of one client address, if that is limited */
 	__u64 ungrouped;	   /* responses without the bytes to group by, or of too many groups */

@@ -2,7 +2,7 @@
 #ifndef WR_CONNECT_HTTP_H
 #define WR_CONNECT_HTTP_H
 
-#define HTTP_HEADER_MAX 1024 /* bytes that are searched */
+#define HTTP_HEADER_MAX 8192 /* bytes that are searched, of the first segment */
 
 /* Where a search is: connect::http. */
 struct http_search {

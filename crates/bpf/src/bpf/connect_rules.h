@@ -229,10 +229,19 @@ static __always_inline void count_response(struct wr_connection *c, struct wr_co
 	c->progress_at = now;
 }
 
+/* True if the server ends the connection behind the current response. */
+static __always_inline bool is_last_of_server(const struct wr_connection *c)
+{
+	return wr_close == WR_CLOSE_SERVER && !wr_holds && c->requests >= wr_requests;
+}
+
 /* Data in order: `len` new bytes of the current response. True if it is complete. */
 static __always_inline bool take_response(struct wr_connection *c, struct wr_connect_cpu *n, struct events *e,
 					  const struct facts *facts, __u32 len, bool is_pushed, __u32 now)
 {
+	bool ends_with_fin = wr_response_end == WR_RESPONSE_CLOSE ||
+			     (wr_response_end == WR_RESPONSE_HTTP && is_last_of_server(c));
+
 	if (!(c->flags & WR_CONN_BEGUN)) {
 		c->flags |= WR_CONN_BEGUN;
 		e->first_byte = true;
@@ -243,7 +252,7 @@ static __always_inline bool take_response(struct wr_connection *c, struct wr_con
 		} else if (wr_response_end == WR_RESPONSE_HTTP && facts->http_len) {
 			c->flags |= WR_CONN_SIZED;
 			c->left = facts->http_len;
-		} else if (wr_response_end == WR_RESPONSE_HTTP) {
+		} else if (wr_response_end == WR_RESPONSE_HTTP && !ends_with_fin) {
 			n->unsized_responses++;
 		}
 	}
@@ -251,7 +260,7 @@ static __always_inline bool take_response(struct wr_connection *c, struct wr_con
 		c->left = c->left > len ? c->left - len : 0;
 		return !c->left;
 	}
-	if (wr_response_end == WR_RESPONSE_CLOSE)
+	if (ends_with_fin)
 		return false;
 	return wr_response_end == WR_RESPONSE_FIRST || is_pushed;
 }
@@ -383,11 +392,9 @@ static __always_inline enum verdict receive_behind_gap(struct wr_connection *c, 
  * that is delayed for too long. */
 static __always_inline bool may_delay_ack(const struct wr_connection *c, bool is_pushed)
 {
-	bool is_last = wr_close == WR_CLOSE_SERVER && !wr_holds && c->requests >= wr_requests;
-
 	if (c->flags & WR_CONN_SKIPPED)
 		return false;
-	return is_last || (c->state == WR_CONN_ASKED && !is_pushed);
+	return is_last_of_server(c) || (c->state == WR_CONN_ASKED && !is_pushed);
 }
 
 /* New data, or a FIN, at the expected number; `len` bytes are new. */

@@ -11,7 +11,7 @@ use crate::device::OutputDevice;
 use crate::pacer::Pace;
 use crate::{EngineError, Event};
 use bpf::xdp::{XdpLink, XdpMode, XdpModeChoice};
-use bpf::{ConnectKind, ConnectParams, ConnectProgram, ConnectTimes, FrameCounts, GroupBy};
+use bpf::{AnswerCheck, ConnectKind, ConnectParams, ConnectProgram, ConnectTimes, FrameCounts, GroupBy};
 use connect::{Addresses, Counts, Settings};
 use host::{Netns, Stack};
 use sender::Sender;
@@ -39,6 +39,8 @@ pub struct ConnectRequest {
     pub settings: Settings,
     /// TCP, UDP or DNS.
     pub kind: ConnectKind,
+    /// How answers are looked at for errors.
+    pub answer_check: AnswerCheck,
     /// The request.
     pub request: Vec<u8>,
     /// When connections are opened; unpaced for as soon as [`Self::open_max`] allows.
@@ -84,6 +86,8 @@ pub struct ConnectResult {
     /// Time in which requests were sent: [`Self::opening_ns`], or until connections were closed in
     /// a run that sends requests on held ones.
     pub asking_ns: u64,
+    /// Requests sent in this time.
+    pub requests_while_asking: u64,
     /// Responses received in this time.
     pub responses_while_asking: u64,
     /// Time of the run.
@@ -209,6 +213,7 @@ fn attach(request: &ConnectRequest) -> Result<Attached, EngineError> {
         group_by: request.group_by,
         settings: request.settings,
         kind: request.kind,
+        answer_check: request.answer_check,
         request: request.request.clone(),
         key: boot_key(),
         has_test_clock: false,

@@ -9,7 +9,7 @@ use crate::select::tx_stats;
 use crate::xdp::{DispatcherSlot, MemIdThrottle};
 use crate::{EngineError, SystemClock};
 use bpf::{ConnectKind, LATER_MAX, LIST_MAX, TxSlot};
-use connect::{Order, Scan, TIME_SHIFT};
+use connect::{Order, Scan, State, TIME_SHIFT};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -29,6 +29,8 @@ const STOP_NS: u64 = 1_700_000_000;
 const DATAGRAMS_MAX: u64 = 8;
 /// Times of connections wrap after 18 minutes.
 const TIMES_END_NS: u64 = 1 << (u32::BITS + TIME_SHIFT);
+/// Connections of which one call looks for those that may be asked.
+const ASK_LOOKS: u64 = 4096;
 /// Longest time between two looks at the counters for pauses.
 const LOOK_NS: u64 = 1_000_000;
 
@@ -185,8 +187,9 @@ impl Sender {
 
     /// No more requests are sent, or only those of connections that are open.
     fn end_asking(&self, result: &mut ConnectResult, elapsed_ns: u64) {
+        let counts = self.attached.program.counts();
         result.asking_ns = elapsed_ns;
-        result.responses_while_asking = self.attached.program.counts().responses;
+        (result.requests_while_asking, result.responses_while_asking) = (counts.requests, counts.responses);
     }
 
     fn is_all_over(&self) -> bool {
@@ -242,20 +245,26 @@ impl Sender {
         Ok(true)
     }
 
-    /// Sends the requests that are due on held connections, one after another.
+    /// Sends the requests that are due on held connections, one after another. Those that find no
+    /// open connection without a request stay due.
     fn ask(&mut self, pacer: &mut Pacer, now_ns: u64) -> Result<bool, EngineError> {
         let program = &self.attached.program;
         let used = program.next_index().min(program.len() as u64);
-        let due = pacer.due(now_ns).min(LIST_MAX as u64).min(used);
-        if due == 0 {
-            return Ok(false);
+        let due = pacer.due(now_ns).min(LIST_MAX as u64) as usize;
+        let mut orders = Vec::with_capacity(due);
+        for _ in 0..used.min(ASK_LOOKS) {
+            if orders.len() == due {
+                break;
+            }
+            let index = self.ask_next % used;
+            self.ask_next = index + 1;
+            if program.state(index as usize) == State::Open {
+                orders.push((index as u32, Order::Ask));
+            }
         }
-        let first = self.ask_next;
-        self.ask_next += due;
-        pacer.sent(due, 0);
-        let orders: Vec<_> = (first..first + due).map(|index| ((index % used) as u32, Order::Ask)).collect();
+        pacer.sent(orders.len() as u64, 0);
         self.order(&orders)?;
-        Ok(true)
+        Ok(!orders.is_empty())
     }
 
     /// Sends the requests that did not fit into the frames of answers.

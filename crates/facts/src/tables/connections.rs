@@ -89,8 +89,9 @@ const HEAD: &[Row] = &[
             text("server"),
             text("xdp"),
             number("requested_cps", CPS).or_null(),
+            number("requested_requests_ps", "1/s").or_null(),
         ],
-        "the run: `xdp` is how the program was attached; `requested_cps` is `--cps` or `null`",
+        "the run: `xdp` is how the program was attached; `requested_cps` is `--cps` or `null`, `requested_requests_ps` is `--ask-rate` or `null`",
     ),
     Row(
         &[ns("opening_ns"), ns("run_ns")],
@@ -124,9 +125,12 @@ const SEGMENTS: &[Row] = &[
     Row(&[count("requests"), count("responses")], "requests, and complete responses"),
     Row(
         &[count("unsized_responses")],
-        "responses without a Content-Length in their first segment: PSH ended them",
+        "responses on a connection that stays open without a Content-Length in their first segment: PSH ended them",
     ),
-    Row(&[count("error_answers")], "DNS: answers with an error code"),
+    Row(
+        &[count("error_answers")],
+        "answers that say an error: an HTTP status of 400 or more, no ServerHello, no long header of QUIC, an error code of DNS",
+    ),
     Row(&[bytes("payload_bytes")], "bytes of the server; each counts once"),
 ];
 

@@ -129,7 +129,7 @@ pub struct Args {
     /// DNS queries over UDP for a name, such as example.com or example.com,AAAA
     #[arg(long, value_name = "NAME[,TYPE]", group = "sent", help_heading = "Requests")]
     pub dns: Option<Query>,
-    /// A ClientHello of TLS; its response is the first segment
+    /// A ClientHello of TLS; the response is its first segment, a ServerHello or an error
     #[arg(long, group = "sent", help_heading = "Requests")]
     pub tls_hello: bool,
     /// A QUIC packet over UDP that the server answers with its versions
@@ -145,8 +145,8 @@ pub struct Args {
     /// A response is complete after N bytes, its header included
     #[arg(long, value_name = "N", conflicts_with = "response_end", help_heading = "Requests")]
     pub response_bytes: Option<Count>,
-    /// What completes a response [default: http with --get, close where the server closes, first
-    /// with --tls-hello, push with --payload]
+    /// What completes a response [default: http with --get, first with --tls-hello, push with
+    /// --payload, or close if the server closes]
     #[arg(long, value_name = "WHAT", help_heading = "Requests")]
     pub response_end: Option<ResponseEndArg>,
     /// Who ends a connection [default: the server after a single GET, or the client]

@@ -27,6 +27,8 @@ pub struct Head {
     pub xdp: String,
     /// Requested connections per second.
     pub requested_cps: Option<f64>,
+    /// Requested requests per second on held connections.
+    pub requested_requests_ps: Option<f64>,
     /// The gaps between connections are random.
     #[serde(skip)]
     pub is_random: bool,
@@ -136,11 +138,18 @@ pub struct Report {
     pub requests: u64,
     /// Requests sent again.
     pub requests_resent: u64,
+    /// Requests sent until connections were closed, with [`Head::requested_requests_ps`].
+    #[serde(skip)]
+    pub requests_while_asking: u64,
+    /// See above: the time of it.
+    #[serde(skip)]
+    pub asking_ns: u64,
     /// Complete responses.
     pub responses: u64,
     /// Responses without a Content-Length in their first segment, which ended with PSH.
     pub unsized_responses: u64,
-    /// DNS: answers with an error code.
+    /// Answers that say an error: an HTTP status of 400 or more, no ServerHello, no long header of
+    /// QUIC, an error code of DNS.
     pub error_answers: u64,
     /// Bytes of the server; each counts once.
     pub payload_bytes: u64,
@@ -219,6 +228,8 @@ impl Report {
             unexplained: counts.tried.cast_signed() - whole.cast_signed(),
             requests: counts.requests,
             requests_resent: counts.requests_resent,
+            requests_while_asking: result.requests_while_asking,
+            asking_ns: result.asking_ns,
             responses: counts.responses,
             unsized_responses: counts.unsized_responses,
             error_answers: frames.error_answers,
@@ -257,7 +268,8 @@ impl Report {
     /// True if all is complete, at the requested rate, and no held connection ended early.
     pub(super) fn is_whole(&self) -> bool {
         let is_complete = self.failed == 0 && self.open_at_end == 0 && self.ended_by_server == 0;
-        is_complete && !self.is_device_gone && self.missed_rate().is_none()
+        let has_rates = self.missed_rate().is_none() && self.missed_requests().is_none();
+        is_complete && !self.is_device_gone && has_rates
     }
 
     /// The rate that was reached, if it is more than 2 % below the requested one.
@@ -269,6 +281,15 @@ impl Report {
         let due = requested * seconds;
         let by_chance = if self.head.is_random { missing_by_chance(due) } else { 0.0 };
         (tried < due * 0.98 - by_chance && self.tried > 100).then_some(tried / seconds)
+    }
+
+    /// The rate of requests on held connections, if it is more than 2 % below the requested one.
+    fn missed_requests(&self) -> Option<f64> {
+        let requested = self.head.requested_requests_ps?;
+        let seconds = self.asking_ns.max(1) as f64 / 1e9;
+        // One may be due at the very end.
+        let sent = self.requests_while_asking as f64;
+        (sent + 1.0 < requested * seconds * 0.98).then_some(sent / seconds)
     }
 
     fn connection_rows(&self, table: &mut Table) {
@@ -288,6 +309,14 @@ impl Report {
 
     fn share(&self) -> String {
         format!("{:.2} %", self.completed as f64 * 100.0 / self.tried.max(1) as f64)
+    }
+
+    fn error_words(&self) -> &'static str {
+        match self.head.protocol {
+            "tcp" => "answers with an HTTP status of 400 or more, or no ServerHello",
+            "udp" => "answers that are no QUIC packet",
+            _ => "answers with an error code",
+        }
     }
 
     fn is_tcp(&self) -> bool {
@@ -369,9 +398,9 @@ impl fmt::Display for Report {
             let bytes = format!("{}, {} bytes", self.share(), human_count(self.payload_bytes));
             table.count("answered", self.completed, &bytes);
             table.count("missing", self.tried - self.completed, "without an answer within the timeout");
-            if self.error_answers > 0 {
-                table.loss("errors", self.error_answers, "answers with an error code");
-            }
+        }
+        if self.error_answers > 0 {
+            table.loss("errors", self.error_answers, self.error_words());
         }
         for (name, times) in
             [("connect", &self.connect), ("first byte", &self.first_byte), ("connection", &self.connection)]
@@ -389,10 +418,14 @@ impl fmt::Display for Report {
             table.text("pause", &format!("at most {} without an end", human_duration(self.longest_pause_ns)));
         }
         self.repair_rows(&mut table);
-        if let Some(rate) = self.missed_rate() {
-            let requested = human_count(self.head.requested_cps.unwrap_or(0.0).round() as u64);
-            let reached = human_count(rate.round() as u64);
-            table.text("missed", &format!("{requested}/s requested, {reached}/s reached"));
+        let [cps, requests_ps] = [self.head.requested_cps, self.head.requested_requests_ps];
+        for (reached, requested, what) in
+            [(self.missed_rate(), cps, ""), (self.missed_requests(), requests_ps, "requests: ")]
+        {
+            if let (Some(reached), Some(requested)) = (reached, requested) {
+                let [requested, reached] = [requested, reached].map(|rate| human_count(rate.round() as u64));
+                table.text("missed", &format!("{what}{requested}/s requested, {reached}/s reached"));
+            }
         }
         table.loss("unexplained", self.unexplained.unsigned_abs(), "");
         table.text("source", &self.head.xdp);

@@ -4,7 +4,7 @@ use super::{Args, CloseArg, ResponseEndArg};
 use crate::outcome::Failure;
 use anyhow::anyhow;
 use connect::{Close, ResponseEnd, Settings};
-use engine::{ConnectKind, REQUEST_MAX};
+use engine::{AnswerCheck, ConnectKind, REQUEST_MAX};
 
 /// Headers that are part of the MTU.
 const IPV4_LEN: u32 = 20;
@@ -18,6 +18,7 @@ const SEGMENT_MAX: u32 = 3_300;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conversation {
     pub(super) kind: ConnectKind,
+    pub(super) answer_check: AnswerCheck,
     pub(super) request: Vec<u8>,
     pub(super) settings: Settings,
 }
@@ -55,7 +56,7 @@ impl Conversation {
             holds: args.hold.is_some(),
             segment_max: segment_max as u16,
         };
-        Ok(Self { kind, request, settings })
+        Ok(Self { kind, answer_check: answer_check(args), request, settings })
     }
 }
 
@@ -88,8 +89,7 @@ fn close_of(close: CloseArg) -> Close {
 
 /// The server ends a connection with a single GET, since the request asks it to.
 fn default_close(args: &Args) -> Close {
-    let is_get = !(args.payload.is_some() || args.no_request || args.tls_hello);
-    match is_get && args.requests == 1 && args.hold.is_none() {
+    match is_get(args) && args.requests == 1 && args.hold.is_none() {
         true => Close::Server,
         false => Close::Client,
     }
@@ -136,6 +136,22 @@ fn request(args: &Args, close: Close) -> Result<Vec<u8>, Failure> {
     Ok(connect::http_get(path, &host(literal), is_kept))
 }
 
+/// DNS has its codes in [`ConnectKind::Dns`].
+fn answer_check(args: &Args) -> AnswerCheck {
+    match args {
+        Args { tls_hello: true, .. } => AnswerCheck::TlsHello,
+        Args { quic_initial: true, .. } => AnswerCheck::Quic,
+        args if is_get(args) => AnswerCheck::Http,
+        _ => AnswerCheck::Any,
+    }
+}
+
+/// True if requests are GETs.
+fn is_get(args: &Args) -> bool {
+    let has_other = args.payload.is_some() || args.dns.is_some() || args.tls_hello || args.quic_initial;
+    !has_other && !args.no_request
+}
+
 fn response_end(args: &Args, close: Close) -> Result<ResponseEnd, Failure> {
     if let Some(bytes) = args.response_bytes {
         let bytes = u32::try_from(bytes.0).map_err(|_| {
@@ -144,15 +160,14 @@ fn response_end(args: &Args, close: Close) -> Result<ResponseEnd, Failure> {
         })?;
         return Ok(ResponseEnd::Bytes(bytes));
     }
-    let is_get = args.payload.is_none() && !args.no_request && !args.tls_hello;
     Ok(match args.response_end {
         Some(ResponseEndArg::Push) => ResponseEnd::Push,
         Some(ResponseEndArg::Close) => ResponseEnd::Close,
         Some(ResponseEndArg::Http) => ResponseEnd::Http,
         Some(ResponseEndArg::First) => ResponseEnd::First,
         None if args.tls_hello => ResponseEnd::First,
+        None if is_get(args) => ResponseEnd::Http,
         None if close == Close::Server && args.requests == 1 => ResponseEnd::Close,
-        None if is_get => ResponseEnd::Http,
         None => ResponseEnd::Push,
     })
 }
@@ -170,7 +185,7 @@ mod tests {
     #[test]
     fn the_request_decides_when_a_response_is_complete_and_who_closes() {
         for (words, close, end) in [
-            ("", Close::Server, ResponseEnd::Close),
+            ("", Close::Server, ResponseEnd::Http),
             ("--get /a --requests 5", Close::Client, ResponseEnd::Http),
             ("--get /a --close client", Close::Client, ResponseEnd::Http),
             ("--tls-hello", Close::Client, ResponseEnd::First),

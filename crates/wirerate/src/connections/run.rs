@@ -49,6 +49,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         server: targets_text(&args.dst),
         xdp,
         requested_cps: args.cps.map(|cps| cps.pps()).filter(|_| args.open.is_none()),
+        requested_requests_ps: args.ask_rate.map(|rate| rate.pps()),
         is_random: matches!(args.arrivals, Some(Arrivals::Poisson { .. })),
     };
     let report = Report::new(head, &result);

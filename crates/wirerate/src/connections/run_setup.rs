@@ -83,6 +83,7 @@ impl Setup {
             addresses,
             settings: conversation.settings,
             kind: conversation.kind,
+            answer_check: conversation.answer_check,
             request: conversation.request,
             pace: pace(args)?,
             open_max,

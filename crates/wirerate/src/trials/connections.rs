@@ -123,13 +123,16 @@ impl ConnectionTester {
         args
     }
 
-    /// What a trial counts as good: complete in time, or held and closed by both sides.
+    /// What a trial counts as good: complete in time, or held and closed by both sides, without an
+    /// answer that says an error.
     fn good(&self, result: &ConnectResult, in_time: Option<u64>) -> u64 {
         let counts = &result.counts;
-        match self.load {
+        let good = match self.load {
             ConnectionLoad::Rate => in_time.unwrap_or(counts.completed),
             ConnectionLoad::Held => counts.completed.saturating_sub(counts.ended_by_server),
-        }
+        };
+        let errors = result.frames.error_answers.div_ceil(u64::from(self.connect.requests).max(1));
+        good.saturating_sub(errors)
     }
 
     /// Waits until the devices have forgotten the last trial.
@@ -320,6 +323,11 @@ mod tests {
         assert_eq!(tester(ConnectionLoad::Held).good(&result, None), 93);
         assert_eq!(tester(ConnectionLoad::Rate).good(&result, None), 100);
         assert_eq!(tester(ConnectionLoad::Rate).good(&result, Some(60)), 60, "40 were late");
+        result.frames.error_answers = 5;
+        assert_eq!(tester(ConnectionLoad::Rate).good(&result, None), 95);
+        let mut tester = tester(ConnectionLoad::Rate);
+        tester.connect.requests = 3;
+        assert_eq!(tester.good(&result, None), 98, "5 of 300 answers are of 2 connections at least");
     }
 
     #[test]

@@ -95,6 +95,65 @@ pub(super) fn short_headers() -> TestResult {
     Ok(())
 }
 
+/// A server that closes before the Content-Length of its response has cut it off; without a length,
+/// the end of the connection is that of the response (RFC 9112, 6.3).
+pub(super) fn short_body() -> TestResult {
+    let lab = ConnectLab::new(Between::Nothing, "");
+    for (header, more, outcome) in [
+        ("Content-Length: 100", "", "cut_off"),
+        ("Content-Length: 10", "", "completed"),
+        ("Server: x", "", "completed"),
+        // A header of 1.3 kB that is one segment.
+        ("Content-Length: 100", "Set-Cookie: ", "cut_off"),
+        ("Content-Length: 10", "Set-Cookie: ", "completed"),
+    ] {
+        let padding =
+            if more.is_empty() { String::new() } else { format!("{more}{}\\r\\n", "x".repeat(1300)) };
+        let program = format!(
+            "import socket, sys\ns = socket.create_server(('198.18.0.2', 80), backlog=512)\n\
+             print('ready', file=sys.stderr, flush=True)\n\
+             while True:\n    c = s.accept()[0]\n    c.recv(4096)\n    \
+             c.sendall(b'HTTP/1.1 200 OK\\r\\n{padding}{header}\\r\\n\\r\\n0123456789')\n    c.close()\n"
+        );
+        let server = Running::start(python(&lab, &program));
+        server.until_it_says("ready");
+        let report = accounted(&connect(&lab, &format!("{SERVER} --open 1 -c 20")));
+        let counts = [outcome, "unsized_responses"].map(|name| count(&report, name));
+        assert_eq!(counts, [20, 0], "{more}{header}: {report}");
+    }
+    Ok(())
+}
+
+/// A page that does not exist, a TLS server that refuses the hello, and one that is none.
+pub(super) fn errors() -> TestResult {
+    let lab = ConnectLab::new(Between::Nothing, "");
+    let nginx = lab.nginx();
+    for (path, errors) in [("/1", 0), ("/none", 200)] {
+        let report = super::complete(connect(&lab, &format!("{SERVER} --open 4 -c 200 --get {path}")), 200);
+        assert_eq!(count(&report, "error_answers"), errors, "{path}: {report}");
+    }
+    let words = format!("{SERVER} --open 4 -c 200 --get /none --requests 3");
+    let text = wirerate_run(&format!("connect c0@{} {words}", lab.client.name)).expect_code(0);
+    let row = text.stdout.lines().find(|line| line.trim_start().starts_with("errors")).unwrap_or_default();
+    assert!(row.contains("600") && row.contains("HTTP status"), "{}", text.stdout);
+    let expected = format!("{words} --expect error_answers=0");
+    connect(&lab, &expected).expect_code(1);
+    let hello = "--tls-hello --close reset --open 4 -c 200";
+    let report = accounted(&connect(&lab, &format!("{SERVER} {hello}")));
+    assert_eq!(count(&report, "error_answers"), 200, "nginx answers with a status: {report}");
+    drop(nginx);
+    // A fatal alert: handshake_failure.
+    let program = "import socket, sys\ns = socket.create_server(('198.18.0.2', 80), backlog=512)\n\
+                   print('ready', file=sys.stderr, flush=True)\n\
+                   while True:\n    c = s.accept()[0]\n    c.recv(4096)\n    \
+                   c.sendall(b'\\x15\\3\\3\\0\\2\\2\\x28')\n    c.close()\n";
+    let server = Running::start(python(&lab, program));
+    server.until_it_says("ready");
+    let report = accounted(&connect(&lab, &format!("{SERVER} {hello}")));
+    assert_eq!(["responses", "error_answers"].map(|name| count(&report, name)), [200, 200], "{report}");
+    Ok(())
+}
+
 /// Answers each segment with up to three wrong ones: numbers, flags, options, lengths, windows.
 const LIAR: &str = r#"
 import os, random, socket, struct, sys

@@ -31,12 +31,15 @@ pub(crate) const CASES: &[Case] = &[
     case("connect::five_percent_of_loss_is_repaired", &["nginx", "nft"], loss::much),
     case("connect::bytes_are_exact_under_loss", &["nginx", "nft"], loss::bytes_are_exact),
     case("connect::held_connections_stay_until_the_end", &["nginx"], held::stay),
+    case("connect::requests_that_a_slow_server_leaves_no_room_for_are_missed", &["python3"], held::slow),
     case("connect::a_signal_closes_what_is_held", &["nginx"], held::signal),
     case("connect::a_killed_run_leaves_nothing", &["nginx"], held::killed),
     case("connect::failures_have_their_names", &["nginx"], failing::names),
     case("connect::a_server_that_stops_or_ends_is_accounted_for", &["nginx"], failing::server_stops),
     case("connect::a_server_without_an_answer_has_not_completed", &["python3"], failing::no_answer),
     case("connect::the_length_of_a_short_header_is_read", &["python3"], failing::short_headers),
+    case("connect::a_body_that_the_server_cuts_is_cut_off", &["python3"], failing::short_body),
+    case("connect::answers_that_say_an_error_are_counted", &["nginx", "python3"], failing::errors),
     case("connect::hostile_servers_end_in_a_counted_outcome", &["python3"], failing::hostile),
     case("connect::what_must_not_be_done_is_refused", &[], failing::refused),
     case("connect::ipv6_and_generic_mode", &["nginx"], paths::versions),
@@ -256,7 +259,7 @@ fn tls_hello() -> TestResult {
     crate::program::until("the server listens", || lab.listens(443));
     let words = "--dst 198.18.0.2:443 --src 198.18.64.0/24 --tls-hello --host example.com --close reset";
     let report = complete(connect(&lab, &format!("{words} --open 1 -c 50")), 50);
-    assert_eq!(report["responses"], 50, "{report}");
+    assert_eq!([&report["responses"], &report["error_answers"]], [50, 0], "{report}");
     // A ServerHello of TLS 1.3 comes with a change of ciphers and encrypted records.
     assert!(count(&report, "payload_bytes") > 50 * 200, "{report}");
     Ok(())
