@@ -10,8 +10,8 @@ pub enum ResponseEnd {
     /// With the FIN of the server.
     Close,
     /// After the bytes of header and Content-Length, which the first segment has to name. Without
-    /// them, with the FIN where the server ends the connection behind this response (RFC 9112, 6.3),
-    /// otherwise with PSH.
+    /// them, with the FIN where the server ends the connection behind this response (RFC 9112,
+    /// 6.3), otherwise with PSH.
     Http,
     /// With the first data.
     First,
