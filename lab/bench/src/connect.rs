@@ -1,6 +1,6 @@
 //! Connections, requests and DNS queries per second: wirerate beside wrk and dnsperf, from the same
 //! servers, with the client on one CPU and the server on another; and the most that
-//! `wirerate accept` takes.
+//! `wirerate accept` takes and holds, on all CPUs.
 //!
 //! Each client reports its own rate, which is that of answers that it has received.
 
@@ -18,8 +18,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const CASE: &str = "connect";
-/// Connections at all times.
-const OPEN: &str = "64";
 /// Clients of wirerate, in the network of the test bed.
 const CLIENTS: &str = "198.18.0.100-198.18.0.199";
 /// How long a server may take to begin.
@@ -32,7 +30,16 @@ const MORE: Duration = Duration::from_secs(20);
 enum Server {
     Nginx,
     Nsd,
+    /// Answers requests, and closes.
     Accept,
+    /// Answers nothing, and leaves the end to the client.
+    AcceptHeld,
+}
+
+impl Server {
+    fn is_ours(self) -> bool {
+        matches!(self, Self::Accept | Self::AcceptHeld)
+    }
 }
 
 /// What the figure of a contender counts.
@@ -40,6 +47,8 @@ enum Server {
 enum Figure {
     Connections,
     Requests,
+    /// Connections held at a time, if all were closed in the end.
+    Held,
 }
 
 struct ConnectContender {
@@ -55,7 +64,7 @@ struct ConnectContender {
     against: Option<(usize, f64)>,
 }
 
-const CONTENDERS: [ConnectContender; 7] = [
+const CONTENDERS: [ConnectContender; 8] = [
     ConnectContender {
         name: "wrk-close",
         title: "wrk, a connection per request",
@@ -71,7 +80,7 @@ const CONTENDERS: [ConnectContender; 7] = [
         tool: None,
         server: Server::Nginx,
         figure: Figure::Connections,
-        words: "--dst 198.18.0.2:80",
+        words: "--dst 198.18.0.2:80 --open 64 -t SECONDSs",
         against: Some((0, 3.0)),
     },
     ConnectContender {
@@ -89,7 +98,7 @@ const CONTENDERS: [ConnectContender; 7] = [
         tool: None,
         server: Server::Nginx,
         figure: Figure::Requests,
-        words: "--dst 198.18.0.2:80 --requests 1000",
+        words: "--dst 198.18.0.2:80 --open 64 --requests 1000 -t SECONDSs",
         against: Some((2, 2.5)),
     },
     ConnectContender {
@@ -107,7 +116,7 @@ const CONTENDERS: [ConnectContender; 7] = [
         tool: None,
         server: Server::Nsd,
         figure: Figure::Connections,
-        words: "--dst 198.18.0.2:53 --dns example.com",
+        words: "--dst 198.18.0.2:53 --open 64 --dns example.com -t SECONDSs",
         against: Some((4, 1.2)),
     },
     ConnectContender {
@@ -116,7 +125,16 @@ const CONTENDERS: [ConnectContender; 7] = [
         tool: None,
         server: Server::Accept,
         figure: Figure::Connections,
-        words: "--dst 198.18.0.2:80 --open 200",
+        words: "--dst 198.18.0.2:80 --open 200 -t SECONDSs",
+        against: None,
+    },
+    ConnectContender {
+        name: "connect-held",
+        title: "held by connect with accept, of 2 million (opened at 400,000 /s)",
+        tool: None,
+        server: Server::AcceptHeld,
+        figure: Figure::Held,
+        words: "--dst 198.18.0.2:80 --no-request --hold 2M --cps 400k -t 8s",
         against: None,
     },
 ];
@@ -135,6 +153,9 @@ struct Connected {
 struct ConnectFigures {
     rate_cps: f64,
     requests_ps: f64,
+    open_max: f64,
+    tried: u64,
+    completed: u64,
 }
 
 /// Measures all contenders in turn.
@@ -149,7 +170,7 @@ pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
     write_files(&folder)?;
     let seconds = plan.times.window().as_secs().max(1);
     report.say(&format!(
-        "\n{CASE}: {OPEN} connections at all times, client and server on a CPU each; {} rounds of {seconds} s",
+        "\n{CASE}: 64 connections at all times, client and server on a CPU each; {} rounds of {seconds} s",
         plan.times.rounds
     ))?;
     let trials = ConnectTrials { bed, wirerate, folder, seconds };
@@ -177,8 +198,9 @@ pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
 fn results(rates: &Rounds, report: &BenchReport) -> Result<()> {
     for (index, contender) in CONTENDERS.iter().enumerate() {
         let Some(rate) = Estimate::of(rates.of(index)) else { continue };
-        report.say(&format!("  {:>12.0} /s  {}", rate.median, contender.title))?;
-        report.row("result", &ResultRow::time(CASE, contender.name, "rate_ps", rate))?;
+        let (unit, key) = if contender.figure == Figure::Held { ("  ", "held") } else { ("/s", "rate_ps") };
+        report.say(&format!("  {:>12.0} {unit}  {}", rate.median, contender.title))?;
+        report.row("result", &ResultRow::time(CASE, contender.name, key, rate))?;
     }
     for (index, contender) in CONTENDERS.iter().enumerate() {
         let Some((other, goal)) = contender.against else { continue };
@@ -205,12 +227,13 @@ impl ConnectTrials<'_> {
         let server = match contender.server {
             Server::Nginx => find_tool("nginx").is_some(),
             Server::Nsd => find_tool("nsd").is_some(),
-            Server::Accept => true,
+            Server::Accept | Server::AcceptHeld => true,
         };
         server && contender.tool.is_none_or(|tool| find_tool(tool).is_some())
     }
 
-    /// Starts the server on the second CPU and the client on the first one.
+    /// Starts the server on the second CPU and the client on the first one. The work of both is that
+    /// of one softirq if the server is `accept`: then they may use all CPUs.
     fn measure(&self, contender: &ConnectContender) -> Result<f64> {
         let stop = &self.bed.stop;
         let server = self.start_server(contender.server)?;
@@ -220,7 +243,8 @@ impl ConnectTrials<'_> {
             Some(tool) => find_tool(tool).context("it was there")?,
             None => self.wirerate.clone(),
         };
-        let client = Tool::start(&program, &words, self.bed.tx().netns(), 0)?;
+        let cpu = (!contender.server.is_ours()).then_some(0);
+        let client = Tool::start_on(&program, &words, self.bed.tx().netns(), cpu)?;
         let end = client.wait(Duration::from_secs(self.seconds) + MORE, stop)?;
         server.stop(stop)?;
         rate_of(contender, &end.said)
@@ -232,9 +256,15 @@ impl ConnectTrials<'_> {
             Server::Nginx => (find_tool("nginx").context("no nginx")?, format!("-c {folder}/nginx.conf")),
             Server::Nsd => (find_tool("nsd").context("no nsd")?, format!("-d -c {folder}/nsd.conf")),
             Server::Accept => (self.wirerate.clone(), format!("accept {} --quiet", self.bed.rx().ifname)),
+            Server::AcceptHeld => {
+                let held =
+                    format!("accept {} --quiet --response-bytes 0 --close client", self.bed.rx().ifname);
+                (self.wirerate.clone(), held)
+            }
         };
-        let cpu = if host::CpuList::allowed()?.contains(1) { 1 } else { 0 };
-        Tool::start(&program, &split(&words), self.bed.rx().netns(), cpu)
+        let second = if host::CpuList::allowed()?.contains(1) { 1 } else { 0 };
+        let cpu = (!server.is_ours()).then_some(second);
+        Tool::start_on(&program, &split(&words), self.bed.rx().netns(), cpu)
     }
 
     fn words(&self, contender: &ConnectContender) -> Vec<String> {
@@ -245,11 +275,9 @@ impl ConnectTrials<'_> {
         if contender.tool.is_some() {
             return split(&filled);
         }
-        let open = if filled.contains("--open") { String::new() } else { format!("--open {OPEN}") };
         split(&format!(
-            "connect {} --src {CLIENTS} {open} -t {}s --timeout 5s --json --quiet {filled}",
-            self.bed.tx().ifname,
-            self.seconds
+            "connect {} --src {CLIENTS} --timeout 5s --json --quiet {filled}",
+            self.bed.tx().ifname
         ))
     }
 }
@@ -270,6 +298,8 @@ fn rate_of(contender: &ConnectContender, said: &str) -> Result<f64> {
         None => find_json::<ConnectFigures>(said).map(|figures| match contender.figure {
             Figure::Connections => figures.rate_cps,
             Figure::Requests => figures.requests_ps,
+            Figure::Held if figures.tried == figures.completed => figures.open_max,
+            Figure::Held => 0.0,
         }),
     };
     match rate {
@@ -318,8 +348,11 @@ mod tests {
             Some(15_241.54)
         );
         assert_eq!(rate(4, "Statistics:\n\n  Queries per second:   108213.574331\n"), Some(108_213.574_331));
-        let json = "{\"schema\":\"wirerate.connect/1\",\"rate_cps\":5.5,\"requests_ps\":7.5}\n";
-        assert_eq!((rate(1, json), rate(3, json)), (Some(5.5), Some(7.5)));
+        let json = "{\"schema\":\"wirerate.connect/1\",\"rate_cps\":5.5,\"requests_ps\":7.5,\
+                    \"open_max\":9,\"tried\":9,\"completed\":9}\n";
+        assert_eq!([1, 3, 7].map(|index| rate(index, json)), [Some(5.5), Some(7.5), Some(9.0)]);
+        let failed = json.replace("\"completed\":9", "\"completed\":8");
+        assert_eq!(rate(7, &failed), Some(0.0), "one was not closed");
         assert_eq!(rate(0, "unable to connect to 198.18.0.2:80 Connection refused\n"), None);
     }
 
