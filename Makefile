@@ -69,11 +69,11 @@ WITH_SIGNALS := env --default-signal=INT,QUIT,HUP,TERM
 # Tests that need neither root nor the built program; others print that they were skipped.
 CHECKS := architecture decode docs fuzz golden model oracle ours properties recordings trafgen translated
 
-check: ## formatting, clippy, unit, golden and property tests, without root, in two minutes
-	@tools/install.sh build
+check: ## formatting, clippy, unit, golden and property tests, without root; 90 s once built
+	@tools/install.sh check
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings
-	cargo test --quiet --workspace --locked --no-fail-fast --lib $(CHECKS:%=--test %)
+	tools/test.sh --lib $(CHECKS:%=--test %)
 
 # Most seconds for each fuzzer; WIRERATE_FUZZ_SEED repeats one round.
 test: export WIRERATE_FUZZ_SECONDS ?= 30

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make` needs and this machine does not have yet (Debian 12 and its kin).
 #
-#   tools/install.sh build|package|package-test|netns|vm|vm-arm64|vm-systemd|test|lint|docs|bench|spark
+#   tools/install.sh build|check|package|package-test|netns|vm|vm-arm64|vm-systemd|test|lint|docs|bench|spark
 #
 # What is there already costs nothing: no network, no privilege, no output. Exit 3 when something is
 # missing and cannot be installed, with the line to type.
@@ -91,6 +91,7 @@ packages_for() {
 		systemd-container systemd-nspawn
 		tcpdump          tcpdump
 	END
+	check) packages_for build && printf "%s\n" "jq jq" "procps /usr/bin/kill" ;;
 	lint) packages_for build && cat <<-END ;;
 		clang-format     clang-format
 		shellcheck       shellcheck
@@ -98,7 +99,7 @@ packages_for() {
 	docs) packages_for build && echo "perl perl" ;;
 	spark) echo "default-jre-headless java" ;;
 	*)
-		echo "tools/install.sh: \"$1\" is not a set (build, package, package-test, netns, vm, vm-arm64, vm-systemd, test, lint, docs, bench, spark)" >&2
+		echo "tools/install.sh: \"$1\" is not a set (build, check, package, package-test, netns, vm, vm-arm64, vm-systemd, test, lint, docs, bench, spark)" >&2
 		exit 2
 		;;
 	esac

@@ -4,7 +4,9 @@
 # pass three times by itself, and the run says so. At the end it prints a table of what each lane took, each skip
 # and each failure on a line of its own, and last the command that repeats a failed fuzz round.
 #
-#   tools/test.sh        (as root)
+#   tools/test.sh               all tests, as root
+#   tools/test.sh --lib ...     only these targets, as cargo names them, in one lane without a repetition; root is
+#                               not needed, and output is printed only if a test fails
 #
 # The program, that of the virtual machines and all tests are built with the profile `ci`.
 set -uo pipefail
@@ -43,7 +45,7 @@ stage() {
 # The program, that of the virtual machines, and the test programs: name, kind, folder of its package, and path
 # of each.
 build_all() {
-	cargo test --profile ci --workspace --locked --no-run --message-format=json-render-diagnostics >"$work/messages" || return
+	cargo test --profile ci --workspace --locked --no-run "$@" --message-format=json-render-diagnostics >"$work/messages" || return
 	jq --raw-output 'select(.executable != null and .profile.test)
 		| [.target.name, .target.kind[0], (.manifest_path | rtrimstr("/Cargo.toml")), .executable] | @tsv' \
 		"$work/messages" >"$work/programs"
@@ -67,10 +69,13 @@ exit "$result"
 END
 chmod +x "$work/run-one"
 
-run_others() {
+run_programs() {
 	grep --invert-match --perl-regexp '^netns\ttest\t' "$work/programs" |
 		tr '\n' '\0' | xargs -0 -n 1 -P "$(nproc)" "$work/run-one"
-	local result=$?
+}
+run_others() {
+	local result=0
+	run_programs || result=1
 	cargo test --profile ci --workspace --locked --doc || result=1
 	return "$result"
 }
@@ -118,13 +123,18 @@ repeat_failed() {
 	done <"$work/cases"
 	return "$result"
 }
-export -f run_others build_all repeat_failed passes
+export -f run_programs run_others build_all repeat_failed passes
 export work folder
 
 # Each in the background: bash handles a signal at once while it waits, and else when the stage has ended.
-stage build bash -c build_all &
+stage build bash -c 'build_all "$@"' build_all "$@" &
 wait
-if [ -s "$work/programs" ]; then
+if [ $# -gt 0 ]; then
+	if [ -s "$work/programs" ]; then
+		stage others bash -c run_programs &
+		wait
+	fi
+elif [ -s "$work/programs" ]; then
 	# The machines and the namespaces both measure time, and took longer side by side than one after the other.
 	# The others take what time the machines leave.
 	stage machines "$folder/wirerate-vm" &
@@ -137,7 +147,9 @@ if [ -s "$work/programs" ]; then
 		wait
 	fi
 fi
-cat "$work"/{build,others,namespaces,machines,repeat} 2>/dev/null
+if [ $# -eq 0 ] || ! awk '$5 != 0 { exit 1 }' "$work/times"; then
+	cat "$work"/{build,others,namespaces,machines,repeat} 2>/dev/null
+fi
 
 # One line for each lane: tests that passed, seconds, and seconds of CPU time of all processes.
 awk -v work="$work" '
@@ -171,8 +183,9 @@ awk '
 ' "$work/machines" 2>/dev/null
 grep '^repeat' "$work/repeat" 2>/dev/null
 grep --no-filename '^to repeat it: ' "$work"/{others,namespaces} 2>/dev/null | sort --unique
-# All four stages, and each good, or made good by the repetition. Documentation tests are not repeated.
-awk -v doctests="$(grep --count '^error: doctest failed' "$work/others" 2>/dev/null)" '
+# All stages, and each good, or made good by the repetition. Documentation tests are not repeated.
+awk -v wanted="$([ $# -eq 0 ] && echo 4 || echo 2)" \
+	-v doctests="$(grep --count '^error: doctest failed' "$work/others" 2>/dev/null)" '
 	{ stages++; if ($1 == "repeat") repeated = $5 == 0; else if ($5 != 0) { failed++; if ($1 == "build") broken = 1 } }
-	END { exit !(stages >= 4 && !broken && doctests == 0 && (failed == 0 || repeated)) }
+	END { exit !(stages >= wanted && !broken && doctests == 0 && (failed == 0 || repeated)) }
 ' "$work/times"

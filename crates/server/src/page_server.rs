@@ -483,7 +483,9 @@ mod tests {
         let mut late = BufReader::new(connect(&server, &request)).lines().map(Result::unwrap);
         let other_run = "GET /events|Last-Event-ID: 0-0||";
         let mut other = BufReader::new(connect(&server, other_run)).lines().map(Result::unwrap);
+        // Both are served, before the server ends.
         assert!(late.any(|line| line.starts_with("retry: ")));
+        assert!(other.any(|line| line.starts_with("retry: ")));
         events.add("{\"sent\":2}\n");
         drop(server);
         assert!(lines.any(|line| line == "data: {\"sent\":2}"));

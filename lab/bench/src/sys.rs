@@ -4,7 +4,7 @@ use host::{Netns, PacketSocket};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::unistd::{Pid, getppid};
 use std::io;
 use std::marker::PhantomData;
@@ -98,6 +98,10 @@ pub(crate) fn prepare_child(command: &mut Command, netns: &Netns, cpu: Option<u3
             sched_setaffinity(Pid::from_raw(0), &cpus)?;
         }
         set_pdeathsig(Signal::SIGKILL)?;
+        // Programs that a script starts with `&` ignore SIGINT, and so would the child, which is
+        // stopped by it.
+        // SAFETY: no handler is installed.
+        unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) }?;
         // The parent may have ended before the kernel was asked to watch it.
         match getppid().as_raw().cast_unsigned() == parent {
             true => Ok(()),
@@ -105,7 +109,7 @@ pub(crate) fn prepare_child(command: &mut Command, netns: &Netns, cpu: Option<u3
         }
     };
     // SAFETY: between fork and exec `act` makes system calls only (setns, sched_setaffinity, prctl,
-    // getppid), which are async-signal-safe; it allocates nothing, takes no lock, and owns the
+    // rt_sigaction, getppid), which are async-signal-safe; it allocates nothing, takes no lock, and owns the
     // values that it reads.
     unsafe { command.pre_exec(act) };
     Ok(())
