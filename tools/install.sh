@@ -254,7 +254,7 @@ install_prometheus() {
 	done
 }
 
-set_name=${1:?"which set: build, package, package-test, netns, vm, vm-arm64, vm-systemd, test, lint, docs, bench or spark"}
+set_name=${1:?"which set: build, check, package, package-test, netns, vm, vm-arm64, vm-systemd, test, lint, docs, bench or spark"}
 wanted=$(packages_for "$set_name")
 mapfile -t missing < <(missing_packages <<<"$wanted" | sort --unique)
 if [ "${#missing[@]}" -gt 0 ]; then
