@@ -238,7 +238,7 @@ mod tests {
         let sweep = |name: &str| plan.generate.iter().find(|sweep| sweep.name == name).expect("it is there");
         let (plain, frames) = (sweep("plain"), sweep("frames"));
         assert_eq!((plain.goal(0, "xdp", "trafgen"), plain.goal(1, "skb", "trafgen")), (Some(12.0), None));
-        assert_eq!(frames.goal(1, "xdp/vxlan", "xdp"), Some(0.6));
+        assert_eq!(frames.goal(1, "xdp/vxlan", "xdp"), Some(0.75));
         assert_eq!(frames.goal(1, "xdp/static", "trafgen/dynamic"), None);
     }
 
