@@ -232,8 +232,8 @@ impl ConnectTrials<'_> {
         server && contender.tool.is_none_or(|tool| find_tool(tool).is_some())
     }
 
-    /// Starts the server on the second CPU and the client on the first one. The work of both is that
-    /// of one softirq if the server is `accept`: then they may use all CPUs.
+    /// Starts the server on the second CPU and the client on the first one. The work of both is
+    /// that of one softirq if the server is `accept`: then they may use all CPUs.
     fn measure(&self, contender: &ConnectContender) -> Result<f64> {
         let stop = &self.bed.stop;
         let server = self.start_server(contender.server)?;

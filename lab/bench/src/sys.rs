@@ -109,8 +109,8 @@ pub(crate) fn prepare_child(command: &mut Command, netns: &Netns, cpu: Option<u3
         }
     };
     // SAFETY: between fork and exec `act` makes system calls only (setns, sched_setaffinity, prctl,
-    // rt_sigaction, getppid), which are async-signal-safe; it allocates nothing, takes no lock, and owns the
-    // values that it reads.
+    // rt_sigaction, getppid), which are async-signal-safe; it allocates nothing, takes no lock, and
+    // owns the values that it reads.
     unsafe { command.pre_exec(act) };
     Ok(())
 }

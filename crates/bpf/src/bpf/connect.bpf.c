@@ -27,7 +27,7 @@ const volatile __u32 wr_per_client_max = 0; /* connections of a client address a
 const volatile __u32 wr_group_len = 0;	    /* bytes that responses are grouped by; 0: no groups */
 const volatile __u32 wr_group_offset = 0;   /* where they are in the payload */
 const volatile __u32 wr_answer_check = WR_ANSWER_ANY;
-const volatile __u64 wr_key = 0;	    /* of initial sequence numbers; the same until the next boot */
+const volatile __u64 wr_key = 0; /* of initial sequence numbers; the same until the next boot */
 const volatile bool wr_has_test_clock = false;
 
 #define SHARED_ARRAY(name, entries, entry)         \
@@ -237,7 +237,8 @@ __noinline int wr_is_error_answer(struct xdp_md *ctx, __u32 at, __u32 len)
 		       (head[0] != 22 || head[5] != 2);
 	if (len < HTTP_HEAD_LEN || bpf_xdp_load_bytes(ctx, at, head, HTTP_HEAD_LEN))
 		return false;
-	return !((*(__u64 *)head ^ HTTP_WORD) & HTTP_MASK) && head[8] == ' ' && head[9] >= '4' && head[9] <= '9';
+	return !((*(__u64 *)head ^ HTTP_WORD) & HTTP_MASK) && head[8] == ' ' && head[9] >= '4' &&
+	       head[9] <= '9';
 }
 
 /* Counts a response in its group. */

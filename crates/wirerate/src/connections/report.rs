@@ -138,7 +138,7 @@ pub struct Report {
     pub requests: u64,
     /// Requests sent again.
     pub requests_resent: u64,
-    /// Requests sent until connections were closed, with [`Head::requested_requests_ps`].
+    /// With `--ask-rate`: requests sent until connections were closed.
     #[serde(skip)]
     pub requests_while_asking: u64,
     /// See above: the time of it.
