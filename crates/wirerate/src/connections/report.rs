@@ -3,7 +3,7 @@
 use crate::out;
 use crate::sender::rate::missing_by_chance;
 use crate::units::{Table, human_count, human_duration, per_second};
-use engine::{ConnectKind, ConnectResult};
+use engine::{AnswerCheck, ConnectKind, ConnectResult};
 use measure::HistogramLog;
 use serde::Serialize;
 use std::fmt;
@@ -32,6 +32,9 @@ pub struct Head {
     /// The gaps between connections are random.
     #[serde(skip)]
     pub is_random: bool,
+    /// How answers were looked at for errors.
+    #[serde(skip)]
+    pub answer_check: AnswerCheck,
 }
 
 /// Times in nanoseconds.
@@ -312,10 +315,11 @@ impl Report {
     }
 
     fn error_words(&self) -> &'static str {
-        match self.head.protocol {
-            "tcp" => "answers with an HTTP status of 400 or more, or no ServerHello",
-            "udp" => "answers that are no QUIC packet",
-            _ => "answers with an error code",
+        match self.head.answer_check {
+            AnswerCheck::Http => "answers with an HTTP status of 400 or more",
+            AnswerCheck::TlsHello => "answers that are no ServerHello",
+            AnswerCheck::Quic => "answers that are no QUIC packet",
+            AnswerCheck::Any => "answers with an error code",
         }
     }
 

@@ -27,6 +27,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let setup = Setup::of(args)?;
     let act = format!("connect by {}", setup.request.ifname);
     let (ifname, kind) = (setup.request.ifname.clone(), setup.request.kind);
+    let answer_check = setup.request.answer_check;
     let notes = notes(args, &setup);
     let connecting =
         Connecting::start(setup.request).map_err(|why| Failure::engine(&act, why, args.netns.as_deref()))?;
@@ -51,6 +52,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         requested_cps: args.cps.map(|cps| cps.pps()).filter(|_| args.open.is_none()),
         requested_requests_ps: args.ask_rate.map(|rate| rate.pps()),
         is_random: matches!(args.arrivals, Some(Arrivals::Poisson { .. })),
+        answer_check,
     };
     let report = Report::new(head, &result);
     print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
