@@ -134,7 +134,7 @@ pub struct FrameCounts {
     pub not_written: u64,
     /// Frames that were dropped because another CPU worked with their connection.
     pub contended: u64,
-    /// Answers that say an error ([`AnswerCheck`]); of DNS, with an error code.
+    /// Answers that report an error ([`AnswerCheck`]); of DNS, with an error code.
     pub error_answers: u64,
     /// Most connections that were open at a time.
     pub open_max: u64,

@@ -702,7 +702,7 @@ fn responses_are_counted_by_their_bytes() {
 }
 
 #[test]
-fn answers_that_say_an_error_are_counted() {
+fn answers_that_report_an_error_are_counted() {
     if !may_load() {
         return;
     }

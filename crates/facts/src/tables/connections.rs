@@ -125,11 +125,11 @@ const SEGMENTS: &[Row] = &[
     Row(&[count("requests"), count("responses")], "requests, and complete responses"),
     Row(
         &[count("unsized_responses")],
-        "responses on a connection that stays open without a Content-Length in their first segment: PSH ended them",
+        "responses without a Content-Length in their first segment, on connections that stay open: PSH ended them",
     ),
     Row(
         &[count("error_answers")],
-        "answers that say an error: an HTTP status of 400 or more, no ServerHello, no long header of QUIC, an error code of DNS",
+        "answers that report an error: an HTTP status of 400 or more; with `--tls-hello` all but a ServerHello; with `--quic-initial` all but a packet with a long header; an error code of DNS",
     ),
     Row(&[bytes("payload_bytes")], "bytes of the server; each counts once"),
 ];

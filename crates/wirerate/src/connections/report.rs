@@ -151,7 +151,7 @@ pub struct Report {
     pub responses: u64,
     /// Responses without a Content-Length in their first segment, which ended with PSH.
     pub unsized_responses: u64,
-    /// Answers that say an error: an HTTP status of 400 or more, no ServerHello, no long header of
+    /// Answers that report an error: an HTTP status of 400 or more, no ServerHello, no long header of
     /// QUIC, an error code of DNS.
     pub error_answers: u64,
     /// Bytes of the server; each counts once.

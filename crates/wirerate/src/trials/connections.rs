@@ -124,7 +124,7 @@ impl ConnectionTester {
     }
 
     /// What a trial counts as good: complete in time, or held and closed by both sides, without an
-    /// answer that says an error.
+    /// answer that reports an error.
     fn good(&self, result: &ConnectResult, in_time: Option<u64>) -> u64 {
         let counts = &result.counts;
         let good = match self.load {

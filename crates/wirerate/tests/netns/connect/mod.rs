@@ -39,7 +39,7 @@ pub(crate) const CASES: &[Case] = &[
     case("connect::a_server_without_an_answer_has_not_completed", &["python3"], failing::no_answer),
     case("connect::the_length_of_a_short_header_is_read", &["python3"], failing::short_headers),
     case("connect::a_body_that_the_server_cuts_is_cut_off", &["python3"], failing::short_body),
-    case("connect::answers_that_say_an_error_are_counted", &["nginx", "python3"], failing::errors),
+    case("connect::answers_that_report_an_error_are_counted", &["nginx", "python3"], failing::errors),
     case("connect::hostile_servers_end_in_a_counted_outcome", &["python3"], failing::hostile),
     case("connect::what_must_not_be_done_is_refused", &[], failing::refused),
     case("connect::ipv6_and_generic_mode", &["nginx"], paths::versions),
