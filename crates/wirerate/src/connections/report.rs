@@ -151,8 +151,8 @@ pub struct Report {
     pub responses: u64,
     /// Responses without a Content-Length in their first segment, which ended with PSH.
     pub unsized_responses: u64,
-    /// Answers that report an error: an HTTP status of 400 or more, no ServerHello, no long header of
-    /// QUIC, an error code of DNS.
+    /// Answers that report an error: an HTTP status of 400 or more, all but a ServerHello or a QUIC
+    /// packet with a long header where that was asked for, an error code of DNS.
     pub error_answers: u64,
     /// Bytes of the server; each counts once.
     pub payload_bytes: u64,
