@@ -136,7 +136,10 @@ fn at_least(end: Option<GoalEnd>, pps: u64, upper_pps: Option<u64>) -> String {
 
 /// The throughput with its spread, and the trials that found it.
 fn throughput(size: &SizeRecord) -> String {
-    let Some(pps) = size.throughput_pps else { return or_dash(None) };
+    let Some(pps) = size.throughput_pps else {
+        let has_no_load = size.throughput_end.is_some_and(GoalEnd::has_no_load);
+        return or_dash(has_no_load.then(|| "no load passes".to_owned()));
+    };
     let mut text = at_least(size.throughput_end, pps, size.throughput_upper_pps);
     if let Some(upper) = size.throughput_upper_pps {
         text += &format!(" to {}", units::pps(upper));

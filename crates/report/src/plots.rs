@@ -311,7 +311,8 @@ pub(crate) fn end_name(end: GoalEnd) -> &'static str {
     match end {
         GoalEnd::Regular => "regular",
         GoalEnd::MaxLoadReached => "irregular: at least the highest load",
-        GoalEnd::BelowMinLoad => "irregular: below the lowest load",
+        GoalEnd::BelowMinLoad => "no load passes, not even the lowest",
+        GoalEnd::NoLoadPasses => "no load passes: the loss does not depend on the load",
         GoalEnd::Unfinished => "irregular: not finished",
         GoalEnd::LimitedByTester => "irregular: limited by the machine of the tester",
         GoalEnd::Disturbed => "irregular: the tester disturbed every repeat of a trial",

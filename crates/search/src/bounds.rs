@@ -35,6 +35,19 @@ impl TrialsByLoad {
         self.loads.entry(load_pps).or_default().push((duration_ns, loss));
     }
 
+    /// All trials, by load.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, TrialLoss)> {
+        self.loads.iter().flat_map(|(load, trials)| trials.iter().map(|(_, loss)| (*load, *loss)))
+    }
+
+    /// True for a load that is not decided yet, and has passed trials as well as failed ones.
+    pub(crate) fn is_mixed(&self, goal: &Goal, load_pps: u64) -> bool {
+        self.loads.get(&load_pps).is_some_and(|trials| {
+            let failed = trials.iter().filter(|(_, loss)| loss.exceeds(goal.loss_ratio_ppb)).count();
+            (1..trials.len()).contains(&failed) && classify(goal, trials) == LoadClass::Undecided
+        })
+    }
+
     /// All trials count for all goals: an upper bound at a low load makes lower bounds above it
     /// irrelevant.
     pub(crate) fn bounds(&self, goal: &Goal) -> Bounds {

@@ -6,6 +6,7 @@
 //! the same trials on every machine.
 #![forbid(unsafe_code)]
 
+mod any_load;
 mod attempts;
 mod bounds;
 mod burst;

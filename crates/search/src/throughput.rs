@@ -6,11 +6,12 @@
 //! next trial follows from the trials so far alone, apart from the number of extensions.
 
 use crate::BILLION;
+use crate::any_load::{self, AtHalf};
 use crate::attempts::{Attempts, LoggedTrial, Settled, Verdict};
 use crate::bounds::{Bounds, TrialsByLoad};
 use crate::goal::{Goal, GoalError, GoalTarget};
 use crate::procedure::Procedure;
-use crate::trial::{Purpose, TesterLimits, TrialRequest, TrialResult};
+use crate::trial::{Purpose, TesterLimits, TrialLoss, TrialRequest, TrialResult};
 use serde::{Deserialize, Serialize};
 
 /// The search continues below its undecided loads when it could not decide more loads than this.
@@ -20,8 +21,9 @@ const UNDECIDED_MAX: usize = 2;
 const LOWERED_PPB: u64 = BILLION / 20;
 /// And each time by no more than this.
 const LOWERED_PPB_MAX: u64 = BILLION / 2;
-/// A load beside an undecided one is nearer than the width of the target doubled so often.
-const WIDENINGS_MAX: u32 = 8;
+/// A load beside an undecided one is a quarter of the width of the target away, doubled at most so
+/// often.
+const WIDENINGS_MAX: u32 = 10;
 
 /// Where a search begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +83,9 @@ pub enum GoalEnd {
     MaxLoadReached,
     /// The lowest load is an upper bound: the throughput is below it.
     BelowMinLoad,
+    /// Half of a load that loses few frames loses the same share, more than the goal allows: the
+    /// loss does not depend on the load.
+    NoLoadPasses,
     /// The search ended before the bounds were close enough.
     Unfinished,
     /// All repeats at some loads were disturbed: the bounds that other loads gave.
@@ -91,6 +96,12 @@ pub enum GoalEnd {
 }
 
 impl GoalEnd {
+    /// True if it is known that no load passes.
+    #[must_use]
+    pub const fn has_no_load(self) -> bool {
+        matches!(self, Self::BelowMinLoad | Self::NoLoadPasses)
+    }
+
     /// True if the throughput is only known to be at least the lower bound: nothing above it was
     /// tried or decided, so there is no upper bound.
     #[must_use]
@@ -117,6 +128,13 @@ pub struct GoalResult {
     pub is_coarse: bool,
 }
 
+impl GoalResult {
+    const fn of(goal: Goal, end: GoalEnd, bounds: Bounds) -> Self {
+        let Bounds { lower_pps, upper_pps } = bounds;
+        Self { goal, end, lower_pps, upper_pps, conditional_pps: None, is_coarse: false }
+    }
+}
+
 /// The trial to run, and for which target.
 #[derive(Clone, Copy, Debug)]
 struct Nomination {
@@ -140,6 +158,10 @@ pub struct ThroughputSearch {
     first_loads: Vec<u64>,
     /// The first trials are done; the interval they suggest.
     first_interval: Option<(u64, u64)>,
+    /// Half of the first load that lost few frames, where trials show whether that depends on the
+    /// load.
+    half_pps: Option<u64>,
+    has_tried_half: bool,
     /// Loads at which all repeats of a trial were disturbed. No further trial runs there.
     undecided: Vec<u64>,
     /// The sender does not reach the lowest load, or disturbs all trials down to it.
@@ -173,6 +195,8 @@ impl ThroughputSearch {
             is_warm: settings.warm_up_ns == 0,
             first_loads: Vec::new(),
             first_interval: (settings.start == Start::Range).then_some(range),
+            half_pps: None,
+            has_tried_half: false,
             undecided: Vec::new(),
             is_given_up: false,
             lowered: 0,
@@ -196,7 +220,10 @@ impl ThroughputSearch {
     fn result(&self, goal_index: usize) -> GoalResult {
         let goal = self.settings.goals[goal_index];
         let bounds = self.trials.bounds(&goal);
-        let end = if bounds.are_within(goal.width_ppb) {
+        let end = if self.loses_at_any_load(&goal) {
+            let bounds = Bounds { lower_pps: None, ..bounds };
+            return GoalResult::of(goal, GoalEnd::NoLoadPasses, bounds);
+        } else if bounds.are_within(goal.width_ppb) {
             GoalEnd::Regular
         } else if bounds.lower_pps.is_some_and(|lower| lower >= self.settings.max_load_pps) {
             if self.lowered > 0 { GoalEnd::LimitedByTester } else { GoalEnd::MaxLoadReached }
@@ -217,12 +244,9 @@ impl ThroughputSearch {
         let is_coarse = bounds == Bounds::default();
         let shown = if is_coarse { coarse().unwrap_or_default() } else { bounds };
         GoalResult {
-            goal,
-            end,
-            lower_pps: shown.lower_pps,
-            upper_pps: shown.upper_pps,
             conditional_pps: bounds.lower_pps.map(|load| self.trials.conditional_pps(&goal, load)),
             is_coarse: is_coarse && shown != Bounds::default(),
+            ..GoalResult::of(goal, end, shown)
         }
     }
 
@@ -246,13 +270,28 @@ impl ThroughputSearch {
         (loss, trial_ns, coarsest.map(|target| target.width_ppb).max().unwrap_or(0))
     }
 
+    fn at_half(&self) -> Option<AtHalf> {
+        self.half_pps.map(|half_pps| any_load::at_half(&self.trials, half_pps))
+    }
+
+    /// True if trials showed that frames are lost at any load, and more than the goal allows.
+    fn loses_at_any_load(&self, goal: &Goal) -> bool {
+        let allowed = goal.loss_ratio_ppb.saturating_mul(2);
+        matches!(self.at_half(), Some(AtHalf::LosesAsMuch(ppb)) if ppb > allowed)
+    }
+
     fn nominate(&self) -> Option<(Nomination, u64)> {
         let max_load = self.settings.max_load_pps;
         if !self.is_warm {
             let warm_up = Nomination { purpose: Purpose::WarmUp, load_pps: max_load, target: None };
             return Some((warm_up, self.settings.warm_up_ns));
         }
-        if self.first_interval.is_none() {
+        if let Some(load_pps) = self.half_pps.filter(|_| self.at_half() == Some(AtHalf::Unknown)) {
+            let nomination = Nomination { purpose: Purpose::HalfLoad, load_pps, target: None };
+            return Some((nomination, self.first_target().1));
+        }
+        let is_open = |goal: &Goal| !self.loses_at_any_load(goal);
+        if self.first_interval.is_none() && self.settings.goals.iter().any(is_open) {
             let load_pps = self.first_loads.last().copied();
             let purpose = if load_pps.is_some() { Purpose::ForwardingRate } else { Purpose::MaxLoad };
             let load_pps = load_pps.unwrap_or(max_load).min(max_load);
@@ -274,9 +313,13 @@ impl ThroughputSearch {
     /// The next load for one target; `None` when it has its bounds, or when no load is left that
     /// the tester has not given up.
     fn nominate_for(&self, goal: usize, step: usize) -> Option<(Purpose, u64)> {
+        if self.loses_at_any_load(&self.settings.goals[goal]) {
+            return None;
+        }
         let target = &self.ladders[goal][step];
         let bounds = self.trials.bounds(&target.goal);
         let (purpose, load_pps) = self.next_load(goal, step, bounds)?;
+        let load_pps = self.beside_edge(target, bounds, load_pps);
         if !self.undecided.contains(&load_pps) {
             return Some((purpose, load_pps));
         }
@@ -284,11 +327,30 @@ impl ThroughputSearch {
         let lowest = bounds.lower_pps.map_or(self.settings.min_load_pps, |lower| lower + 1);
         let highest = bounds.upper_pps.map_or(self.settings.max_load_pps, |upper| upper - 1);
         let beside = |times| {
-            let distance = share(load_pps, target.width_ppb, times);
+            let distance = share(load_pps, target.width_ppb / 4, times);
             [load_pps.saturating_add(distance), load_pps.saturating_sub(distance)]
         };
         let is_possible = |load: &u64| (lowest..=highest).contains(load) && !self.undecided.contains(load);
         Some((purpose, (0..=WIDENINGS_MAX).flat_map(beside).find(is_possible)?))
+    }
+
+    /// Instead of a load at the edge, where some trials pass and others do not, one half of the width
+    /// below or above it, whose trials agree: both together are bounds that are close enough.
+    fn beside_edge(&self, target: &GoalTarget, bounds: Bounds, load_pps: u64) -> u64 {
+        if !self.trials.is_mixed(&target.goal, load_pps) {
+            return load_pps;
+        }
+        let distance = share(load_pps, target.width_ppb / 2, 0);
+        let below = load_pps.saturating_sub(distance);
+        let above = load_pps.saturating_add(distance);
+        let is_left = |load: &u64| {
+            let is_inside = bounds.lower_pps.is_none_or(|lower| *load > lower)
+                && bounds.upper_pps.is_none_or(|upper| *load < upper);
+            let range = self.settings.min_load_pps..=self.settings.max_load_pps;
+            is_inside && range.contains(load) && !self.trials.is_mixed(&target.goal, *load)
+        };
+        let wanted = if bounds.lower_pps.is_none() { [below, above] } else { [above, below] };
+        wanted.into_iter().find(is_left).unwrap_or(load_pps)
     }
 
     fn next_load(&self, goal: usize, step: usize, bounds: Bounds) -> Option<(Purpose, u64)> {
@@ -363,10 +425,9 @@ impl ThroughputSearch {
 
     /// Loads that a search for this goal still has to decide, if it halves its interval each time.
     fn loads_left(&self, goal: &GoalResult) -> u64 {
-        if matches!(
-            goal.end,
-            GoalEnd::Regular | GoalEnd::MaxLoadReached | GoalEnd::BelowMinLoad | GoalEnd::LimitedByTester
-        ) {
+        if matches!(goal.end, GoalEnd::Regular | GoalEnd::MaxLoadReached | GoalEnd::LimitedByTester)
+            || goal.end.has_no_load()
+        {
             return 0;
         }
         // The bounds of a coarser target are decided once more, with more trials.
@@ -391,8 +452,18 @@ impl ThroughputSearch {
         self.settings.max_load_pps
     }
 
+    /// Trials at half of this load are due if it lost few frames, once.
+    fn try_half(&mut self, load_pps: u64, loss: TrialLoss) {
+        let strictest = self.first_target().0;
+        let is_first = !self.has_tried_half && self.settings.start == Start::ForwardingRate;
+        if is_first && any_load::is_reason(&self.trials, load_pps, loss, strictest) {
+            self.has_tried_half = true;
+            self.half_pps = Some(load_pps / 2).filter(|half| *half >= self.settings.min_load_pps);
+        }
+    }
+
     /// Chooses the next of the first trials, or ends them.
-    fn follow_first_trial(&mut self, load_pps: u64, loss: crate::trial::TrialLoss) {
+    fn follow_first_trial(&mut self, load_pps: u64, loss: TrialLoss) {
         let (min_load, max_load) = (self.settings.min_load_pps, self.settings.max_load_pps);
         let (loss_ratio_ppb, _, width_ppb) = self.first_target();
         let is_lossy = loss.exceeds(loss_ratio_ppb);
@@ -458,7 +529,13 @@ impl Procedure for ThroughputSearch {
             Settled::Unused => return,
             Settled::Counts(loss) => {
                 self.trials.add(request.load_pps, request.duration_ns, loss);
+                self.try_half(request.load_pps, loss);
                 loss
+            }
+            Settled::GivenUp(_) if nomination.purpose == Purpose::HalfLoad => {
+                self.has_tried_half = true;
+                self.half_pps = None;
+                return;
             }
             Settled::GivenUp(loss) => {
                 self.undecided.push(request.load_pps);
@@ -473,6 +550,9 @@ impl Procedure for ThroughputSearch {
                 loss
             }
         };
+        if nomination.purpose == Purpose::HalfLoad {
+            return;
+        }
         let Some((goal, step)) = nomination.target else {
             return self.follow_first_trial(request.load_pps, loss);
         };

@@ -20,6 +20,8 @@ pub enum Purpose {
     Extend,
     /// Halves the interval.
     Bisect,
+    /// Half of a load that lost few frames: does it lose the same share?
+    HalfLoad,
     /// A point of a loss curve.
     LossPoint,
     /// A burst at the highest rate.

@@ -5,6 +5,7 @@ use search::{
     BILLION, Disturbance, GoalEnd, GoalResult, LoggedTrial, Method, Procedure, Purpose, SearchSettings,
     Start, ThroughputSearch, TrialRequest, TrialResult, Verdict,
 };
+use std::cell::Cell;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -195,6 +196,58 @@ fn a_device_without_a_limit_is_at_least_the_highest_load() {
     assert_eq!((results[0].lower_pps, results[0].upper_pps), (Some(20_000_000), None));
     assert_eq!(results[0].conditional_pps, Some(20_000_000));
     assert!(log.len() <= 11, "half of the duration sum is enough: {}", log.len());
+}
+
+/// Loses each frame whose number is a multiple of `every`, beside what a cap loses.
+struct OneIn {
+    every: u64,
+    cap: u64,
+    count: Cell<u64>,
+}
+
+impl Device for OneIn {
+    fn passes(&self, request: &TrialRequest) -> u64 {
+        let before = self.count.replace(self.count.get() + request.frames);
+        let lost = self.count.get() / self.every - before / self.every;
+        CountCap(self.cap).passes(request) - lost.min(CountCap(self.cap).passes(request))
+    }
+}
+
+/// The load at which half of the trials lost none was said to be the throughput.
+#[test]
+fn a_link_that_loses_at_each_load_has_none_that_passes() {
+    for (max_pps, cap, trials_max) in [(20_000, u64::MAX / SECOND, 20), (1_000_000, 100_000, 60)] {
+        for first in [0, 3_000, 9_999] {
+            let device = OneIn { every: 10_000, cap, count: Cell::new(first) };
+            let goals = vec![Method::Mlr.goal(0), Method::Mlr.goal(500_000)];
+            let (results, log) = run(SearchSettings::new(goals, 1_000, max_pps), &device, |_, _| {});
+            assert_eq!((results[0].end, results[0].lower_pps), (GoalEnd::NoLoadPasses, None), "{results:?}");
+            let lower = results[1].lower_pps.expect("a load with 0.05 %");
+            assert!(lower.abs_diff(cap.min(max_pps)) * 200 <= lower, "{results:?}");
+            assert!(log.len() < trials_max, "{} trials", log.len());
+        }
+    }
+}
+
+/// One frame is lost at the highest load, once.
+#[test]
+fn a_frame_lost_by_accident_does_not_end_a_search() {
+    let spoil = |number: usize, result: &mut TrialResult| result.unique -= u64::from(number == 0);
+    let (results, log) = run(mlr(&[0]), &CountCap(u64::MAX / SECOND), spoil);
+    assert_eq!((results[0].end, results[0].lower_pps), (GoalEnd::MaxLoadReached, Some(20_000_000)));
+    assert!(log.len() < 40, "{} trials", log.len());
+}
+
+/// The edge of the device moves by three frames per second from trial to trial.
+#[test]
+fn loads_at_the_edge_are_not_tried_again_and_again() {
+    let moved = |number: usize, result: &mut TrialResult| {
+        result.unique = result.unique.min(10_114 + number as u64 % 4);
+    };
+    let settings = SearchSettings::new(vec![Method::Mlr.goal(0)], 1_000, 20_000);
+    let (results, log) = run(settings, &CountCap(20_000), moved);
+    assert_brackets(&results[0], 10_115);
+    assert!(log.len() < 40, "{} trials", log.len());
 }
 
 #[test]

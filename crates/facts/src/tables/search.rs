@@ -79,6 +79,7 @@ const PURPOSES: &[&str] = &[
     "refine",
     "extend",
     "bisect",
+    "half_load",
     "loss_point",
     "burst",
     "latency",
@@ -163,8 +164,15 @@ const BOUNDS: &[Row] = &[Row(
     "relevant bounds; `null` if there is none",
 )];
 
-const ENDS: &[&str] =
-    &["regular", "max_load_reached", "below_min_load", "unfinished", "disturbed", "limited_by_tester"];
+const ENDS: &[&str] = &[
+    "regular",
+    "max_load_reached",
+    "below_min_load",
+    "no_load_passes",
+    "unfinished",
+    "disturbed",
+    "limited_by_tester",
+];
 
 const GOAL: &[Row] = &[
     Row(&[ppb("loss_ratio_ppb"), ppb("exceed_ratio_ppb"), ppb("width_ppb")], "the goal"),

@@ -89,7 +89,7 @@ fn is_answer(record: &SearchRecord) -> bool {
     record.goals.iter().all(|goal| match goal.end {
         GoalEnd::Unfinished | GoalEnd::Disturbed => false,
         GoalEnd::LimitedByTester => goal.lower_pps.is_some(),
-        GoalEnd::Regular | GoalEnd::MaxLoadReached | GoalEnd::BelowMinLoad => true,
+        GoalEnd::Regular | GoalEnd::MaxLoadReached | GoalEnd::BelowMinLoad | GoalEnd::NoLoadPasses => true,
     })
 }
 

@@ -123,7 +123,14 @@ pub(super) fn summary(record: &SearchRecord) -> String {
         let end = match goal.end {
             GoalEnd::Regular => "",
             GoalEnd::MaxLoadReached => ": the highest load passes",
-            GoalEnd::BelowMinLoad => ", below the lowest load",
+            GoalEnd::BelowMinLoad => ": no load passes, not even the lowest",
+            GoalEnd::NoLoadPasses => {
+                let _ = writeln!(
+                    text,
+                    "{name}: no load passes: half of the load loses the same share of the frames"
+                );
+                continue;
+            }
             GoalEnd::Unfinished => ", not finished",
             GoalEnd::LimitedByTester => ": limited by this machine",
             GoalEnd::Disturbed => ", not finished: the tester disturbed every repeat of a trial",

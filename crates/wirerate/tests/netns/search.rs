@@ -33,6 +33,8 @@ pub(crate) const CASES: &[Case] = &[
         &["ethtool"],
         both_directions_are_summed_for_each_number_of_flows,
     ),
+    case("search::no_load_passes_a_box_that_loses_at_each", &[], no_load_passes_a_box_that_loses_at_each)
+        .with_lock("measures throughput"),
     case("search::a_sender_that_falls_behind_is_no_loss", &[], a_sender_that_falls_behind_is_no_loss),
     case("search::sizes_count_the_fcs_and_each_has_a_search", &[], sizes_count_the_fcs_and_each_has_a_search),
     case("search::resume_repeats_no_finished_trial", &[], resume_repeats_no_finished_trial),
@@ -274,6 +276,21 @@ fn a_token_bucket_lies_between_the_bounds() -> TestResult {
     let (end, trials) = search_box(faults, "--method quick --max-pps 60k --budget 120s");
     // A first frame that is late by 0.5 ms shortens the trial, and 10 fewer frames pass.
     assert_brackets_about(&end, &trials, 21_000, 11);
+    Ok(())
+}
+
+/// The box loses 1 frame in 10,000 at any load: 0.01 %.
+fn no_load_passes_a_box_that_loses_at_each() -> TestResult {
+    let faults = Faults { lose_every: 10_000, ..Faults::default() };
+    let (end, trials) = search_box(faults, "--method quick --max-pps 20k --loss 0 --loss 0.05% --budget 60s");
+    let disturbed = trials.iter().filter(|trial| !is_calm(trial)).count();
+    let [strict, loose] = [0, 1].map(|goal| &end["goals"][goal]);
+    let ends = [strict, loose].map(|goal| goal["end"].as_str());
+    // A machine too busy to tell its own losses from those of the box says so.
+    assert!(ends == [Some("no_load_passes"), Some("max_load_reached")] || disturbed >= 4, "{end}");
+    if disturbed == 0 {
+        assert_eq!((&strict["lower_pps"], &loose["lower_pps"]), (&Value::Null, &20_000.into()), "{end}");
+    }
     Ok(())
 }
 

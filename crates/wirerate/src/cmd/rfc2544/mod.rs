@@ -167,7 +167,9 @@ impl SizeTests<'_, '_> {
                 out::text(&line)?;
             }
         }
-        Ok((is_done && self.record.throughput_pps.is_some(), search.max_load_pps()))
+        let is_known =
+            self.record.throughput_pps.is_some() || goal.is_some_and(|goal| goal.end.has_no_load());
+        Ok((is_done && is_known, search.max_load_pps()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::trials::shape_text;
 use crate::units::{human_count, human_duration, human_pps, quantity_of};
+use search::GoalEnd;
 use search::record::{Rfc2544Record, SizeRecord};
 use std::fmt::Write;
 
@@ -24,9 +25,10 @@ fn add_size(text: &mut String, size: &SizeRecord) {
     let upper_pps = size.throughput_upper_pps.filter(|_| size.throughput_pps.is_some());
     let is_at_least = size.throughput_end.is_some_and(|end| end.is_at_least(upper_pps));
     let at_least = if is_at_least { ">= " } else { "" };
-    let throughput = size
-        .throughput_pps
-        .map_or("unknown".to_owned(), |pps| format!("{at_least}{}", human_pps(pps as f64)));
+    let has_no_load = size.throughput_end.is_some_and(GoalEnd::has_no_load);
+    let unknown = if has_no_load { "no load passes" } else { "unknown" };
+    let throughput =
+        size.throughput_pps.map_or(unknown.to_owned(), |pps| format!("{at_least}{}", human_pps(pps as f64)));
     let up_to = upper_pps.map_or(String::new(), |pps| format!(" to {}", human_pps(pps as f64)));
     let trials = match size.throughput_trials {
         0 => String::new(),
