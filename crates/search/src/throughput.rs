@@ -334,8 +334,8 @@ impl ThroughputSearch {
         Some((purpose, (0..=WIDENINGS_MAX).flat_map(beside).find(is_possible)?))
     }
 
-    /// Instead of a load at the edge, where some trials pass and others do not, one half of the width
-    /// below or above it, whose trials agree: both together are bounds that are close enough.
+    /// Instead of a load at the edge, where some trials pass and others do not: a load half of the
+    /// width below or above it, whose trials agree. Both together are bounds that are close enough.
     fn beside_edge(&self, target: &GoalTarget, bounds: Bounds, load_pps: u64) -> u64 {
         if !self.trials.is_mixed(&target.goal, load_pps) {
             return load_pps;
