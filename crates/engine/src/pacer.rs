@@ -125,7 +125,7 @@ impl Pace {
             Self::Constant(rate) | Self::Poisson { rate, .. } => of_rate(rate),
             Self::Bursts { rate: Some(rate), .. } => of_rate(rate),
             Self::Bursts { rate: None, interval_ps, .. } => interval_ps.get().div_ceil(PS_PER_NS),
-            Self::Ramp(ramp) => Rate::from_pps(ramp.highest_pps()).map_or(0, of_rate),
+            Self::Ramp(ramp) => Rate::from_micropps(ramp.highest_micropps()).map_or(0, of_rate),
         }
     }
 

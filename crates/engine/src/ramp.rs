@@ -2,17 +2,17 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-/// Nanoseconds in a second.
-const SECOND_NS: i128 = 1_000_000_000;
+/// Nanoseconds in a million seconds.
+const MILLION_SECONDS_NS: i128 = 1_000_000_000_000_000;
 
 /// Frames per second that change over time. The first step has the first rate, the last step and
 /// all time after it the last rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ramp {
-    /// Frames per second in the first step.
-    pub from_pps: NonZeroU64,
-    /// Frames per second in the last step.
-    pub to_pps: NonZeroU64,
+    /// Frames per million seconds in the first step.
+    pub from_micropps: NonZeroU64,
+    /// Frames per million seconds in the last step.
+    pub to_micropps: NonZeroU64,
     /// Nanoseconds of each step.
     pub step_ns: NonZeroU64,
     /// Number of steps.
@@ -24,12 +24,12 @@ impl Ramp {
     pub fn frames(&self, elapsed_ns: u64) -> u64 {
         let step = i128::from(elapsed_ns / self.step_ns).min(self.steps());
         let in_step_ns = i128::from(elapsed_ns) - step * self.step_ns();
-        ((self.until(step) + self.rate(step) * in_step_ns) / (self.scale() * SECOND_NS)) as u64
+        ((self.until(step) + self.rate(step) * in_step_ns) / (self.scale() * MILLION_SECONDS_NS)) as u64
     }
 
     /// When `frames` frames are due, rounded up so that no frame is early.
     pub fn time_of(&self, frames: u64) -> u128 {
-        let wanted = i128::from(frames) * self.scale() * SECOND_NS;
+        let wanted = i128::from(frames) * self.scale() * MILLION_SECONDS_NS;
         let (mut step, mut beyond) = (0, self.steps() + 1);
         while beyond - step > 1 {
             let middle = (step + beyond) / 2;
@@ -43,9 +43,15 @@ impl Ramp {
         (step * self.step_ns()) as u128 + rest.div_ceil(self.rate(step) as u128)
     }
 
-    /// The highest rate.
-    pub fn highest_pps(&self) -> u64 {
-        self.from_pps.max(self.to_pps).get()
+    /// The highest rate in frames per million seconds.
+    pub fn highest_micropps(&self) -> u64 {
+        self.from_micropps.max(self.to_micropps).get()
+    }
+
+    /// Mean of all steps in frames per second.
+    pub fn mean_pps(&self) -> f64 {
+        let [from, to] = [self.from_micropps, self.to_micropps].map(|rate| rate.get() as f64 / 1e6);
+        if self.steps.get() == 1 { to } else { (from + to) / 2.0 }
     }
 
     /// Time of all steps in nanoseconds.
@@ -68,16 +74,16 @@ impl Ramp {
 
     /// Rate of a step, times the scale.
     fn rate(&self, step: i128) -> i128 {
-        let (from, to) = (i128::from(self.from_pps.get()), i128::from(self.to_pps.get()));
+        let (from, to) = (i128::from(self.from_micropps.get()), i128::from(self.to_micropps.get()));
         match self.steps() {
             1 => self.scale() * to,
             steps => self.scale() * from + 2 * (to - from) * step.min(steps - 1),
         }
     }
 
-    /// Frames before a step, times the scale and the nanoseconds of a second.
+    /// Frames before a step, times the scale and the nanoseconds of a million seconds.
     fn until(&self, step: i128) -> i128 {
-        let (from, to) = (i128::from(self.from_pps.get()), i128::from(self.to_pps.get()));
+        let (from, to) = (i128::from(self.from_micropps.get()), i128::from(self.to_micropps.get()));
         match self.steps() {
             1 => self.step_ns() * self.scale() * to * step,
             _ => self.step_ns() * (self.scale() * from * step + (to - from) * step * (step - 1)),
@@ -91,9 +97,14 @@ mod tests {
     use packet::Rng;
 
     fn ramp(from_pps: u64, to_pps: u64, step_ns: u64, steps: u32) -> Ramp {
-        let whole = |number| NonZeroU64::new(number).expect("more than 0");
+        fine_ramp(from_pps * 1_000_000, to_pps * 1_000_000, step_ns, steps)
+    }
+
+    fn fine_ramp(from_micropps: u64, to_micropps: u64, step_ns: u64, steps: u32) -> Ramp {
+        let [from_micropps, to_micropps, step_ns] =
+            [from_micropps, to_micropps, step_ns].map(|number| NonZeroU64::new(number).expect("more than 0"));
         let steps = NonZeroU32::new(steps).expect("more than 0");
-        Ramp { from_pps: whole(from_pps), to_pps: whole(to_pps), step_ns: whole(step_ns), steps }
+        Ramp { from_micropps, to_micropps, step_ns, steps }
     }
 
     #[test]
@@ -105,7 +116,12 @@ mod tests {
         }
         assert_eq!(stairs.time_of(101), 1_005_000_000);
         assert_eq!(stairs.time_of(1200), 5_000_000_000);
-        assert_eq!((stairs.highest_pps(), stairs.over_ns()), (300, 3_000_000_000));
+        assert_eq!((stairs.highest_micropps(), stairs.over_ns()), (300_000_000, 3_000_000_000));
+        assert_eq!(stairs.mean_pps(), 200.0);
+        // Half a frame and one and a half, for ten seconds each.
+        let slow = fine_ramp(500_000, 1_500_000, 10_000_000_000, 2);
+        assert_eq!([5, 10, 20, 30].map(|second| slow.frames(second * 1_000_000_000)), [2, 5, 20, 35]);
+        assert_eq!((slow.time_of(1), slow.time_of(6), slow.mean_pps()), (2_000_000_000, 10_666_666_667, 1.0));
     }
 
     #[test]
@@ -118,9 +134,9 @@ mod tests {
     fn each_frame_is_due_when_it_is_counted() {
         for seed in 0..300 {
             let rng = &mut Rng(seed);
-            let rate = |rng: &mut Rng| 1 + u64::from(rng.next_u32() >> rng.below(30));
+            let rate = |rng: &mut Rng| 1 + (u64::from(rng.next_u32()) << 20 >> rng.below(50));
             let (from, to) = (rate(rng), rate(rng));
-            let ramp = ramp(from, to, 1 + u64::from(rng.next_u32()), 1 + rng.below(100_000));
+            let ramp = fine_ramp(from, to, 1 + u64::from(rng.next_u32()), 1 + rng.below(100_000));
             for _ in 0..30 {
                 let frame = u64::from(rng.next_u32() >> rng.below(32));
                 let Ok(due_ns) = u64::try_from(ramp.time_of(frame)) else { continue };

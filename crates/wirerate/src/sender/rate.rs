@@ -8,7 +8,7 @@ use crate::units::{Nanos, WireRate, human_bps, human_duration, human_pps};
 use engine::Ramp;
 use packet::{Arrivals, Config, Rate, wire_len};
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
 /// The requested rate of all threads together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl RequestedRate {
                 Some(Asked { pps: mean_pps_of(rate, config), wire_bps: rate.wire_bps(), ..base })
             }
             Self::Groups { frames, interval_ns } => pps(f64::from(frames.get()) * 1e9 / interval_ns as f64),
-            Self::Ramp(ramp) => Some(Asked { pps: mean_pps(&ramp), ramp: Some(ramp), ..base }),
+            Self::Ramp(ramp) => Some(Asked { pps: ramp.mean_pps(), ramp: Some(ramp), ..base }),
         }
     }
 
@@ -234,18 +234,11 @@ impl fmt::Display for RequestedRate {
             }
             Self::Groups { frames, interval_ns } => write!(f, "{frames} frames each {}", Nanos(interval_ns)),
             Self::Ramp(ramp) => {
-                let [from, to] = [ramp.from_pps, ramp.to_pps].map(|pps| human_pps(pps.get() as f64));
+                let of = |micropps: NonZeroU64| human_pps(micropps.get() as f64 / 1e6);
+                let [from, to] = [ramp.from_micropps, ramp.to_micropps].map(of);
                 write!(f, "{from} to {to} over {}", human_duration(ramp.over_ns()))
             }
         }
-    }
-}
-
-/// Mean rate over all steps.
-fn mean_pps(ramp: &Ramp) -> f64 {
-    match ramp.steps.get() {
-        1 => ramp.to_pps.get() as f64,
-        _ => (ramp.from_pps.get() as f64 + ramp.to_pps.get() as f64) / 2.0,
     }
 }
 

@@ -104,7 +104,8 @@ fn pace_of(rate: RequestedRate, threads: u64, thread: u64, amount: u64, seed: u6
             let part = |whole: NonZeroU64| {
                 NonZeroU64::new(part(whole.get(), threads, thread)).unwrap_or(NonZeroU64::MIN)
             };
-            Pace::Ramp(Ramp { from_pps: part(ramp.from_pps), to_pps: part(ramp.to_pps), ..ramp })
+            let (from_micropps, to_micropps) = (part(ramp.from_micropps), part(ramp.to_micropps));
+            Pace::Ramp(Ramp { from_micropps, to_micropps, ..ramp })
         }
     }
 }
@@ -168,8 +169,8 @@ mod tests {
         assert_eq!(paces(constant(Rate::from_micropps(500_001))), [fine(250_001), fine(250_000)]);
         assert_eq!(paces(constant(Rate::from_wire_bps(5))), [Pace::from_wire_bps(3), Pace::from_wire_bps(2)]);
         let ramp = |text| crate::units::ramp(text).unwrap();
-        let parts = [Pace::Ramp(ramp("3..5/1s/4")), Pace::Ramp(ramp("2..4/1s/4"))];
-        assert_eq!(paces(RequestedRate::Ramp(ramp("5..9/1s/4"))), parts);
+        let parts = [Pace::Ramp(ramp("2.5..4.500001/1s/4")), Pace::Ramp(ramp("2.5..4.5/1s/4"))];
+        assert_eq!(paces(RequestedRate::Ramp(ramp("5..9.000001/1s/4"))), parts);
     }
 
     #[test]

@@ -431,9 +431,10 @@ fn latency_figures(latency: &Latency) -> LatencyFigures {
 /// The load of a trial, then the second one without a pause.
 fn two_loads(request: &TrialRequest, then: SecondPhase) -> Ramp {
     let positive = |value| NonZeroU64::new(value).unwrap_or(NonZeroU64::MIN);
+    let micropps = |pps: u64| positive(pps.saturating_mul(1_000_000));
     Ramp {
-        from_pps: positive(request.load_pps),
-        to_pps: positive(then.load_pps),
+        from_micropps: micropps(request.load_pps),
+        to_micropps: micropps(then.load_pps),
         step_ns: positive(request.duration_ns),
         steps: NonZeroU32::MIN.saturating_add(1),
     }

@@ -1,6 +1,6 @@
 //! A rate that changes over time, written `1k..1M/30s` or `1k..1M/30s/10` with a number of steps.
 
-use super::{BadText, Nanos, Pps};
+use super::{BadText, FrameRate, Nanos};
 use engine::Ramp;
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -9,6 +9,9 @@ const ACCEPTED: &str = "a first and a last packet rate, a time, and perhaps a nu
 const STEP_NS: u64 = 10_000_000;
 /// unless they were more than this.
 const STEPS_MAX: u32 = 100_000;
+/// Time in nanoseconds times frames per million seconds, so that sums over all steps fit into 128
+/// bits: 9 billion frames per second for a year.
+const FRAMES_MAX: u128 = 1 << 108;
 
 /// Reads a ramp.
 ///
@@ -23,10 +26,10 @@ pub fn ramp(text: &str) -> Result<Ramp, BadText> {
     };
     let (from, to) = rates.split_once("..").ok_or_else(|| bad("no second rate"))?;
     let rate = |word: &str| {
-        let rate: Pps = word.parse().map_err(|bad: BadText| bad.within(text, offset(text, word)))?;
+        let rate: FrameRate = word.parse().map_err(|bad: BadText| bad.within(text, offset(text, word)))?;
         NonZeroU64::new(rate.0).ok_or_else(|| bad("a rate of zero"))
     };
-    let (from_pps, to_pps) = (rate(from)?, rate(to)?);
+    let (from_micropps, to_micropps) = (rate(from)?, rate(to)?);
     let over: Nanos = time.parse().map_err(|bad: BadText| bad.within(text, offset(text, time)))?;
     let steps = match steps {
         None => (over.0 / STEP_NS).clamp(2, STEPS_MAX.into()) as u32,
@@ -35,7 +38,11 @@ pub fn ramp(text: &str) -> Result<Ramp, BadText> {
     let steps = NonZeroU32::new(steps).filter(|steps| steps.get() <= STEPS_MAX);
     let steps = steps.ok_or_else(|| bad("not 1 to 100000 steps"))?;
     let step_ns = NonZeroU64::new(over.0 / u64::from(steps.get())).ok_or_else(|| bad("too short"))?;
-    Ok(Ramp { from_pps, to_pps, step_ns, steps })
+    let frames = u128::from(over.0) * u128::from(from_micropps.max(to_micropps).get());
+    if frames > FRAMES_MAX {
+        return Err(bad("too long for such a rate"));
+    }
+    Ok(Ramp { from_micropps, to_micropps, step_ns, steps })
 }
 
 /// Where `word`, a part of `text`, begins.
@@ -50,12 +57,13 @@ mod tests {
     #[test]
     fn a_ramp_is_two_rates_and_a_time() {
         let read = |text: &str| {
-            let Ramp { from_pps, to_pps, step_ns, steps } = ramp(text).unwrap();
-            (from_pps.get(), to_pps.get(), step_ns.get(), steps.get())
+            let Ramp { from_micropps, to_micropps, step_ns, steps } = ramp(text).unwrap();
+            (from_micropps.get(), to_micropps.get(), step_ns.get(), steps.get())
         };
-        assert_eq!(read("1kpps..1Mpps/30s"), (1000, 1_000_000, 10_000_000, 3000));
-        assert_eq!(read("1M..1k/500ms/5"), (1_000_000, 1000, 100_000_000, 5));
-        assert_eq!(read("5..6/1us"), (5, 6, 500, 2));
+        assert_eq!(read("1kpps..1Mpps/30s"), (1_000_000_000, 1_000_000_000_000, 10_000_000, 3000));
+        assert_eq!(read("1M..1k/500ms/5"), (1_000_000_000_000, 1_000_000_000, 100_000_000, 5));
+        assert_eq!(read("5..6/1us"), (5_000_000, 6_000_000, 500, 2));
+        assert_eq!(read("0.5..2.25/10s/2"), (500_000, 2_250_000, 5_000_000_000, 2));
     }
 
     #[test]
@@ -68,6 +76,7 @@ mod tests {
             ("1k..1M/30s/5/5", "no time"),
             ("1k..1M/0s", "too short"),
             ("1k..1X/3s", "1X"),
+            ("1G..1T/1000000h", "too long for such a rate"),
         ] {
             let why = ramp(text).unwrap_err().to_string();
             assert!(why.contains(says), "{text}: {why}");
