@@ -17,8 +17,8 @@ const FEW_PPB: u64 = BILLION / 1000;
 const EDGE_PPB: u64 = BILLION / 50;
 /// Lost frames at half of the load that show its loss ratio well enough.
 const LOST_MIN: u64 = 3;
-/// As many frames would be lost at half of the load if its loss ratio were the same, when fewer than
-/// half as many are a difference; if none is lost, `LOST_MIN` are enough.
+/// If half of the load lost the same share, so many frames would be lost there when fewer than half
+/// as many are a difference; if none is lost, `LOST_MIN` are enough.
 const EXPECTED_MIN: u64 = 6;
 /// Trials at half of the load, at most.
 const TRIALS_MAX: usize = 8;

@@ -48,6 +48,14 @@ impl TrialsByLoad {
         })
     }
 
+    /// The load between the bounds that is mixed, if it is the only one.
+    pub(crate) fn only_mixed(&self, goal: &Goal, bounds: Bounds) -> Option<u64> {
+        let lowest = bounds.lower_pps.map_or(0, |lower| lower + 1);
+        let loads = self.loads.range(lowest..bounds.upper_pps.unwrap_or(u64::MAX));
+        let mut mixed = loads.map(|(load, _)| *load).filter(|load| self.is_mixed(goal, *load));
+        mixed.next().filter(|_| mixed.next().is_none())
+    }
+
     /// All trials count for all goals: an upper bound at a low load makes lower bounds above it
     /// irrelevant.
     pub(crate) fn bounds(&self, goal: &Goal) -> Bounds {

@@ -334,22 +334,30 @@ impl ThroughputSearch {
         Some((purpose, (0..=WIDENINGS_MAX).flat_map(beside).find(is_possible)?))
     }
 
-    /// Instead of a load at the edge, where some trials pass and others do not: a load half of the
-    /// width below or above it, whose trials agree. Both together are bounds that are close enough.
+    /// At the edge, where some trials pass and others do not, no load is decided soon. Loads half of
+    /// the width below and above it are, and together they are bounds that are close enough.
     fn beside_edge(&self, target: &GoalTarget, bounds: Bounds, load_pps: u64) -> u64 {
-        if !self.trials.is_mixed(&target.goal, load_pps) {
-            return load_pps;
-        }
-        let distance = share(load_pps, target.width_ppb / 2, 0);
-        let below = load_pps.saturating_sub(distance);
-        let above = load_pps.saturating_add(distance);
+        let has_both = bounds.lower_pps.is_some() && bounds.upper_pps.is_some();
+        let edge = match self.trials.is_mixed(&target.goal, load_pps) {
+            true => Some(load_pps),
+            false if has_both => None,
+            false => self.trials.only_mixed(&target.goal, bounds),
+        };
+        let Some(edge) = edge else { return load_pps };
+        let distance = share(edge, target.width_ppb / 2, 0);
+        let below = edge.saturating_sub(distance);
+        let above = edge.saturating_add(distance);
         let is_left = |load: &u64| {
             let is_inside = bounds.lower_pps.is_none_or(|lower| *load > lower)
                 && bounds.upper_pps.is_none_or(|upper| *load < upper);
             let range = self.settings.min_load_pps..=self.settings.max_load_pps;
             is_inside && range.contains(load) && !self.trials.is_mixed(&target.goal, *load)
         };
-        let wanted = if bounds.lower_pps.is_none() { [below, above] } else { [above, below] };
+        let wanted = match (bounds.lower_pps, bounds.upper_pps) {
+            (None, _) => [below, above],
+            (Some(_), None) => [above, above],
+            (Some(_), Some(_)) => [above, below],
+        };
         wanted.into_iter().find(is_left).unwrap_or(load_pps)
     }
 
