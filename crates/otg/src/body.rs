@@ -15,6 +15,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::{Map, Value};
 use std::fmt;
 
+/// The message of a configuration.
+pub(crate) const CONFIG: &str = "otg.Config";
 /// Most ports of a configuration.
 pub const PORTS_MAX: usize = 4096;
 /// Most flows of a configuration, and elements of its other lists.
@@ -258,7 +260,7 @@ pub fn read_protobuf(descriptor: MessageDescriptor, mut bytes: Bytes) -> Result<
 
 /// The message of a field that is read on its own: an element of a list, or the configuration.
 fn part_of(field: &FieldDescriptor) -> Option<MessageDescriptor> {
-    let is_config = |message: &MessageDescriptor| message.full_name() == "otg.Config";
+    let is_config = |message: &MessageDescriptor| message.full_name() == CONFIG;
     element_of(field).or_else(|| field.kind().as_message().filter(|message| is_config(message)).cloned())
 }
 

@@ -39,7 +39,7 @@ pub use capture::{BitMatch, CaptureConfig, CaptureFormat};
 pub use config::OtgConfig;
 pub use device::{EmulatedInterface, InterfaceAddress};
 pub use flow::{Copies, FlowConfig, FlowMetrics};
-pub use long_config::check_long_config;
+pub use long_config::{check_long_config, check_long_message};
 pub use node::FINDINGS_MAX;
 pub use part::ConfigPart;
 pub use request::{

@@ -1,6 +1,6 @@
 //! gRPC: the service `otg.Openapi`, by the descriptors of its messages.
 
-use crate::call::{ANSWER_MAX, ApiCall, CALLS, body_of};
+use crate::call::{ANSWER_MAX, ApiCall, CALLS, Operation, body_of};
 use crate::caller::CallPlace;
 use crate::reply::{ApiError, ApiReply, to_text};
 use crate::request_body::BodyError;
@@ -98,6 +98,9 @@ impl Handler {
         let Some((request, field)) = self.call.request() else { return Ok(Value::Null) };
         let descriptor = if is_bare { body_of(&request, field) } else { Some(request) };
         let descriptor = descriptor.ok_or_else(|| ApiError::internal("the model has no such message"))?;
+        if self.call.operation == Operation::SetConfig {
+            otg::check_long_message(&descriptor, &message).map_err(ApiError::all_invalid)?;
+        }
         let mut json = otg::read_protobuf(descriptor, message).map_err(ApiError::invalid)?;
         if is_bare {
             return Ok(json);

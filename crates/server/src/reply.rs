@@ -49,6 +49,11 @@ impl ApiError {
         Self { kind: ErrorKind::Invalid, errors: vec![error.into()] }
     }
 
+    /// So much of the request is wrong.
+    pub(crate) fn all_invalid(errors: Vec<String>) -> Self {
+        Self { kind: ErrorKind::Invalid, errors }
+    }
+
     /// The model has it, wirerate does not do it.
     pub fn unsupported(error: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Unsupported, errors: vec![error.into()] }

@@ -4,7 +4,7 @@ use crate::ApiBackend;
 use crate::call::{ApiCall, CALLS, Operation};
 use crate::caller::CallPlace;
 use crate::origin::is_odd_body;
-use crate::reply::{ApiError, ApiReply, ErrorKind, metrics_text, to_text};
+use crate::reply::{ApiError, ApiReply, metrics_text, to_text};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
@@ -72,8 +72,7 @@ fn carry_out(backend: &dyn ApiBackend, call: &ApiCall, body: Bytes) -> Result<Ap
         None => Value::Null,
         Some(message) => {
             if call.operation == Operation::SetConfig {
-                let refused = |errors| ApiError { kind: ErrorKind::Invalid, errors };
-                otg::check_long_config(&body).map_err(refused)?;
+                otg::check_long_config(&body).map_err(ApiError::all_invalid)?;
             }
             let json = otg::read_json(message, &body).map_err(ApiError::invalid)?;
             drop(body);

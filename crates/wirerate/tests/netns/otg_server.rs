@@ -1,12 +1,14 @@
 //! `wirerate otg`: clients that go away, long bodies, signals, and the edges of time.
 
 use crate::browser::Browser;
-use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
+use crate::lab::{Lab, Peer, RX_DEV, Scratch, TX_DEV};
 use crate::otg::{call, flow_row, has_curl, ports_of, post, serve_with, transmit};
 use crate::program::{Running, in_netns, is_installed, run, until, wirerate_run, wirerate_start};
 use crate::readers::tshark;
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
+use prost_reflect::prost::Message;
+use prost_reflect::prost::encoding::encode_varint;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpStream;
@@ -17,6 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     case("otg_server::a_stop_does_not_wait_for_calls_of_clients_that_have_gone", &[], cancelled)
         .with_lock("measures the time of an answer"),
     case("otg_server::a_refused_body_takes_little_memory", &[], refused_body),
+    case("otg_server::a_refused_message_takes_little_memory", &[], refused_message),
     case("otg_server::a_time_ends_when_it_is_over", &[], fixed_seconds),
     case("otg_server::flows_above_the_line_are_a_warning", &[], above_the_line),
     case("otg_server::a_refused_configuration_leaves_the_one_before", &[], refused_while_sending),
@@ -143,6 +146,62 @@ fn refused_body() -> TestResult {
     let (status, answer) = post(&lab, &address, "/config", &json!({"ports": vec![port; 100]}));
     assert_eq!(status, 413, "{answer}");
     assert_eq!(post(&lab, &address, "/control/state", &transmit("stop")).0, 200);
+    Ok(())
+}
+
+/// `SetConfig` with a configuration of these ports and so much of this flow, as gRPC sends it.
+fn set_config(ports: &Value, flow: &Value, len: usize) -> Vec<u8> {
+    let encode = |json: Value| {
+        otg::model::from_json(otg::model::message("Config"), json).expect("it fits the model").encode_to_vec()
+    };
+    // Messages of protobuf behind each other are one with the lists of all.
+    let flow = encode(json!({"flows": [flow]}));
+    let config = [encode(json!({"ports": ports})), flow.repeat(len / flow.len())].concat();
+    let mut message = vec![1 << 3 | 2];
+    encode_varint(config.len() as u64, &mut message);
+    message.extend(config);
+    [vec![0], (message.len() as u32).to_be_bytes().to_vec(), message].concat()
+}
+
+/// Messages of almost 16 MiB by gRPC, whose flows have few bytes and many parts.
+fn refused_message() -> TestResult {
+    if !has_curl() {
+        return Ok(());
+    }
+    let folder = Scratch::new();
+    let file = folder.file("message");
+    let ports = json!([{"name": "p", "location": "q"}]);
+    let headers = vec![json!({"choice": "vlan", "vlan": {}}); 50];
+    let flow = |name: &str| json!({"name": name, "packet": headers, "tx_rx": {"port": {"tx_name": "p", "rx_names": ["q"]}}});
+    for (flow, refusal) in [
+        (flow("f"), "more errors"),
+        (json!({"name": "f"}), "more than 65536 flows are not supported"),
+        (flow(&"f".repeat(1000)), "more errors"),
+    ] {
+        let (server, address) = serve_with("");
+        let before = peak_mib(&server);
+        std::fs::write(&file, set_config(&ports, &flow, 15 << 20))?;
+        let said = run(&[
+            "curl",
+            "--silent",
+            "--http2-prior-knowledge",
+            "--dump-header",
+            "-",
+            "--output",
+            "/dev/null",
+            "--header",
+            "content-type: application/grpc",
+            "--header",
+            "te: trailers",
+            "--data-binary",
+            &format!("@{}", file.display()),
+            &format!("http://{address}/otg.Openapi/SetConfig"),
+        ]);
+        assert!(said.contains("grpc-status: 3") && said.contains(&refusal.replace(' ', "%20")), "{said}");
+        let peak = peak_mib(&server);
+        eprintln!("{refusal}: {before} MiB, then {peak} MiB");
+        assert!(peak <= 100 + 12 * 15, "{refusal}: {peak} MiB");
+    }
     Ok(())
 }
 
