@@ -76,7 +76,7 @@ mod tests {
             ("1k..1M/30s/5/5", "no time"),
             ("1k..1M/0s", "too short"),
             ("1k..1X/3s", "1X"),
-            ("1G..1T/1000000h", "too long for such a rate"),
+            ("1..1000G/1000000h", "too long for such a rate"),
         ] {
             let why = ramp(text).unwrap_err().to_string();
             assert!(why.contains(says), "{text}: {why}");
