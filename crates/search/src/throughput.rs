@@ -334,8 +334,8 @@ impl ThroughputSearch {
         Some((purpose, (0..=WIDENINGS_MAX).flat_map(beside).find(is_possible)?))
     }
 
-    /// At the edge, some trials pass and others do not, so no load is decided soon. Loads half of the
-    /// width below and above it are, and together they are bounds that are close enough.
+    /// At the edge, some trials pass and others do not, so no load is decided soon. Loads half of
+    /// the width below and above it are, and together they are bounds that are close enough.
     fn beside_edge(&self, target: &GoalTarget, bounds: Bounds, load_pps: u64) -> u64 {
         let has_both = bounds.lower_pps.is_some() && bounds.upper_pps.is_some();
         let edge = match self.trials.is_mixed(&target.goal, load_pps) {
