@@ -90,6 +90,8 @@ impl DiskFile {
             file.set_len(0)?;
         }
         let mut file = Self { file, direct, len: 0, allocated: 0, can_allocate: true, has_surplus: false };
+        // In memory, a write costs as much again for space that was allocated before.
+        file.can_allocate = ways.preallocate_bytes > 0 || !file.is_in_memory();
         // On tmpfs it takes as long as writing, and then frames would have to wait.
         if ways.preallocate_bytes > 0 && (ways.is_first || !file.is_in_memory()) {
             let allocated = file.allocate(ways.preallocate_bytes);

@@ -12,9 +12,10 @@ use bpf::abi::{Block, BlockType, Record, RecordKind};
 use pcapng::PacketFlags;
 use std::ops::Range;
 
-/// Bytes that are fetched before they are looked at: they come from the cache of the CPU that wrote
-/// them, which takes as long as it takes to encode a few records.
-const AHEAD: usize = 1024;
+/// The head of the record so many further on, if all are as long, is fetched before it is looked at:
+/// it comes from the cache of the CPU that wrote it, which takes as long as it takes to encode a few
+/// records.
+const AHEAD: usize = 8;
 
 /// Bytes of the head of a record, and of a block.
 const HEAD_LEN: usize = size_of::<Record>();
@@ -225,8 +226,8 @@ impl<'a> Batch<'a> {
     pub(crate) fn measure_each(&self, len_max: usize, mut take: impl FnMut(RawRecord<'a>)) -> (u64, usize) {
         let (mut count, mut at) = (0, 0);
         while at < self.until && (count == 0 || at < len_max) {
-            sys::prefetch(self.bytes, at + AHEAD);
             let size = size_at(self.bytes, at);
+            sys::prefetch(self.bytes, at + AHEAD * size);
             take(RawRecord(&self.bytes[at..at + size]));
             at += size;
             count += 1;
