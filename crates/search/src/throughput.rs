@@ -541,7 +541,6 @@ impl Procedure for ThroughputSearch {
                 loss
             }
             Settled::GivenUp(_) if nomination.purpose == Purpose::HalfLoad => {
-                self.has_tried_half = true;
                 self.half_pps = None;
                 return;
             }
