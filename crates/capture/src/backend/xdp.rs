@@ -213,7 +213,7 @@ struct XdpConsumer {
     are_blocks: bool,
     /// Bytes that the ring held when it was looked at.
     pending: u64,
-    /// More than this is much: a 32nd of the ring, or half of what a look takes.
+    /// More than this is much: a 16th of the ring, or twice what a look takes.
     much: u64,
 }
 
@@ -341,10 +341,10 @@ impl Probe for RingWatch {
     }
 }
 
-/// For a ring that is emptied `batch` bytes at a time: however large the ring is, half of a full
-/// batch is much.
+/// For a ring that is emptied `batch` bytes at a time: two batches are much, or less of a small
+/// ring. Each sleep costs two threads a wake-up, which takes as long as hundreds of frames.
 pub(super) fn much(ring: u64, batch: u64) -> u64 {
-    (ring / 32).min(batch / 2)
+    (ring / 16).min(batch * 2)
 }
 
 #[cfg(test)]
@@ -387,8 +387,8 @@ mod tests {
 
     #[test]
     fn full_batches_of_a_large_ring_are_not_slept_over() {
-        assert_eq!(much(8 << 20, 256 << 10), 128 << 10);
-        assert_eq!(much(1 << 30, 256 << 10), 128 << 10);
-        assert_eq!(much(64 << 10, 256 << 10), 2 << 10);
+        assert_eq!(much(8 << 20, 256 << 10), 512 << 10);
+        assert_eq!(much(1 << 30, 256 << 10), 512 << 10);
+        assert_eq!(much(64 << 10, 256 << 10), 4 << 10);
     }
 }
