@@ -39,7 +39,8 @@ pub fn check_long_config(text: &[u8]) -> Result<(), Vec<String>> {
     OtgConfig::check_one_by_one(&rest, flows)
 }
 
-/// As [`check_long_config`], for a message of protobuf: the configuration, or one that has it.
+/// Checks a long configuration as a message of protobuf, or in one, flow by flow. Nothing is
+/// checked if it is short, or if it cannot be split: [`read_protobuf`] says what is wrong with it.
 ///
 /// # Errors
 /// All that is wrong or not supported, each with its path.

@@ -238,16 +238,17 @@ fn a_frame_lost_by_accident_does_not_end_a_search() {
     assert!(log.len() < 40, "{} trials", log.len());
 }
 
-/// The edge of the device moves by three frames per second from trial to trial.
+/// The edge moves from trial to trial, so half of the trials at the rate of the first one pass.
 #[test]
 fn loads_at_the_edge_are_not_tried_again_and_again() {
     let moved = |number: usize, result: &mut TrialResult| {
-        result.unique = result.unique.min(10_114 + number as u64 % 4);
+        result.unique = result.unique.min(10_110 + (7 * number as u64 + 4) % 8);
     };
     let settings = SearchSettings::new(vec![Method::Mlr.goal(0)], 1_000, 20_000);
     let (results, log) = run(settings, &CountCap(20_000), moved);
-    assert_brackets(&results[0], 10_115);
-    assert!(log.len() < 40, "{} trials", log.len());
+    assert_brackets(&results[0], 10_114);
+    // 55 if the load at the edge is tried until it is decided.
+    assert!(log.len() < 45, "{} trials", log.len());
 }
 
 #[test]

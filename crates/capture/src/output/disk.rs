@@ -90,8 +90,10 @@ impl DiskFile {
             file.set_len(0)?;
         }
         let mut file = Self { file, direct, len: 0, allocated: 0, can_allocate: true, has_surplus: false };
-        // In memory, a write costs as much again for space that was allocated before.
-        file.can_allocate = ways.preallocate_bytes > 0 || !file.is_in_memory();
+        // In memory, each page that was allocated before is looked up a second time. Direct writes
+        // need it, because their last page must find space.
+        let is_worth_it = file.direct.is_some() || !file.is_in_memory();
+        file.can_allocate = ways.preallocate_bytes > 0 || is_worth_it;
         // On tmpfs it takes as long as writing, and then frames would have to wait.
         if ways.preallocate_bytes > 0 && (ways.is_first || !file.is_in_memory()) {
             let allocated = file.allocate(ways.preallocate_bytes);
@@ -102,8 +104,8 @@ impl DiskFile {
         Ok(file)
     }
 
-    /// Makes sure that `len` more bytes have space. On a file system without `fallocate` only the
-    /// size limit of the process is checked.
+    /// Makes sure that `len` more bytes have space. In memory, and on a file system without
+    /// `fallocate`, only the size limit of the process is checked.
     ///
     /// # Errors
     /// When the disk, a quota or a size limit has no space for them.
@@ -307,6 +309,7 @@ mod tests {
     use proptest::prelude::*;
     use std::fs;
     use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
     use testkit::Folder;
 
     const FILE: &str = "x";
@@ -330,6 +333,24 @@ mod tests {
             begun.map_err(|why| testkit::skip(format_args!("{ways:?}: {why}"))).is_ok()
         };
         ALL.into_iter().filter(is_there).collect()
+    }
+
+    /// A full disk refuses space, not the last page of direct writes.
+    #[test]
+    fn space_is_allocated_ahead_on_disks_and_for_direct_writes() {
+        let in_memory = Path::new("/dev/shm").join(format!("wirerate-ahead-{}", std::process::id()));
+        let folder = Folder::new("ahead");
+        for path in [folder.join(FILE), in_memory] {
+            for is_direct in [false, true] {
+                let created = File::create(&path).unwrap();
+                let begun = DiskFile::new(created, Ways { is_direct, ..Ways::default() });
+                let begun = begun.map_err(|why| testkit::skip(format_args!("{}: {why}", path.display())));
+                let Ok(mut file) = begun else { continue };
+                file.reserve(1).unwrap();
+                assert_eq!(file.allocated > 0, is_direct || !file.is_in_memory(), "{}", path.display());
+            }
+            fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

@@ -125,10 +125,7 @@ pub(super) fn summary(record: &SearchRecord) -> String {
             GoalEnd::MaxLoadReached => ": the highest load passes",
             GoalEnd::BelowMinLoad => ": no load passes, not even the lowest",
             GoalEnd::NoLoadPasses => {
-                let _ = writeln!(
-                    text,
-                    "{name}: no load passes: half of the load loses the same share of the frames"
-                );
+                let _ = writeln!(text, "{name}: no load passes: half of a load loses as large a share");
                 continue;
             }
             GoalEnd::Unfinished => ", not finished",
