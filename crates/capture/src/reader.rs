@@ -3,7 +3,7 @@
 
 use crate::output::accounting::Limit;
 use crate::record::batch::EncodedBatch;
-use crate::record::consumer::{Probe, RingConsumer};
+use crate::record::consumer::{Found, Probe, RingConsumer};
 use crate::record::encode::Encoder;
 use crate::record::pool::BUFFER_LEN;
 use crate::record::ring::{RingRecord, TimeSource};
@@ -12,15 +12,16 @@ use crate::sys;
 use crate::time::utc::UtcClock;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{SendError, Sender};
 use std::time::Duration;
 
-/// Shortest and longest sleep over an empty ring. A ring of the default size holds 3 ms at 10
-/// million frames per second; a frame waits no longer than this in a quiet one.
+/// Shortest sleep over an empty ring.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
-const SLEEP_MAX: Duration = Duration::from_millis(1);
+/// Batches that are sent together, at most: 2 MiB.
+const UNSENT_MAX: usize = 8;
 /// How long to wait for a buffer before looking again how full the ring is.
 const BUFFER_WAIT: Duration = Duration::from_micros(200);
 
@@ -40,9 +41,20 @@ pub(crate) struct BatchReader {
     pub(crate) encoder: Encoder,
     pub(crate) ring: Arc<RingHandle>,
     /// Where batches go; `None` when frames are only counted.
-    pub(crate) writer: Option<Sender<EncodedBatch>>,
+    pub(crate) writer: Option<Sender<Vec<EncodedBatch>>>,
     /// Frames dropped because no buffer was free, and not yet reported in the file.
     pub(crate) lost_here: u32,
+    /// What the next call of [`Self::send`] sends.
+    pub(crate) unsent: Unsent,
+}
+
+/// Batches on their way to the writer. They are sent together: each time that the writer waits and
+/// is woken costs as much as hundreds of frames.
+#[derive(Default)]
+pub(crate) struct Unsent {
+    batches: Vec<EncodedBatch>,
+    /// Records taken from the ring, those that are not to be written as well.
+    records: u64,
 }
 
 impl BatchReader {
@@ -80,6 +92,7 @@ impl BatchReader {
         source.set_utc_offset(self.shared.clock.offset_ns());
         let taken = source.peek(BUFFER_LEN);
         if taken == 0 {
+            self.send();
             return 0;
         }
         let wanted = self.shared.limit.take(taken);
@@ -92,8 +105,29 @@ impl BatchReader {
         } else {
             source.release();
         }
-        self.ring.progress.took(taken);
+        self.unsent.records += taken;
+        if !source.found().has_more || self.unsent.batches.len() >= self.unsent_max() {
+            self.send();
+        }
         taken
+    }
+
+    /// Batches that are sent together, at most: the writer has the others meanwhile.
+    fn unsent_max(&self) -> usize {
+        UNSENT_MAX.min(self.ring.pool.count_max() / 2)
+    }
+
+    /// Sends what was encoded, or counts it as lost when nobody writes it any more.
+    fn send(&mut self) {
+        let batches = std::mem::take(&mut self.unsent.batches);
+        if let Some(writer) = self.writer.as_ref().filter(|_| !batches.is_empty())
+            && let Err(SendError(batches)) = writer.send(batches)
+        {
+            let records = batches.iter().map(|batch| batch.index.len() as u64).sum();
+            self.ring.counts.lost_disk.fetch_add(records, Relaxed);
+            self.shared.limit.give_back(records);
+        }
+        self.ring.progress.took(std::mem::take(&mut self.unsent.records));
     }
 
     /// Counts the first `wanted` records in view, for a capture without a file.
@@ -124,19 +158,21 @@ impl BatchReader {
         }
         // Slots are released before the bytes are sent, because writing may take long.
         source.release();
-        let sent = match (batch, &self.writer) {
-            (Some(batch), Some(writer)) => writer.send(batch).is_ok(),
-            _ => false,
-        };
-        if !sent {
-            self.ring.counts.lost_disk.fetch_add(wanted, Relaxed);
-            self.shared.limit.give_back(wanted);
+        match batch {
+            Some(batch) => self.unsent.batches.push(batch),
+            None => {
+                self.ring.counts.lost_disk.fetch_add(wanted, Relaxed);
+                self.shared.limit.give_back(wanted);
+            }
         }
     }
 
     /// A buffer as soon as the writer has given one back, or none when waiting longer would make
     /// the ring overflow.
-    fn buffer(&self, source: &impl RingConsumer) -> Option<EncodedBatch> {
+    fn buffer(&mut self, source: &impl RingConsumer) -> Option<EncodedBatch> {
+        if self.ring.pool.is_empty() {
+            self.send();
+        }
         loop {
             let buffer = self.ring.pool.take(BUFFER_WAIT);
             if buffer.is_some() || source.is_filling() || self.shared.has_failed.load(Relaxed) {
@@ -237,24 +273,22 @@ impl Default for Pause {
 impl Pause {
     /// Sleeps after a look at the ring.
     fn after(&mut self, source: &impl RingConsumer) {
-        if let Some(sleep) = self.next(source.held_much(), source.held_little()) {
+        if let Some(sleep) = self.next(source.found()) {
             std::thread::sleep(sleep);
         }
     }
 
-    /// No sleep while there is much to do; the less a sleep brought, the longer the next one.
-    fn next(&mut self, held_much: bool, held_little: bool) -> Option<Duration> {
-        let has_slept = std::mem::replace(&mut self.has_slept, !held_much);
-        if held_much {
-            if has_slept {
-                self.sleep = (self.sleep / 2).max(SLEEP_MIN);
-            }
-            return None;
+    /// No sleep while there is more; the less a sleep brought, the longer the next one.
+    fn next(&mut self, found: Found) -> Option<Duration> {
+        if self.has_slept {
+            self.sleep = match found.than_wanted {
+                Greater => (self.sleep / 2).max(SLEEP_MIN),
+                Equal => self.sleep,
+                Less => (self.sleep * 2).min(found.sleep_max),
+            };
         }
-        if has_slept && held_little {
-            self.sleep = (self.sleep * 2).min(SLEEP_MAX);
-        }
-        Some(self.sleep)
+        self.has_slept = !found.has_more;
+        self.has_slept.then_some(self.sleep)
     }
 }
 
@@ -272,7 +306,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
     /// A reader with two buffers, and the other end of what it sends.
-    fn reader(frames_max: Option<u64>) -> (BatchReader, Receiver<EncodedBatch>) {
+    fn reader(frames_max: Option<u64>) -> (BatchReader, Receiver<Vec<EncodedBatch>>) {
         let (writer, runs) = channel();
         let shared = Shared {
             clock: UtcClock::new(),
@@ -291,6 +325,7 @@ mod tests {
             ring: RingHandle::for_test(),
             writer: Some(writer),
             lost_here: 0,
+            unsent: Unsent::default(),
         };
         (reader, runs)
     }
@@ -320,7 +355,7 @@ mod tests {
         let ring = Arc::clone(&reader.ring);
         let writer = std::thread::spawn(move || {
             let mut times_ns = Vec::new();
-            for run in runs {
+            for run in runs.into_iter().flatten() {
                 let sent = packets(&run);
                 let indexed: Vec<u64> = run.index.iter().map(|entry| entry.time_ns).collect();
                 assert!(indexed.iter().eq(sent.iter().map(|packet| &packet.0)));
@@ -357,7 +392,7 @@ mod tests {
         let (mut reader, runs) = reader(None);
         let mut ring = FakeConsumer { is_filling: true, ..source(0..10_000) };
         while reader.take_batch(&mut ring) > 0 {}
-        let held: Vec<EncodedBatch> = runs.try_iter().collect();
+        let held: Vec<EncodedBatch> = runs.try_iter().flatten().collect();
         assert_eq!(
             held.iter().map(|batch| batch.index.len()).collect::<Vec<_>>(),
             [2048, 2048],
@@ -368,14 +403,14 @@ mod tests {
         held.into_iter().for_each(|run| reader.ring.pool.give_back(run));
         ring.times_ns.extend([20_000, 20_001]);
         assert_eq!(reader.take_batch(&mut ring), 2);
-        assert_eq!(packets(&runs.try_recv().unwrap()), [(20_000, Some(lost)), (20_001, None)]);
+        assert_eq!(packets(&runs.try_recv().unwrap()[0]), [(20_000, Some(lost)), (20_001, None)]);
     }
 
     #[test]
     fn nothing_is_encoded_after_the_limit_or_for_an_output_that_failed() {
         let (mut limited, runs) = reader(Some(7));
         while limited.take_batch(&mut source(0..10)) > 0 && !limited.shared.limit.is_spent() {}
-        assert_eq!(packets(&runs.try_recv().unwrap()).len(), 7);
+        assert_eq!(packets(&runs.try_recv().unwrap()[0]).len(), 7);
         limited.shared.limit.wrote(7);
         assert_eq!(limited.ring.counts.get(), Counts { after_limit: 3, ..Counts::default() });
         let (mut failed, runs) = reader(None);
@@ -390,7 +425,7 @@ mod tests {
         let (mut reader, runs) = reader(Some(5_000));
         let mut ring = FakeConsumer { is_filling: true, ..source(0..10_000) };
         while reader.take_batch(&mut ring) > 0 {}
-        let held: Vec<EncodedBatch> = runs.try_iter().collect();
+        let held: Vec<EncodedBatch> = runs.try_iter().flatten().collect();
         // Two buffers are full; what found none was given back, again and again.
         assert_eq!(held.iter().map(|batch| batch.index.len()).sum::<usize>(), 4096);
         assert!(!reader.shared.limit.is_spent(), "904 more may be written");
@@ -405,7 +440,7 @@ mod tests {
         }
         ring.times_ns.extend(20_000..30_000);
         while reader.take_batch(&mut ring) > 0 {
-            for run in runs.try_iter() {
+            for run in runs.try_iter().flatten() {
                 accounting.settle(&run.index, run.index.len());
                 reader.ring.pool.give_back(run);
             }
@@ -426,25 +461,62 @@ mod tests {
         assert_eq!(reader.ring.counts.get(), Counts { lost_disk: 50, ..Counts::default() });
     }
 
+    /// A wake-up of the writer for each batch was a tenth of the CPU time.
+    #[test]
+    fn batches_are_sent_together_before_the_reader_sleeps() {
+        let (mut reader, runs) = reader(None);
+        reader.ring = RingHandle::with_buffers_for_test(8);
+        let mut ring = source(0..2048 * 6 + 10);
+        let mut sent = Vec::new();
+        while reader.take_batch(&mut ring) > 0 {
+            let frames: usize = runs.try_iter().flatten().map(|batch| batch.index.len()).sum();
+            sent.push(frames);
+            // The writer takes an empty ring for one whose records have been sent.
+            assert_eq!(reader.ring.progress.taken(), sent.iter().sum::<usize>() as u64);
+        }
+        assert_eq!(sent, [0, 0, 0, 4 * 2048, 0, 0, 2 * 2048 + 10]);
+    }
+
+    #[test]
+    fn batches_are_sent_when_there_is_no_other_buffer() {
+        let (mut reader, runs) = reader(None);
+        reader.ring = RingHandle::with_buffers_for_test(4);
+        let held: Vec<_> = (0..3).map(|_| reader.ring.pool.take(BUFFER_WAIT).unwrap()).collect();
+        let mut ring = source(0..2048 * 2);
+        reader.take_batch(&mut ring);
+        assert_eq!(runs.try_iter().count(), 0);
+        held.into_iter().for_each(|buffer| reader.ring.pool.give_back(buffer));
+        let held: Vec<_> = (0..3).map(|_| reader.ring.pool.take(BUFFER_WAIT).unwrap()).collect();
+        let ring_of_writer = Arc::clone(&reader.ring);
+        let writer = std::thread::spawn(move || {
+            // Nothing is given back before it came.
+            let batches = runs.recv_timeout(Duration::from_secs(60)).unwrap();
+            batches.into_iter().for_each(|batch| ring_of_writer.pool.give_back(batch));
+            drop(held);
+        });
+        assert_eq!(reader.take_batch(&mut ring), 2048);
+        writer.join().unwrap();
+    }
+
     #[test]
     fn a_busy_ring_is_not_slept_over_and_a_quiet_one_longer_and_longer() {
         let mut pause = Pause::default();
-        assert_eq!(pause.next(true, false), None);
-        // Of a ring in which 1,024 are much.
-        let mut sleeps = |held: u64, times: usize| -> Vec<u128> {
-            let mut sleep = || pause.next(held > 1024, held <= 512);
+        let mut sleeps = |has_more: bool, than_wanted, times: usize| -> Vec<u128> {
+            let sleep_max = Duration::from_millis(2);
+            let mut sleep = || pause.next(Found { has_more, than_wanted, sleep_max });
             (0..times).map(|_| sleep().map_or(0, |sleep| sleep.as_micros())).collect()
         };
-        assert_eq!(sleeps(1, 7), [50, 100, 200, 400, 800, 1000, 1000]);
-        // More than half of what is much: just right.
-        assert_eq!(sleeps(600, 3), [1000, 1000, 1000]);
-        // Too much for a sleep of that length; what comes without a sleep says nothing.
-        assert_eq!(sleeps(1025, 3), [0, 0, 0]);
-        assert_eq!(sleeps(100, 2), [500, 1000]);
+        assert_eq!(sleeps(true, Equal, 1), [0]);
+        // What was found without a sleep before says nothing.
+        assert_eq!(sleeps(false, Less, 8), [50, 100, 200, 400, 800, 1600, 2000, 2000]);
+        assert_eq!(sleeps(false, Equal, 3), [2000, 2000, 2000]);
+        // Too much for a sleep of that length; the looks that follow take the rest.
+        assert_eq!(sleeps(true, Greater, 3), [0, 0, 0]);
+        assert_eq!(sleeps(false, Less, 2), [1000, 2000]);
         for _ in 0..9 {
-            assert_eq!(sleeps(1025, 1), [0]);
-            sleeps(600, 1);
+            assert_eq!(sleeps(true, Greater, 1), [0]);
+            sleeps(false, Less, 1);
         }
-        assert_eq!(sleeps(600, 1), [50], "never shorter than that");
+        assert_eq!(sleeps(false, Equal, 1), [50], "never shorter than that");
     }
 }

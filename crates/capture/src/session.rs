@@ -23,7 +23,7 @@ use crate::output::rotate::{FileInterval, RotatePolicy};
 use crate::output::split::Splitter;
 use crate::promiscuous::Promiscuity;
 use crate::reader::AttachedRing;
-use crate::reader::{BatchReader, Shared};
+use crate::reader::{BatchReader, Shared, Unsent};
 use crate::record::batch::EncodedBatch;
 use crate::record::encode::{DeviceEncoding, Encoder, StampConversion};
 use crate::record::format::Format;
@@ -366,7 +366,7 @@ impl Session {
         &self,
         options: &Options,
         (rings, file_of_ring): (Vec<Arc<RingHandle>>, Vec<usize>),
-        (batches, orders): (Receiver<EncodedBatch>, Receiver<WriterOrder>),
+        (batches, orders): (Receiver<Vec<EncodedBatch>>, Receiver<WriterOrder>),
         (files, Sinks { recorder, display, splitter }): (Vec<FileSet>, Sinks),
     ) -> Result<JoinHandle<WriterReport>, CaptureError> {
         let writer = CaptureWriter {
@@ -391,7 +391,7 @@ impl Session {
         options: &Options,
         ring: usize,
         place: RingPlace,
-        writer: Option<Sender<EncodedBatch>>,
+        writer: Option<Sender<Vec<EncodedBatch>>>,
     ) -> BatchReader {
         let devices = Arc::clone(&self.state.taps[place.tap].devices);
         let (clock, header_cut) = (options.clock, options.header_cut);
@@ -414,6 +414,7 @@ impl Session {
             ring: place.handle,
             writer,
             lost_here: 0,
+            unsent: Unsent::default(),
         }
     }
 

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 /// Time between two looks at rings that may have something older than what is at hand. While frames
 /// come, runs come more often than this, and each is a reason to look.
-const POLL_INTERVAL: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(3);
 /// What the writer keeps of root's rights.
 const KEPT: [Capability; 2] = [Capability::DacOverride, Capability::Fowner];
 /// Time between two looks at what is due by time alone; others see what was written after two of
@@ -63,7 +63,7 @@ pub(crate) struct CaptureWriter {
     pub(crate) written: Arc<Written>,
     /// By number of the ring.
     pub(crate) rings: Vec<Arc<RingHandle>>,
-    pub(crate) batches: Receiver<EncodedBatch>,
+    pub(crate) batches: Receiver<Vec<EncodedBatch>>,
     pub(crate) orders: Receiver<WriterOrder>,
     pub(crate) order: Order,
     /// One, one for each ring, device or output; none if frames are only shown.
@@ -138,10 +138,10 @@ impl CaptureWriter {
     }
 }
 
-fn as_they_come(mut state: WriterState, batches: &Receiver<EncodedBatch>) -> WriterReport {
+fn as_they_come(mut state: WriterState, batches: &Receiver<Vec<EncodedBatch>>) -> WriterReport {
     loop {
         match batches.recv_timeout(TICK) {
-            Ok(batch) => state.hand_on(batch),
+            Ok(sent) => sent.into_iter().for_each(|batch| state.hand_on(batch)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return state.end(None),
         }
@@ -150,7 +150,7 @@ fn as_they_come(mut state: WriterState, batches: &Receiver<EncodedBatch>) -> Wri
         if state.is_tick_due() {
             let empty_ns = state.empty_ns();
             // After the rings were looked at: what they held is in the channel, if not further.
-            let late = batches.try_recv().map(|batch| state.hand_on(batch));
+            let late = batches.try_recv().map(|sent| sent.into_iter().for_each(|batch| state.hand_on(batch)));
             state.tick(late.is_err().then_some(empty_ns));
         }
     }
@@ -158,14 +158,14 @@ fn as_they_come(mut state: WriterState, batches: &Receiver<EncodedBatch>) -> Wri
 
 fn in_order_of_time(
     mut state: WriterState,
-    batches: &Receiver<EncodedBatch>,
+    batches: &Receiver<Vec<EncodedBatch>>,
     window_ns: u64,
 ) -> WriterReport {
     let mut reorderer = Reorderer::new(state.rings.len(), window_ns);
     loop {
         let timeout = if reorderer.holds_any() { POLL_INTERVAL } else { TICK };
         match batches.recv_timeout(timeout) {
-            Ok(batch) => reorderer.push(batch, &mut state),
+            Ok(sent) => sent.into_iter().for_each(|batch| reorderer.push(batch, &mut state)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 reorderer.end();
@@ -189,23 +189,27 @@ fn in_order_of_time(
 fn all_handed_on(
     reorderer: &mut Reorderer,
     state: &mut WriterState,
-    batches: &Receiver<EncodedBatch>,
+    batches: &Receiver<Vec<EncodedBatch>>,
 ) -> Option<Vec<u64>> {
     let empty_ns = state.empty_ns();
     // After the rings were looked at: what they held is in the channel, if not further.
-    batches.try_iter().take(1).for_each(|batch| reorderer.push(batch, state));
+    batches.try_iter().take(1).flatten().for_each(|batch| reorderer.push(batch, state));
     (!reorderer.holds_any()).then_some(empty_ns)
 }
 
 /// Takes what came meanwhile, finds out which rings are empty, and hands on what is due; says
 /// whether anything was.
-fn look_around(reorderer: &mut Reorderer, state: &mut WriterState, batches: &Receiver<EncodedBatch>) -> bool {
+fn look_around(
+    reorderer: &mut Reorderer,
+    state: &mut WriterState,
+    batches: &Receiver<Vec<EncodedBatch>>,
+) -> bool {
     let empty: Vec<(usize, u64)> = match reorderer.holds_any() {
         true => reorderer.empty_rings().map(|ring| (ring, state.empty_at_ns(ring))).collect(),
         false => Vec::new(),
     };
     // After the rings were looked at: what they held is here now.
-    batches.try_iter().for_each(|batch| reorderer.push(batch, state));
+    batches.try_iter().flatten().for_each(|batch| reorderer.push(batch, state));
     for (ring, checked_ns) in empty {
         reorderer.was_empty(ring, checked_ns);
     }
@@ -547,8 +551,8 @@ mod tests {
         let mut reorderer = Reorderer::new(2, MARGIN_NS);
         let (sender, batches) = channel();
         let now_ns = state.shared.clock.now_ns();
-        sender.send(batch(&state, 0, now_ns + 3_600 * S)).unwrap();
-        sender.send(batch(&state, 1, now_ns - S)).unwrap();
+        sender.send(vec![batch(&state, 0, now_ns + 3_600 * S)]).unwrap();
+        sender.send(vec![batch(&state, 1, now_ns - S)]).unwrap();
         while look_around(&mut reorderer, &mut state, &batches) {}
         reorderer.flush(&mut state);
         assert_eq!([0, 1].map(|ring| state.rings[ring].counts.get().written), [1, 1]);
@@ -562,7 +566,7 @@ mod tests {
         let mut reorderer = Reorderer::new(2, MARGIN_NS);
         let (sender, batches) = channel();
         state.rings.iter().for_each(|ring| ring.progress.was_empty_at(5 * S));
-        sender.send(batch(&state, 0, S)).unwrap();
+        sender.send(vec![batch(&state, 0, S)]).unwrap();
         assert_eq!(all_handed_on(&mut reorderer, &mut state, &batches), None, "one is in the channel");
         assert_eq!(all_handed_on(&mut reorderer, &mut state, &batches), None, "it is in the reorderer now");
         while look_around(&mut reorderer, &mut state, &batches) {}

@@ -3,13 +3,11 @@
 //! The programs that record them cannot run a translated filter, so the process runs it, on whole
 //! frames.
 
-use super::xdp::much;
 use crate::backend::{AtFacts, Backend, RingCounts, SourceFacts, counts_of_rings, filter, quiesce};
 use crate::memory::{MemoryBound, RingSize};
 use crate::options::SNAPLEN_WHOLE;
 use crate::reader::AttachedRing;
-use crate::record::consumer::{Probe, RingConsumer};
-use crate::record::pool::BUFFER_LEN;
+use crate::record::consumer::{Found, Probe, RingConsumer};
 use crate::record::ring::{Batch, RingRecord};
 use crate::sys::shared_ring::{RingReader, RingWatch};
 use crate::{CaptureError, Mode, Options, cpus};
@@ -129,25 +127,22 @@ struct AtConsumer {
     snaplen: usize,
     /// Bytes of the records in view.
     in_view: usize,
-    /// Bytes that the ring held when it was looked at.
-    pending: u64,
-    /// More than this is much.
-    much: u64,
+    found: Found,
 }
 
 impl AtConsumer {
     fn new(reader: RingReader, filter: ProcessFilter, rejected: Arc<AtomicU64>, snaplen: usize) -> Self {
-        let much = much(reader.shape().size_bytes(), BUFFER_LEN as u64);
-        Self { reader, filter, rejected, snaplen, in_view: 0, pending: 0, much }
+        Self { reader, filter, rejected, snaplen, in_view: 0, found: Found::default() }
     }
 }
 
 impl RingConsumer for AtConsumer {
     fn peek(&mut self, len_max: usize) -> u64 {
         loop {
-            self.pending = self.reader.pending();
+            let pending = self.reader.pending();
             let (accepted, len) = self.filter.look(self.reader.filled(), len_max);
             self.in_view = len;
+            self.found = Found::of_bytes(pending, len as u64, self.reader.shape().size_bytes());
             self.rejected.fetch_add(self.filter.count - accepted, Relaxed);
             if accepted > 0 || len == 0 {
                 return accepted;
@@ -156,12 +151,8 @@ impl RingConsumer for AtConsumer {
         }
     }
 
-    fn held_much(&self) -> bool {
-        self.pending > self.much
-    }
-
-    fn held_little(&self) -> bool {
-        self.pending <= self.much / 2
+    fn found(&self) -> Found {
+        self.found
     }
 
     fn for_each(&self, count: u64, mut take: impl FnMut(RingRecord<'_>)) {

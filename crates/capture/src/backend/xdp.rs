@@ -8,9 +8,8 @@ use crate::error::first_line;
 use crate::memory::{MemoryBound, RingSize};
 use crate::reader::AttachedRing;
 use crate::record::batch::{EncodedBatch, IndexEntry};
-use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
+use crate::record::consumer::{Found, Probe, RingConsumer, STAMP_DELAY_NS};
 use crate::record::encode::Encoder;
-use crate::record::pool::BUFFER_LEN;
 use crate::record::ring::{FinishedBlock, RingRecord};
 use crate::sys::shared_ring::{self, RingReader, RingWatch};
 use crate::{CaptureError, ClockMode, Mode, Options, SourceKind, cpus};
@@ -211,15 +210,11 @@ struct XdpConsumer {
     /// bytes.
     blocks: EncodedBatch,
     are_blocks: bool,
-    /// Bytes that the ring held when it was looked at.
-    pending: u64,
-    /// More than this is much: a 16th of the ring, or twice what a look takes.
-    much: u64,
+    found: Found,
 }
 
 impl XdpConsumer {
     fn new(reader: RingReader, is_stamped: bool, has_blocks: bool) -> Self {
-        let much = much(reader.shape().size_bytes(), BUFFER_LEN as u64);
         Self {
             reader,
             is_stamped,
@@ -228,8 +223,7 @@ impl XdpConsumer {
             in_view: 0,
             blocks: EncodedBatch::default(),
             are_blocks: false,
-            pending: 0,
-            much,
+            found: Found::default(),
         }
     }
 
@@ -245,7 +239,7 @@ impl RingConsumer for XdpConsumer {
     }
 
     fn peek(&mut self, len_max: usize) -> u64 {
-        self.pending = self.reader.pending();
+        let pending = self.reader.pending();
         let batch = self.reader.filled();
         self.are_blocks = self.has_blocks;
         let (count, len) = match self.has_blocks {
@@ -263,15 +257,12 @@ impl RingConsumer for XdpConsumer {
             }
         };
         self.in_view = len;
+        self.found = Found::of_bytes(pending, len as u64, self.reader.shape().size_bytes());
         count
     }
 
-    fn held_much(&self) -> bool {
-        self.pending > self.much
-    }
-
-    fn held_little(&self) -> bool {
-        self.pending <= self.much / 2
+    fn found(&self) -> Found {
+        self.found
     }
 
     #[inline]
@@ -341,12 +332,6 @@ impl Probe for RingWatch {
     }
 }
 
-/// For a ring that is emptied `batch` bytes at a time: two batches are much, or less of a small
-/// ring. Each sleep costs two threads a wake-up, which takes as long as hundreds of frames.
-pub(super) fn much(ring: u64, batch: u64) -> u64 {
-    (ring / 16).min(batch * 2)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -383,12 +368,5 @@ mod tests {
         given.asked("eth1", ask(true), None).unwrap();
         given.attached("eth1", true).unwrap();
         assert!(given.are_there());
-    }
-
-    #[test]
-    fn full_batches_of_a_large_ring_are_not_slept_over() {
-        assert_eq!(much(8 << 20, 256 << 10), 512 << 10);
-        assert_eq!(much(1 << 30, 256 << 10), 512 << 10);
-        assert_eq!(much(64 << 10, 256 << 10), 4 << 10);
     }
 }

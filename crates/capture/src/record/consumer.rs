@@ -5,8 +5,15 @@
 
 use crate::record::batch::EncodedBatch;
 use crate::record::encode::Encoder;
+use crate::record::pool::BUFFER_LEN;
 use crate::record::ring::RingRecord;
+use std::cmp::Ordering::{self, Equal, Greater, Less};
+use std::time::Duration;
 
+/// Longest sleep over a ring, and the size from which on it may be twice as long. Long frames come
+/// with 2 GB/s at most where one CPU sends and receives them.
+const SLEEP_MAX: Duration = Duration::from_millis(1);
+const LARGE_RING: u64 = 8 << 20;
 /// From the stamp of a device until the frame is in a ring, at most: the device collects frames
 /// before it interrupts.
 pub(crate) const STAMP_DELAY_NS: u64 = 1_000_000;
@@ -22,13 +29,8 @@ pub(crate) trait RingConsumer: Send + 'static {
     /// many that are. Does not wait: 0 says that the ring is empty now.
     fn peek(&mut self, len_max: usize) -> u64;
 
-    /// True when the ring held so much at the last `peek` that the next one follows at once,
-    /// instead of a sleep in which the ring could fill: a small part of what the ring can hold, and
-    /// of what a `peek` takes at most.
-    fn held_much(&self) -> bool;
-
-    /// True when it held less than half of that.
-    fn held_little(&self) -> bool;
+    /// What the last `peek` found, for the one who decides when the next one comes.
+    fn found(&self) -> Found;
 
     /// Shows the first `count` records in view, oldest first.
     fn for_each(&self, count: u64, take: impl FnMut(RingRecord<'_>));
@@ -75,6 +77,43 @@ pub(crate) trait RingConsumer: Send + 'static {
     }
 }
 
+/// What a look at a ring found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// True when another look follows at once: it finds a good batch already.
+    pub(crate) has_more: bool,
+    /// Whether the ring held less than it should after a sleep, or more.
+    pub(crate) than_wanted: Ordering,
+    /// A sleep of this length is short enough for whatever may begin to come.
+    pub(crate) sleep_max: Duration,
+}
+
+impl Default for Found {
+    /// An empty ring.
+    fn default() -> Self {
+        Self { has_more: false, than_wanted: Less, sleep_max: SLEEP_MAX }
+    }
+}
+
+impl Found {
+    /// A look took `taken` of the `pending` bytes of a ring of `size` bytes.
+    ///
+    /// Each sleep costs two threads a wake-up, which takes as long as hundreds of frames: a 16th to
+    /// an 8th of the ring, or 0.5 to 1 MiB of a larger one, is what should come together.
+    pub(crate) fn of_bytes(pending: u64, taken: u64, size: u64) -> Self {
+        let much = (size / 8).min(4 * BUFFER_LEN as u64);
+        Self {
+            has_more: pending - taken > much / 8,
+            than_wanted: match pending {
+                pending if pending > much => Greater,
+                pending if pending <= much / 2 => Less,
+                _ => Equal,
+            },
+            sleep_max: if size >= LARGE_RING { 2 * SLEEP_MAX } else { SLEEP_MAX },
+        }
+    }
+}
+
 /// Looks at a ring from outside its reader.
 pub(crate) trait Probe: Send + Sync {
     /// Records ever put into the ring.
@@ -87,7 +126,7 @@ pub(crate) trait Probe: Send + Sync {
 /// A ring of frames that no kernel fills, for tests.
 #[cfg(test)]
 pub(crate) mod fake {
-    use super::RingConsumer;
+    use super::{Found, RingConsumer};
     use crate::record::ring::{RingRecord, TimeSource};
     use pcapng::PacketFlags;
     use std::collections::VecDeque;
@@ -98,11 +137,14 @@ pub(crate) mod fake {
         pub(crate) times_ns: VecDeque<u64>,
         pub(crate) is_filling: bool,
         pub(crate) in_view: usize,
+        pub(crate) found: Found,
     }
 
     impl RingConsumer for FakeConsumer {
         fn peek(&mut self, len_max: usize) -> u64 {
             self.in_view = self.times_ns.len().min(len_max / 128);
+            let has_more = self.times_ns.len() > self.in_view;
+            self.found = Found { has_more, than_wanted: self.in_view.cmp(&10), ..Found::default() };
             self.in_view as u64
         }
 
@@ -127,16 +169,31 @@ pub(crate) mod fake {
             self.in_view = 0;
         }
 
-        fn held_much(&self) -> bool {
-            self.in_view > 10
-        }
-
-        fn held_little(&self) -> bool {
-            self.in_view <= 5
+        fn found(&self) -> Found {
+            self.found
         }
 
         fn is_filling(&self) -> bool {
             self.is_filling
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sixteenth_to_an_eighth_of_a_ring_is_what_should_come_during_a_sleep() {
+        let found = |pending, size| Found::of_bytes(pending, pending.min(256 << 10), size);
+        for (size, little, much) in [(64 << 10, 4 << 10, 8 << 10), (8 << 20, 512 << 10, 1 << 20)] {
+            assert_eq!(found(little, size).than_wanted, Less);
+            assert_eq!(found(little + 1, size).than_wanted, Equal);
+            assert_eq!(found(much, size).than_wanted, Equal);
+            assert_eq!(found(much + 1, size).than_wanted, Greater);
+        }
+        assert_eq!(found(512 << 20, 1 << 30).than_wanted, Greater, "a large ring is no reason to sleep long");
+        // Of a ring of 8 MiB half a batch is worth another look.
+        assert!(!found(384 << 10, 8 << 20).has_more && found((384 << 10) + 1, 8 << 20).has_more);
     }
 }

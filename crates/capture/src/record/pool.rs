@@ -15,6 +15,8 @@ pub(crate) const BUFFER_LEN: usize = 256 << 10;
 struct Buffers {
     free: Vec<EncodedBatch>,
     made: usize,
+    /// The reader waits for one: to wake it is a system call, also when it does not.
+    is_awaited: bool,
 }
 
 /// The buffers of one ring.
@@ -36,9 +38,11 @@ impl Pool {
     pub(crate) fn take(&self, timeout: Duration) -> Option<EncodedBatch> {
         let mut buffers = self.lock();
         if buffers.free.is_empty() && buffers.made == self.count_max {
+            buffers.is_awaited = true;
             let wait =
                 self.given_back.wait_timeout_while(buffers, timeout, |buffers| buffers.free.is_empty());
             buffers = wait.unwrap_or_else(PoisonError::into_inner).0;
+            buffers.is_awaited = false;
         }
         if let Some(buffer) = buffers.free.pop() {
             return Some(buffer);
@@ -53,8 +57,22 @@ impl Pool {
     /// Takes a buffer back.
     pub(crate) fn give_back(&self, mut buffer: EncodedBatch) {
         buffer.clear();
-        self.lock().free.push(buffer);
-        self.given_back.notify_one();
+        let mut buffers = self.lock();
+        buffers.free.push(buffer);
+        if buffers.is_awaited {
+            self.given_back.notify_one();
+        }
+    }
+
+    /// Most buffers that there are at once.
+    pub(crate) fn count_max(&self) -> usize {
+        self.count_max
+    }
+
+    /// True when the writer has all of them.
+    pub(crate) fn is_empty(&self) -> bool {
+        let buffers = self.lock();
+        buffers.free.is_empty() && buffers.made == self.count_max
     }
 
     /// True when the reader will soon have to wait.

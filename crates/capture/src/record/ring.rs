@@ -14,8 +14,8 @@ use std::ops::Range;
 
 /// The head of the record so many further on, if all are as long, is fetched before it is looked
 /// at: it comes from the cache of the CPU that wrote it, which takes as long as it takes to encode
-/// a few records.
-const AHEAD: usize = 8;
+/// many records.
+const AHEAD: usize = 32;
 
 /// Bytes of the head of a record, and of a block.
 const HEAD_LEN: usize = size_of::<Record>();

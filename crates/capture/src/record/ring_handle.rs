@@ -3,6 +3,8 @@
 use crate::describe;
 use crate::record::batch::IndexEntry;
 use crate::record::consumer::Probe;
+#[cfg(test)]
+use crate::record::pool::BUFFER_LEN;
 use crate::record::pool::Pool;
 use crate::stats::ReaderCounts;
 use crate::time::utc::UtcClock;
@@ -82,8 +84,14 @@ impl RingHandle {
     /// A ring with two buffers and no probe.
     #[cfg(test)]
     pub(crate) fn for_test() -> Arc<Self> {
+        Self::with_buffers_for_test(2)
+    }
+
+    /// The same with so many buffers.
+    #[cfg(test)]
+    pub(crate) fn with_buffers_for_test(count: usize) -> Arc<Self> {
         Arc::new(Self {
-            pool: Pool::new(0),
+            pool: Pool::new(count * BUFFER_LEN),
             counts: Arc::default(),
             progress: ReaderProgress::default(),
             probe: None,

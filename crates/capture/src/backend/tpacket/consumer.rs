@@ -3,9 +3,10 @@
 use crate::backend::filter::SocketFilter;
 use crate::backend::tpacket::block::Frames;
 use crate::group::{DeviceFilter, Owner, TapDevices};
-use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
+use crate::record::consumer::{Found, Probe, RingConsumer, STAMP_DELAY_NS};
 use crate::record::ring::RingRecord;
 use crate::sys::packet_socket::{CaptureSocket, ReceiveRing};
+use std::cmp::Ordering::{Greater, Less};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -274,13 +275,10 @@ impl RingConsumer for TpacketConsumer {
         if self.is_stamped { STAMP_DELAY_NS } else { 0 }
     }
 
-    fn held_much(&self) -> bool {
+    fn found(&self) -> Found {
         // Blocks come when they are full or old; behind one there may be more at once.
-        self.has_found
-    }
-
-    fn held_little(&self) -> bool {
-        true
+        let than_wanted = if self.has_found { Greater } else { Less };
+        Found { has_more: self.has_found, than_wanted, ..Found::default() }
     }
 
     fn probe(&self) -> Option<Box<dyn Probe>> {

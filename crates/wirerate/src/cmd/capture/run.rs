@@ -31,7 +31,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Counters of the kernel have no event, so the end of a capture is polled at this interval.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time between two looks for a device that is not there yet.
 const DEVICE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
