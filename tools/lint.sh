@@ -59,7 +59,8 @@ check_docs() {
 # The program with one group of commands, or with none, which is the core: what a build leaves out is not
 # missed by the rest.
 clippy_of_group() {
-	cargo clippy --quiet --profile ci --locked --package wirerate "${@:2}" --no-default-features --features "$1" -- \
+	cargo clippy --quiet --profile ci --locked --package={program,wirerate} "${@:2}" --no-default-features \
+		--features "$1" -- \
 		--deny warnings
 }
 
@@ -73,7 +74,7 @@ check_core() {
 check_groups() {
 	local group
 	for group in export fleet otg metrics live mgcap report; do
-		clippy_of_group "wirerate/$group" --package={bench,columns,fleet,hub,live,otg,search,server} || return 1
+		clippy_of_group "wirerate/$group" --package={bench,columns,fleet,hub,live,otg,ports,search,server} || return 1
 	done
 }
 

@@ -68,5 +68,4 @@ pub use session::{OutputReport, Session, SessionObserver, SessionReport};
 pub use shown::{FrameDisplay, Shown, ShownFrame, ShownFrames, display};
 pub use slots::{SLOT_RING_FRAMES_MAX, SlotCapture, SlotCounts};
 pub use stats::{Counts, DeviceStats, RingStats, Stats};
-pub use sys::local_utc_offset_s;
 pub use time::phc::PhcFacts;

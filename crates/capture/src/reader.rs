@@ -117,7 +117,7 @@ impl BatchReader {
         UNSENT_MAX.min(self.ring.pool.count_max() / 2)
     }
 
-    /// Sends what was encoded, or counts it as lost when nobody writes it any more.
+    /// Sends what was encoded, or counts it as lost when the writer has ended.
     fn send(&mut self) {
         let batches = std::mem::take(&mut self.unsent.batches);
         if let Some(writer) = self.writer.as_ref().filter(|_| !batches.is_empty())

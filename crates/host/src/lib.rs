@@ -20,6 +20,8 @@ mod irq;
 mod lab;
 mod link;
 mod link_events;
+#[expect(unsafe_code, reason = "the C library knows the time zone")]
+mod local_time;
 mod machine;
 mod netlink;
 mod netns;
@@ -61,6 +63,7 @@ pub use irq::{Interrupt, Steering};
 pub use lab::{Lab, LabEnd, LabOptions};
 pub use link::{AttachedXdp, AttachedXdpMode, Link, LinkCounters, LinkLayer, Parent, Peer};
 pub use link_events::LinkEvents;
+pub use local_time::local_utc_offset_s;
 pub use machine::{CpuTicks, Machine, Right, Setting, machine_name};
 pub use netns::{Netns, NetnsId};
 pub use own_process::OwnProcess;

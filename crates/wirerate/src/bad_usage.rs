@@ -2,9 +2,9 @@
 
 use crate::completions::{device_of, named_netns};
 use crate::other_tools;
-use crate::outcome::Failure;
 use crate::path_words;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use program::outcome::Failure;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! Arguments of `connect` and `accept`: addresses with ports, and how the XDP program is attached.
 
-use crate::outcome::Failure;
-use crate::units::{Addresses, BadText, Interval, human_count};
 use connect::SERVERS_MAX;
 use engine::{GROUP_LEN_MAX, GroupBy, XdpModeChoice};
+use program::outcome::Failure;
 use std::fmt;
 use std::str::FromStr;
+use units::{Addresses, BadText, Interval, human_count};
 
 /// Addresses of one side at most, and connections: the table of connections has 64 bytes for each,
 /// 1 GiB in all.

@@ -1,8 +1,8 @@
 //! Errors of commands with `--json`: a line of JSON on standard output, beside the text on standard
 //! error.
 
-use crate::out;
-use crate::outcome::Failure;
+use program::out;
+use program::outcome::Failure;
 use serde::Serialize;
 use std::ffi::OsString;
 

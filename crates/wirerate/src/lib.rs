@@ -1,81 +1,38 @@
-//! The program: arguments, terminal, reports, signals, exit codes.
+//! The binary: arguments and commands.
 //!
-//! Each subcommand has a module under `cmd`. They share the modules here: [`units`] parses and
-//! prints quantities, [`other_tools`] and [`bad_usage`] answer words that no command has,
-//! [`outcome`] turns errors into text and exit codes, [`capture_files`] reads pcap and pcapng
-//! files, [`edit_args`] are the options that edit their packets, [`stop`] handles Ctrl-C,
-//! [`signal_counts`] SIGUSR1 and SIGUSR2, [`term`] shows progress, [`out`] writes the data,
-//! [`row_printer`] prints a line of numbers per second, [`monitor`] serves the counters, [`tui`]
-//! shows them on a full screen, [`web`] on a page, [`events`] holds the rows for programs that
-//! follow a command, [`expectations`] splits the checks of `--expect`, [`run_control`] and
-//! [`run_orders`] change a run that sends, [`start_at`] is the time that a run may have to start
-//! at, [`groups`] are the commands that a build may leave out, `hub_access` connects to the hub of
-//! a fleet, [`path_words`] sorts the options of commands that take those of `send` as well,
-//! [`waiting_read`] reads inputs that may have to be waited for, `advice` has what to try about
-//! errors of the other crates.
+//! Each subcommand has a module under `cmd`. What several of them use is in the modules here and in
+//! the crates `program`, `capture-files`, `sender`, `receiver`, `doctor` and `ports`:
+//! [`other_tools`] and [`bad_usage`] answer words that no command has, [`edit_args`] are the
+//! options that edit packets, [`path_words`] sorts the options of commands that take those of
+//! `send` as well, [`trials`] are what searches repeat, [`connections`] those with live servers.
 //!
 //! Features of cargo leave groups of commands out: the modules below and `cmd` have them. A build
 //! with less has code that only the commands left out use.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "the groups that use it are left out"))]
 
-pub mod active_window;
-mod advice;
 pub mod bad_usage;
-pub mod capture_files;
 pub mod cmd;
 pub mod completions;
 pub mod connection_args;
 pub mod connections;
 pub mod device_patterns;
-pub mod doctor;
 pub mod edit_args;
-pub mod events;
-pub mod expectations;
 #[cfg(feature = "fleet")]
 pub mod fleets;
-pub mod groups;
-#[cfg_attr(not(feature = "otg"), path = "no_hub.rs")]
-mod hub_access;
 pub mod json_error;
-pub mod log;
 pub mod mgcap;
-pub mod monitor;
 pub mod other_tools;
-pub mod out;
-pub mod outcome;
 pub mod path_words;
-#[cfg(feature = "otg")]
-pub mod ports;
-pub mod rate_options;
-pub mod raw_terminal;
-pub mod receiver;
-pub mod row_printer;
-pub mod run_control;
-pub mod run_orders;
-pub mod runs;
 pub mod rx_args;
-pub mod rx_stats;
-pub mod seed;
-pub mod sender;
-mod shell;
 pub mod short_help;
-pub mod signal_counts;
-pub mod start_at;
-pub mod stop;
-pub mod term;
 #[cfg(feature = "report")]
 pub mod trials;
-#[cfg(feature = "live")]
-pub mod tui;
-pub mod units;
-pub mod waiting_read;
-#[cfg(feature = "live")]
-pub mod web;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use outcome::Failure;
+use program::outcome::{self, Failure};
+use program::{groups, out, signal_counts, stop};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -156,16 +113,10 @@ fn explain(asked: &clap::Error, args: &[OsString]) -> Result<outcome::Outcome, F
     }
 }
 
-/// Arguments of a command, from the words behind its name.
-#[cfg(test)]
-pub(crate) fn args_of<A: clap::Args>(words: &str) -> Result<A, clap::Error> {
-    let words = ["wirerate"].into_iter().chain(words.split_whitespace());
-    A::from_arg_matches(&A::augment_args(clap::Command::new("wirerate")).try_get_matches_from(words)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use program::groups::{GROUPS, left_out_command};
 
     #[test]
     fn small_names_are_commands() {
@@ -187,5 +138,22 @@ mod tests {
         for name in SMALL_NAMES {
             assert!(parser().find_subcommand(name).is_some(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_build_knows_which_commands_it_leaves_out() {
+        let known: Vec<String> =
+            crate::parser().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+        for (_, _, is_there, commands) in GROUPS {
+            for command in commands {
+                let args = ["wirerate", command, "--json"].map(OsString::from);
+                assert_eq!(known.iter().any(|name| name == command), is_there, "{command}");
+                assert_eq!(left_out_command(&args).is_none(), is_there, "{command}");
+            }
+        }
+        assert!(left_out_command(&["wirerate", "send", "eth0"].map(OsString::from)).is_none());
+        assert!(left_out_command(&[OsString::from("wirerate")]).is_none());
+        let failure = left_out_command(&["wirerate", "bench", "--full"].map(OsString::from));
+        assert!(failure.is_some_and(|failure| failure.to_string().contains("wirerate-bench")));
     }
 }

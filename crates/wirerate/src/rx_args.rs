@@ -4,8 +4,8 @@
 //! names the program that has.
 
 use crate::device_patterns;
-use crate::outcome::Failure;
 use host::{CommandPlace, DevicePlace, HostError, Link, Netns, Stack};
+use program::outcome::Failure;
 
 /// Arguments that select the devices and frames of `capture`, `count` and `sink`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -329,7 +329,7 @@ fn up(stack: &Stack) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args_of;
+    use program::args_of;
 
     fn parsed(words: &str) -> RxArgs {
         args_of(words).unwrap()

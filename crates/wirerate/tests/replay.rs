@@ -482,7 +482,7 @@ fn fuzzed_files_become_frames_or_a_sentence() {
         let files = ["a", "b"].map(|name| folder.file(name)).join(" ");
         let line = format!("replay no-device --dst-mac 02:00:00:00:00:02 --dry-run {words} {files}");
         let Called { args } = clap::Parser::try_parse_from(line.split(' ')).unwrap();
-        match wirerate::cmd::replay::dry_run::run(&args, &wirerate::stop::Stop::default()) {
+        match wirerate::cmd::replay::dry_run::run(&args, &program::stop::Stop::default()) {
             Ok(report) => {
                 let packets_max = u64::from(u32::MAX);
                 assert!(report.read <= packets_max && report.fates.sent <= report.read + report.segments);

@@ -25,23 +25,23 @@ const ALLOWED: [(&str, &str, &str); 18] = [
     ("crates/host/src/xfrm.rs", "KNOWN", "cache: SAs of the kernel"),
     ("crates/otg/src/model.rs", "POOL", "constant: the model"),
     ("crates/replay/src/edit/editor.rs", "NO_CLIENTS", "constant: an empty set"),
-    ("crates/wirerate/src/raw_terminal.rs", "TAKEN", "signal handlers give the terminal back"),
-    ("crates/wirerate/src/signal_counts.rs", "WRITE_OUT", "signal flag"),
-    ("crates/wirerate/src/stop.rs", "ABANDON", "signal flag"),
-    ("crates/wirerate/src/stop.rs", "SIGNAL_EVENT", "signal flag"),
-    ("crates/wirerate/src/tui/view.rs", "SCREEN", "tests: there is one terminal"),
+    ("crates/program/src/raw_terminal.rs", "TAKEN", "signal handlers give the terminal back"),
+    ("crates/program/src/signal_counts.rs", "WRITE_OUT", "signal flag"),
+    ("crates/program/src/stop.rs", "ABANDON", "signal flag"),
+    ("crates/program/src/stop.rs", "SIGNAL_EVENT", "signal flag"),
+    ("crates/program/src/tui/view.rs", "SCREEN", "tests: there is one terminal"),
 ];
 
 /// Statics that shall go: what they hold is to be handed to the commands as a value.
 const TO_GO: [(&str, &str); 8] = [
-    ("crates/wirerate/src/events.rs", "LOG"),
-    ("crates/wirerate/src/events.rs", "REPORTS"),
-    ("crates/wirerate/src/monitor/registry.rs", "IS_ENABLED"),
-    ("crates/wirerate/src/monitor/registry.rs", "NEXT"),
-    ("crates/wirerate/src/monitor/registry.rs", "REGISTRY"),
-    ("crates/wirerate/src/out.rs", "KEPT"),
-    ("crates/wirerate/src/run_control.rs", "PRESENT"),
-    ("crates/wirerate/src/term.rs", "PROGRESS_IS_ELSEWHERE"),
+    ("crates/program/src/events.rs", "LOG"),
+    ("crates/program/src/events.rs", "REPORTS"),
+    ("crates/program/src/monitor/registry.rs", "IS_ENABLED"),
+    ("crates/program/src/monitor/registry.rs", "NEXT"),
+    ("crates/program/src/monitor/registry.rs", "REGISTRY"),
+    ("crates/program/src/out.rs", "KEPT"),
+    ("crates/program/src/run_control.rs", "PRESENT"),
+    ("crates/program/src/term.rs", "PROGRESS_IS_ELSEWHERE"),
 ];
 
 /// The mutable statics of the sources below `folder`, as file and name.

@@ -1,19 +1,19 @@
 //! `wirerate analyze FILE...`: loss, duplicates, order and latency of the frames in capture files.
 
-use crate::active_window::ActiveRate;
-use crate::capture_files::losses::LossTimeline;
-use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions};
-use crate::outcome::{Failure, Outcome};
-use crate::receiver::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin, check_files};
-use crate::stop::Stop;
-use crate::units::{Count, quantity_of};
 use capture::ReceiveResult;
+use capture_files::losses::LossTimeline;
+use capture_files::playlist::{Played, Playlist, PlaylistOptions};
 use host::ClockOffset;
 use measure::{Arrival, Meter, OrderFigures};
+use program::active_window::ActiveRate;
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
+use receiver::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin, check_files};
 use replay::{InterfaceChoice, Record};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
+use units::{Count, quantity_of};
 
 /// Interfaces that an error names.
 const INTERFACES_SHOWN: usize = 8;

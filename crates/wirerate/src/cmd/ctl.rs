@@ -1,9 +1,9 @@
 //! `wirerate ctl DEV COMMAND`: commands to a running capture or replay.
 
-use crate::out;
-use crate::outcome::{Failure, Outcome};
 use capture::control::{self, ControlCommand, ControlError};
 use host::Netns;
+use program::out;
+use program::outcome::{Failure, Outcome};
 
 /// Arguments of `wirerate ctl`.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,13 +1,13 @@
 //! `wirerate exec -- CMD`: a command that finds pktgen's control files at `/proc/net/pktgen`.
 
-use crate::advice;
-use crate::log;
 use crate::mgcap::Captures;
-use crate::outcome::{Failure, Outcome};
 use ctlfs::Tree;
 use ctlfs::control::Control;
 use ctlfs::exec::{Exec, ExecError};
 use engine::{EngineError, EngineKind};
+use program::advice;
+use program::log;
+use program::outcome::{Failure, Outcome};
 use std::ffi::OsString;
 use std::sync::Arc;
 

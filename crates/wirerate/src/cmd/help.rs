@@ -1,8 +1,8 @@
 //! `wirerate help [COMMAND]`: the long help of a command, a page about a topic, or the words of the
 //! control files.
 
-use crate::out;
-use crate::outcome::{Failure, Outcome};
+use program::out;
+use program::outcome::{Failure, Outcome};
 
 /// Arguments of `wirerate help`.
 #[derive(Debug, clap::Args)]

@@ -1,23 +1,21 @@
 //! `wirerate info FILE...`: what capture files are and what is in them, a screen per file.
 
-use crate::capture_files::damage::Damages;
-use crate::capture_files::flows::{FlowCounter, flows_remark};
-use crate::capture_files::losses::{Losses, lost_by};
-use crate::capture_files::playlist::{odd_notes, open_records};
-use crate::capture_files::protocol::Protocol;
-use crate::capture_files::records::FileRecords;
-use crate::out;
-use crate::outcome::{Failure, Outcome};
-use crate::stop::Stop;
-use crate::units::{
-    Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of, utc_time,
-};
+use capture_files::damage::Damages;
+use capture_files::flows::{FlowCounter, flows_remark};
+use capture_files::losses::{Losses, lost_by};
+use capture_files::playlist::{odd_notes, open_records};
+use capture_files::protocol::Protocol;
+use capture_files::records::FileRecords;
 use packet::HeaderFields;
+use program::out;
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
 use replay::LinkType;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use units::{Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of, utc_time};
 
 /// Interfaces in the report; the others are counted.
 const INTERFACES_MAX: usize = 100;

@@ -32,15 +32,13 @@ pub mod trafgen;
 use crate::fleets;
 #[cfg(feature = "mgcap")]
 use crate::mgcap;
-use crate::monitor::{Monitored, RunSubject};
-use crate::outcome::{Failure, Outcome};
-#[cfg(feature = "otg")]
-use crate::ports;
-use crate::stop::Stop;
 #[cfg(feature = "report")]
 use crate::trials;
-use crate::{completions, connections, doctor, receiver, sender};
+use crate::{completions, connections};
 use host::DevicePlace;
+use program::monitor::{Monitored, RunSubject};
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
 
 const COUNT_HELP: &str = "\
 Prints a row each second on a terminal or with --every-second. Ctrl-C ends it.\n\n\

@@ -1,11 +1,11 @@
 //! `wirerate reflect DEV`: sends measured frames back, so that their sender measures round trips.
 
-use crate::outcome::{Failure, Outcome};
-use crate::receiver::{self, CountingArgs, ReceiveRunArgs, ReceiverArgs, Reflection};
-use crate::sender::device::TxDevice;
-use crate::stop::Stop;
-use crate::units::Nanos;
 use capture::SourceKind;
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
+use receiver::{self, CountingArgs, ReceiveRunArgs, ReceiverArgs, Reflection};
+use sender::device::TxDevice;
+use units::Nanos;
 
 /// Arguments of `wirerate reflect`.
 #[derive(Clone, Debug, clap::Args)]

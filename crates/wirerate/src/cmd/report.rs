@@ -1,9 +1,9 @@
 //! `wirerate report`: result files to one HTML page, or runs of `send`, `measure` and `replay` to a
 //! comparison as text.
 
-use crate::out;
-use crate::outcome::{Failure, Outcome};
-use crate::waiting_read;
+use program::out;
+use program::outcome::{Failure, Outcome};
+use program::waiting_read;
 use report::{ReportError, ResultFile, figures};
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,17 +1,17 @@
 //! `wirerate serve`: the control files on a directory, for everyone, until it is stopped.
 
-use crate::advice;
-use crate::log;
 use crate::mgcap::Captures;
-use crate::monitor::count_in;
-use crate::monitor::sources::{DeviceLabels, RunList, SendSource};
-use crate::outcome::{Failure, Outcome};
 use ctlfs::Tree;
 use ctlfs::control::{Control, StartedRun};
 use ctlfs::serve::{DEFAULT_MOUNT, Serve};
 use ctlfs::slots::{DEFAULT_DIR, SlotTree};
 use engine::{EngineError, EngineKind};
 use host::Netns;
+use program::advice;
+use program::log;
+use program::monitor::count_in;
+use program::monitor::sources::{DeviceLabels, RunList, SendSource};
+use program::outcome::{Failure, Outcome};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

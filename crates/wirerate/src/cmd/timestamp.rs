@@ -1,12 +1,12 @@
 //! `wirerate timestamp DEV on|off|show`: whether the device stamps the frames that it receives.
 
-use crate::out;
-use crate::outcome::{Failure, Outcome};
-use crate::units::Table;
 use clap::ValueEnum;
 use host::{HostError, Netns, Stack, StampConfig, StampDriver, StampMode, Timestamping, XdpFeatures};
+use program::out;
+use program::outcome::{Failure, Outcome};
 use serde::Serialize;
 use std::fmt;
+use units::Table;
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,9 +7,9 @@ mod candidates;
 
 pub(crate) use candidates::{device_of, named_netns};
 
-use crate::out;
-use crate::outcome::{Failure, Outcome};
 use clap_complete::Shell;
+use program::out;
+use program::outcome::{Failure, Outcome};
 use std::ffi::OsString;
 
 /// Arguments of `wirerate completions`.

@@ -1,10 +1,10 @@
 //! `--expect 'failed=0'`: checks of the results that decide the exit code.
 
 use super::report::{PERCENTILES, Report, Times};
-use crate::expectations::{Comparison, split_check};
-use crate::units::{Count, FrameRate, Nanos, human_duration};
+use program::expectations::{Comparison, split_check};
 use std::fmt;
 use std::str::FromStr;
+use units::{Count, FrameRate, Nanos, human_duration};
 
 type CountOf = fn(&Report) -> u64;
 type RateOf = fn(&Report) -> f64;

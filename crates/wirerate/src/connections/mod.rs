@@ -13,11 +13,11 @@ pub use run::run;
 pub(crate) use run_setup::Setup;
 
 use crate::connection_args::{GroupArg, Target, XdpArg};
-use crate::row_printer::RowArgs;
-use crate::units::{Addresses, Count, FrameRate, Interval, Nanos, VlanId, arrivals};
 use connect::Query;
 use packet::{Arrivals, MacAddr};
+use program::row_printer::RowArgs;
 use std::path::PathBuf;
+use units::{Addresses, Count, FrameRate, Interval, Nanos, VlanId, arrivals};
 
 /// Who ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -1,12 +1,12 @@
 //! The report of `wirerate connect`: a table, or JSON as `wirerate.connect/1`.
 
-use crate::out;
-use crate::sender::rate::missing_by_chance;
-use crate::units::{Table, human_count, human_duration, per_second};
 use engine::{AnswerCheck, ConnectKind, ConnectResult};
 use measure::HistogramLog;
+use program::out;
+use sender::rate::missing_by_chance;
 use serde::Serialize;
 use std::fmt;
+use units::{Table, human_count, human_duration, per_second};
 
 /// Percentiles of times.
 pub(super) const PERCENTILES: [(&str, f64); 4] =

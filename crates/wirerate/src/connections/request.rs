@@ -1,10 +1,10 @@
 //! What a connection sends: the bytes of the request, and the rules that follow from it.
 
 use super::{Args, CloseArg, ResponseEndArg};
-use crate::outcome::Failure;
 use anyhow::anyhow;
 use connect::{Close, ResponseEnd, Settings};
 use engine::{AnswerCheck, ConnectKind, REQUEST_MAX};
+use program::outcome::Failure;
 
 /// Headers that are part of the MTU.
 const IPV4_LEN: u32 = 20;
@@ -175,7 +175,7 @@ fn response_end(args: &Args, close: Close) -> Result<ResponseEnd, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args_of;
+    use program::args_of;
 
     fn conversation(words: &str) -> Result<Conversation, Failure> {
         let words = format!("c0 --dst 198.18.0.2:80 --src 198.18.64.1 {words}");

@@ -1,7 +1,7 @@
 //! The row of a second.
 
-use crate::row_printer::{Cell, Row, RowTime};
 use connect::Counts;
+use program::row_printer::{Cell, Row, RowTime};
 use serde::Serialize;
 
 /// Counts since the start, and the rates of the last second.

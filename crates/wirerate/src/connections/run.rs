@@ -4,17 +4,17 @@ use super::report::{Head, protocol_of};
 use super::row::ConnectRow;
 use super::{Args, Report, Setup};
 use crate::connection_args::{targets_text, xdp_text};
-use crate::monitor::count_in;
-use crate::monitor::sources::{self, DeviceLabels};
-use crate::out::OutError;
-use crate::outcome::{Failure, Outcome};
-use crate::row_printer::{PERIOD, RowFormat, RowTime, print_report};
-use crate::stop::Stop;
-use crate::units::{human_count, time_of_day_ns};
 use engine::Connecting;
 use packet::Arrivals;
+use program::monitor::count_in;
+use program::monitor::sources::{self, DeviceLabels};
+use program::out::OutError;
+use program::outcome::{Failure, Outcome};
+use program::row_printer::{PERIOD, RowFormat, RowTime, print_report};
+use program::stop::Stop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use units::{human_count, time_of_day_ns};
 
 /// Interval at which the stop flag is read: a signal has no other event here.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -3,16 +3,16 @@
 use super::Args;
 use super::request::Conversation;
 use crate::connection_args::{CONNECTIONS_MAX, Target, check_targets, count_of, targets_text};
-use crate::outcome::Failure;
-use crate::rate_options::frame_rate;
-use crate::sender::device::TxDevice;
-use crate::sender::next_hop::{self, NextHopMac};
-use crate::units::{Addresses, Interval, Nanos, human_count};
 use anyhow::anyhow;
 use connect::ServerRange;
 use engine::{ConnectKind, ConnectRequest, Pace};
 use packet::{Arrivals, Config};
+use program::outcome::Failure;
+use program::rate_options::frame_rate;
+use sender::device::TxDevice;
+use sender::next_hop::{self, NextHopMac};
 use std::net::IpAddr;
+use units::{Addresses, Interval, Nanos, human_count};
 
 /// Entries of the table at least, so that a port rests for a while before it is used again.
 const ENTRIES_MIN: u128 = 1 << 16;
@@ -125,7 +125,7 @@ fn pace(args: &Args) -> Result<Pace, Failure> {
             "arrivals of connections are constant or poisson",
         )
         .try_this("--arrivals poisson")),
-        arrivals => Ok(Pace::with_arrivals(rate, arrivals, crate::seed::fresh_seed())),
+        arrivals => Ok(Pace::with_arrivals(rate, arrivals, program::seed::fresh_seed())),
     }
 }
 
@@ -252,7 +252,7 @@ fn port_count(ports: &Interval<u16>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args_of;
+    use program::args_of;
 
     fn addresses_of(words: &str) -> Result<connect::Addresses, Failure> {
         let words = format!("c0 --dst 198.18.0.2:80 {words}");

@@ -78,7 +78,7 @@ impl clap::Args for AddressRuleArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args_of;
+    use program::args_of;
 
     #[test]
     fn maps_keep_the_order_of_the_command_line() {

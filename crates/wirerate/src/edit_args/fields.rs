@@ -1,9 +1,9 @@
 //! Fields of `--set FIELD=VALUE`.
 
-use crate::units::{self, VlanId, VlanPriority, VlanType};
 use replay::{FieldEdit, FieldValue, HeaderChoice, TagFields, TtlEdit, VlanEdit};
 use std::fmt::Display;
 use std::str::FromStr;
+use units::{self, VlanId, VlanPriority, VlanType};
 
 const NAMES: &str = "dst-mac, src-mac, dst, src, dst-port, src-port, ttl, tos, dscp, ecn, flow-label, vlan, vlan-prio, \
                      vlan-dei, vlan-type, inner-vlan, inner-vlan-prio, inner-vlan-dei, inner-vlan-type; inner.FIELD in a \

@@ -9,18 +9,18 @@ pub mod fields;
 pub mod policies;
 pub mod report;
 
-use crate::outcome::Failure;
-use crate::units::{VlanId, VlanPriority, VlanType, decimal};
 use address_rules::AddressRuleArgs;
 use fields::{FieldChange, SetField, TagPlace};
 use packet::MacAddr;
 use policies::{Checksums, Fcs};
+use program::outcome::Failure;
 use replay::{
     AnonymizeKey, EditCounts, EditUses, Edits, FieldEdit, FieldValue, HeaderChoice, LinkType, MacMap,
     PortMap, TagFields, TagUses, VlanEdit,
 };
 use std::path::Path;
 use std::str::FromStr;
+use units::{VlanId, VlanPriority, VlanType, decimal};
 
 const HEADING: &str = "Rewriting";
 
@@ -330,7 +330,7 @@ fn key(text: &str) -> Result<AnonymizeKey, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args_of;
+    use program::args_of;
 
     fn edits(words: &str) -> Result<Edits, String> {
         let args = args_of::<EditArgs>(words).map_err(|why| why.to_string())?;

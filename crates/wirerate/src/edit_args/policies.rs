@@ -1,5 +1,6 @@
 //! Words of options about checksums, lengths and frame check sequences.
 
+use capture_files::playlist::FcsPolicy;
 use clap::ValueEnum;
 use replay::{ChecksumPolicy, CutPolicy, LongPolicy};
 
@@ -89,4 +90,14 @@ pub enum Fcs {
     Strip,
     /// Leave all bytes
     Keep,
+}
+
+impl From<Fcs> for FcsPolicy {
+    fn from(fcs: Fcs) -> Self {
+        match fcs {
+            Fcs::Declared => Self::Declared,
+            Fcs::Strip => Self::Strip,
+            Fcs::Keep => Self::Keep,
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! The part of a report about edits: wrong checksums, packets that could not be edited.
 
-use crate::units::{Table, human_count};
 use replay::{EditCounts, NotEdited, NotFixed, SumCounts};
 use serde::Serialize;
+use units::{Table, human_count};
 
 /// What edits counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -3,17 +3,17 @@
 //! All answers are read until shortly before the start, so a second agent with the name of a host
 //! is noticed even if it answers late.
 
-use crate::start_at::host_clock;
-use crate::units::human_duration;
 use fleet::{
     AgentAnswer, AnswerState, Answered, FleetName, Go, Objection, ObjectionCause, Prepare, Readiness,
     RunPlan, StartPolicy, subject, two_agents,
 };
 use host::realtime_ns;
 use hub::{Hub, HubError, Inquiry, OrderKind};
+use program::start_at::host_clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::{Instant, Interval, interval, sleep_until};
+use units::human_duration;
 
 /// All hosts must have agreed this long before the start.
 const AGREED_BEFORE: Duration = Duration::from_millis(100);

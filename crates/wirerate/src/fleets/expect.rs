@@ -1,10 +1,10 @@
 //! `--expect 'lost=0'` of a run of a fleet: checks of its account that decide the exit code.
 
-use crate::expectations::{Comparison, split_check};
-use crate::units::{Count, Nanos, human_duration, percentage};
 use fleet::{CountBounds, FlowAccount, RunAccount};
 use measure::PERCENTILES;
+use program::expectations::{Comparison, split_check};
 use std::str::FromStr;
+use units::{Count, Nanos, human_duration, percentage};
 
 /// Reads a sum from an account.
 type SumOf = fn(&RunAccount) -> CountBounds;

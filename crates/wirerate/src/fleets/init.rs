@@ -1,10 +1,10 @@
 //! `wirerate fleet init`: keys, a certificate, and the files of the hub, the agents and the
 //! controller.
 
-use crate::hub_access::{CONTROLLER_FILE, unusable_hub};
-use crate::outcome::{Failure, Outcome, Refused};
 use fleet::FleetName;
 use hub::{KeyPairText, SubjectPermissions, host_permissions, new_certificate, new_key, viewer_permissions};
+use program::hub_access::{CONTROLLER_FILE, unusable_hub};
+use program::outcome::{Failure, Outcome, Refused};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -103,7 +103,7 @@ pub(super) fn run(args: &InitArgs) -> Result<Outcome, Failure> {
          Where results are only read, with {VIEWER_FILE}, {VIEWER_KEY} and {CERTIFICATE_FILE}:\n  \
          wirerate fleet list --hub {VIEWER_FILE}\n"
     );
-    crate::out::text(&text)?;
+    program::out::text(&text)?;
     Ok(Outcome::Done)
 }
 

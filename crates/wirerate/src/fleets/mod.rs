@@ -10,10 +10,10 @@ mod stop;
 mod test_file;
 pub(crate) mod words;
 
-use crate::hub_access::{HubArgs, runtime, unusable_hub};
-use crate::outcome::{Failure, Outcome};
-use crate::stop::Stop;
 use fleet::FleetName;
+use program::hub_access::{HubArgs, runtime, unusable_hub};
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
 
 /// Arguments of `wirerate fleet`.
 #[derive(Clone, Debug, clap::Args)]

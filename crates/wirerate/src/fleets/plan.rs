@@ -2,11 +2,11 @@
 
 use super::test_file::{FlowEntry, TestFile};
 use super::words;
-use crate::outcome::Failure;
-use crate::seed::fresh_seed;
-use crate::units::Nanos;
 use fleet::{FleetName, FlowOrder, FlowRole, HostStatus, NUMBERS_MAX, PlannedFlow, PortPlace, Prepare};
+use program::outcome::Failure;
+use program::seed::fresh_seed;
 use std::collections::{BTreeMap, BTreeSet};
+use units::Nanos;
 
 /// Runs have numbers of 12 bits in their frames.
 const MARK_MASK: u64 = 0xfff;

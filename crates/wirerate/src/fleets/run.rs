@@ -5,18 +5,18 @@ use super::expect::FleetChecks;
 use super::plan::{STAT_MS, TestPlan};
 use super::show;
 use super::test_file::TestFile;
-use crate::advice;
-use crate::hub_access::{HubArgs, unusable_hub};
-use crate::outcome::{Failure, Outcome};
-use crate::stop::Stop;
-use crate::units::{human_duration, quantity_of, utc_time};
 use fleet::{FleetName, LastWords, Notice, Objection, RunAccount, RunPlan, Stat, Watching};
 use host::{monotonic_ns, realtime_ns};
 use hub::{CountStream, Hub, OrderKind};
+use program::advice;
+use program::hub_access::{HubArgs, unusable_hub};
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::time::interval;
+use units::{human_duration, quantity_of, utc_time};
 
 /// The hub has kept counts that the controller has heard after this time.
 const KEPT_WITHIN: Duration = Duration::from_millis(500);

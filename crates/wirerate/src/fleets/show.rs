@@ -1,11 +1,11 @@
 //! What controllers print: hosts, runs and accounts.
 
 use super::expect::FleetChecks;
-use crate::out;
-use crate::outcome::{Failure, Outcome};
-use crate::units::{human_bps, human_duration, utc_time};
 use fleet::{HostStatus, PortStatus, RunAccount, RunPlan};
 use hub::KnownHosts;
+use program::out;
+use program::outcome::{Failure, Outcome};
+use units::{human_bps, human_duration, utc_time};
 
 /// Prints an account. The outcome is good if it is whole and its checks hold.
 pub(super) fn account(account: &RunAccount, checks: &FleetChecks, json: bool) -> Result<Outcome, Failure> {

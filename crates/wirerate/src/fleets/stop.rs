@@ -1,14 +1,14 @@
 //! `wirerate fleet stop`: ends a run, and says what became of each host.
 
 use super::agree::LEASE_INTERVAL;
-use crate::hub_access::unusable_hub;
-use crate::out;
-use crate::outcome::{Failure, Outcome};
-use crate::units::human_count;
 use fleet::{FleetName, LastWords, RunPlan};
 use hub::{Hub, OrderKind};
+use program::hub_access::unusable_hub;
+use program::out;
+use program::outcome::{Failure, Outcome};
 use std::time::Duration;
 use tokio::time::Instant;
+use units::human_count;
 
 /// Receivers wait this long for late frames on top of the time of the test, and hosts deliver their
 /// last counts.

@@ -1,11 +1,11 @@
 //! The file of a test: flows between ports, for how long, and when to start.
 
-use crate::outcome::{Failure, Refused};
-use crate::units::{Nanos, time_with_unit};
-use crate::waiting_read;
 use fleet::{PortPlace, StartPolicy};
+use program::outcome::{Failure, Refused};
+use program::waiting_read;
 use serde::{Deserialize, Deserializer};
 use std::path::Path;
+use units::{Nanos, time_with_unit};
 
 /// A test.
 #[derive(Clone, Debug, Deserialize)]

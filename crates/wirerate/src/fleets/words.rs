@@ -1,14 +1,13 @@
 //! The words of `wirerate send` in a plan. The parser is that of `send`. Words that would read or
 //! write files, leave the port, or do what the run does for all flows are refused.
 
-use crate::sender;
-use crate::sender::args::PayloadText;
-use crate::sender::rate::RequestedRate;
-use crate::units::WireRate;
-use crate::units::{Addresses, Nanos};
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser};
+use sender::args::PayloadText;
+use sender::rate::RequestedRate;
 use std::net::{IpAddr, Ipv4Addr};
+use units::WireRate;
+use units::{Addresses, Nanos};
 
 /// Options that a flow may have.
 const ALLOWED: &[&str] = &[

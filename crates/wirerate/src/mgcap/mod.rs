@@ -6,13 +6,13 @@ mod tree;
 pub use orders::{MgcapOrder, parse};
 pub use tree::{Captures, MgcapCapture};
 
-use crate::out;
-use crate::outcome::{Failure, Outcome};
-use crate::units::human_count;
 use ctlfs::slots::{CONTROL, DEFAULT_DIR};
+use program::out;
+use program::outcome::{Failure, Outcome};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use units::human_count;
 
 /// Arguments of `wirerate mgcap`.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,10 +1,10 @@
 //! The captures behind mgcap's device files: orders become captures, reads become slots.
 
-use crate::out;
 use capture::{CaptureError, Mode, SlotCapture};
 use ctlfs::Errno;
 use ctlfs::slots::SlotTree;
 use host::HostError;
+use program::out;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::error::Error;

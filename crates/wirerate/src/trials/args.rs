@@ -1,10 +1,10 @@
 //! The arguments of `wirerate search`.
 
 use super::frame_size::FrameSize;
-use crate::outcome::Failure;
-use crate::units::{Count, Nanos, Pps, percentage};
+use program::outcome::Failure;
 use search::{BILLION, Method};
 use std::path::PathBuf;
+use units::{Count, Nanos, Pps, percentage};
 
 /// The lowest load, in frames per second, unless the highest is near it.
 const MIN_PPS: u64 = 1000;

@@ -4,17 +4,17 @@
 use super::args::{Args, ConnectionLoad};
 use super::runs_trials::RunsTrials;
 use crate::connections::{self, Setup};
-use crate::outcome::Failure;
-use crate::sender::next_hop::NextHopMac;
-use crate::stop::Stop;
-use crate::units::{Count, Nanos, Pps, human_count, utc_time};
 use clap::{Args as _, FromArgMatches};
 use engine::{ConnectResult, Connecting};
 use host::{CpuTicks, DevicePlace, Machine};
+use program::outcome::Failure;
+use program::stop::Stop;
 use search::record::{ConnectionsShape, Provenance, TrafficShape};
 use search::{BILLION, TrialRequest, TrialResult, frames_of};
+use sender::next_hop::NextHopMac;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use units::{Count, Nanos, Pps, human_count, utc_time};
 
 /// The highest load: what may be sent to servers behind a router.
 const MAX_LOAD: u64 = 100_000;
@@ -307,7 +307,7 @@ mod tests {
     fn a_load_becomes_a_rate_or_a_number_of_held_connections() {
         let args = tester(ConnectionLoad::Rate).arguments(5000, BILLION);
         assert_eq!(
-            (args.cps.map(crate::units::FrameRate::pps), args.count.map(|count| count.0)),
+            (args.cps.map(units::FrameRate::pps), args.count.map(|count| count.0)),
             (Some(5000.0), Some(5000))
         );
         assert_eq!(args.duration.map(|time| time.0), Some(1_001_000_000));

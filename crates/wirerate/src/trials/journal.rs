@@ -2,7 +2,7 @@
 //! follow from their results alone, so earlier results lead to the trial that comes next. What was
 //! measured is in `DIR/measurement.txt`: results of other devices or frames are no results here.
 
-use crate::outcome::Failure;
+use program::outcome::Failure;
 use search::record::{ResultLine, TrafficShape, TrialRecord};
 use search::{TrialRequest, TrialResult};
 use std::collections::VecDeque;

@@ -20,14 +20,14 @@ pub(crate) use runs_trials::RunsTrials;
 pub(crate) use tester::Tester;
 pub(crate) use traffic::Traffic;
 
-use crate::out::{self, OutError};
-use crate::outcome::{Failure, Outcome};
-use crate::row_printer::{RowFormat, print_report};
-use crate::stop::Stop;
-use crate::units::time_of_day_ns;
 use connections::ConnectionTester;
+use program::out::{self, OutError};
+use program::outcome::{Failure, Outcome};
+use program::row_printer::{RowFormat, print_report};
+use program::stop::Stop;
 use search::record::{ResultLine, SearchRecord};
 use search::{GoalEnd, Method, SearchSettings, Start, ThroughputSearch};
+use units::time_of_day_ns;
 
 /// Searches for each frame size, number of flows and number of threads, and prints the bounds.
 ///

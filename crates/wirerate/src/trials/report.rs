@@ -1,9 +1,9 @@
 //! What a search prints: a line per trial, and the bounds at its end.
 
-use crate::units::{human_count, human_duration, human_pps, quantity_of};
 use search::record::{ConnectionsShape, SearchRecord, TrafficShape};
 use search::{BILLION, GoalEnd, GoalResult, LoggedTrial, Method, Verdict};
 use std::fmt::Write;
+use units::{human_count, human_duration, human_pps, quantity_of};
 
 /// A load with its unit.
 fn load_text(shape: &TrafficShape, load: u64) -> String {

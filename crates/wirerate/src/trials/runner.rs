@@ -6,15 +6,15 @@ use super::report;
 use super::runs_trials::RunsTrials;
 use super::tester::Tester;
 use super::traffic::Traffic;
-use crate::events;
-use crate::out;
-use crate::outcome::Failure;
-use crate::stop::Stop;
-use crate::units::Nanos;
+use program::events;
+use program::out;
+use program::outcome::Failure;
+use program::stop::Stop;
 use search::record::{ResultLine, TrafficShape, TrialRecord};
 use search::{GoalResult, Procedure};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
+use units::Nanos;
 
 /// The trials of one command, for one frame size, number of flows and so on after the other.
 pub(crate) struct TrialRunner<'a> {

@@ -1,7 +1,7 @@
 //! What a search needs of its tester: of frames, or of connections.
 
-use crate::outcome::Failure;
-use crate::stop::Stop;
+use program::outcome::Failure;
+use program::stop::Stop;
 use search::record::TrafficShape;
 use search::{TrialRequest, TrialResult};
 

@@ -3,25 +3,24 @@
 use super::args::PathArgs;
 use super::runs_trials::RunsTrials;
 use super::traffic::Traffic;
-use crate::outcome::Failure;
-use crate::receiver;
-use crate::sender::device::TxDevice;
-use crate::sender::turn_back::turn_back;
-use crate::sender::{self, config, rate::RequestedRate};
-use crate::stop::Stop;
-use crate::units::{Count, CpuSequence, Nanos, Pps, human_bps, human_duration, quantity_of, utc_time};
 use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
 use clap::{Args as _, FromArgMatches};
 use engine::{PagePools, Ramp};
 use host::{CpuTicks, DevicePlace, Link, LinkCounters, Machine, Netns, Stack, raise_priority};
 use measure::{Latency, MeterOptions, first_number};
 use packet::{Config, SignatureLevel, wire_len};
+use program::outcome::Failure;
+use program::stop::Stop;
 use search::record::{Provenance, TrafficShape};
 use search::{LatencyFigures, SecondPhase, TesterLimits, TrialRequest, TrialResult};
+use sender::device::TxDevice;
+use sender::turn_back::turn_back;
+use sender::{self, config, rate::RequestedRate};
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::thread;
 use std::time::{Duration, Instant};
+use units::{Count, CpuSequence, Nanos, Pps, human_bps, human_duration, quantity_of, utc_time};
 
 /// The highest load where the medium has no rate.
 const MAX_LOAD_PPS: u64 = 20_000_000;

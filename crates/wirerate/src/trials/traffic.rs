@@ -1,7 +1,7 @@
 //! What one search sends: a frame size, a number of flows, a number of threads.
 
 use super::frame_size::FrameSize;
-use crate::units::Count;
+use units::Count;
 
 /// What the options of a search set; the rest is as the options of send say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +63,7 @@ mod tests {
             let with_mac =
                 ["--dst-mac".to_owned(), "02:00:00:00:00:02".to_owned()].into_iter().chain(options);
             let send = super::super::tester::send_args("t0", &with_mac.collect::<Vec<_>>()).unwrap();
-            let config = crate::sender::config::config(&send).unwrap();
+            let config = sender::config::config(&send).unwrap();
             assert_eq!(u64::from(config.signature.flow_count), flows);
         }
     }

@@ -7,8 +7,8 @@ pub use report::Report;
 pub use run::run;
 
 use crate::connection_args::XdpArg;
-use crate::row_printer::RowArgs;
-use crate::units::{Addresses, Count, Interval, Nanos, VlanId};
+use program::row_printer::RowArgs;
+use units::{Addresses, Count, Interval, Nanos, VlanId};
 
 /// Who ends a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

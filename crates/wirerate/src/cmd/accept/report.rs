@@ -1,11 +1,11 @@
 //! Rows and report of `wirerate accept`: text, or JSON as `wirerate.accept/1`.
 
-use crate::out;
-use crate::row_printer::{Cell, Row, RowTime};
-use crate::units::{Table, human_count};
 use engine::AcceptCounts;
+use program::out;
+use program::row_printer::{Cell, Row, RowTime};
 use serde::Serialize;
 use std::fmt;
+use units::{Table, human_count};
 
 /// Everything counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -2,22 +2,22 @@
 
 use super::report::AcceptRow;
 use super::{AcceptClose, Args, Report};
-use crate::active_window::ActiveWindow;
 use crate::connection_args::{Target, count_of, xdp_text};
-use crate::monitor::count_in;
-use crate::monitor::sources::{self, DeviceLabels};
-use crate::out::OutError;
-use crate::outcome::{Failure, Outcome};
-use crate::row_printer::{PERIOD, RowFormat, RowTime, print_report};
-use crate::sender::device::TxDevice;
-use crate::stop::Stop;
-use crate::units::{Addresses, Interval, time_of_day_ns};
 use anyhow::anyhow;
 use engine::{AcceptRequest, Accepting};
+use program::active_window::ActiveWindow;
+use program::monitor::count_in;
+use program::monitor::sources::{self, DeviceLabels};
+use program::out::OutError;
+use program::outcome::{Failure, Outcome};
+use program::row_printer::{PERIOD, RowFormat, RowTime, print_report};
+use program::stop::Stop;
+use sender::device::TxDevice;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use units::{Addresses, Interval, time_of_day_ns};
 
 /// The counters of the program have no event, so they are read at this interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -192,8 +192,8 @@ fn watch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args_of;
-    use crate::units::Count;
+    use program::args_of;
+    use units::Count;
 
     #[test]
     fn a_response_has_the_requested_length_and_names_it() {

@@ -1,14 +1,14 @@
 //! The file of an agent: its name, its hub, its ports, and what may be sent on them.
 
-use crate::outcome::{Failure, Refused};
-use crate::units::{Addresses, BitRate, Pps};
-use crate::waiting_read;
 use fleet::FleetName;
 use hub::HubSettings;
+use program::outcome::{Failure, Refused};
+use program::waiting_read;
 use serde::{Deserialize, Deserializer};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use units::{Addresses, BitRate, Pps};
 
 /// The file.
 #[derive(Clone, Debug, Deserialize)]
@@ -59,7 +59,7 @@ impl TryFrom<String> for AllowedAddresses {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|bad: crate::units::BadText| bad.to_string())
+        text.parse().map(Self).map_err(|bad: units::BadText| bad.to_string())
     }
 }
 

@@ -1,11 +1,11 @@
 //! Agents that are not what they seem: a second one with the same name, and one with a wrong key.
 
 use super::config::AgentFile;
-use crate::advice;
-use crate::outcome::Failure;
 use anyhow::anyhow;
 use fleet::{FleetName, HostStatus};
 use hub::HOST_AGE_MAX;
+use program::advice;
+use program::outcome::Failure;
 use tokio::time::Instant;
 
 /// Whether a second agent with the name of this one is connected to the hub.

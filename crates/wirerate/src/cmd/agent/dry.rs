@@ -4,11 +4,11 @@
 use super::config::AgentPort;
 use super::receiver::ReceivedFlows;
 use super::streams;
-use crate::outcome::Failure;
-use crate::sender::streams::Stream;
 use fleet::{CountedFlow, FleetName, FlowOrder, FlowRole, Prepare, ReceiverFigures};
 use measure::{HISTOGRAM_LEN, HistogramLog, histogram_index};
 use packet::DeviceFacts;
+use program::outcome::Failure;
+use sender::streams::Stream;
 
 /// Latencies per flow and second.
 const SAMPLES_PER_SECOND: u64 = 1000;

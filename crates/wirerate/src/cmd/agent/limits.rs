@@ -2,14 +2,14 @@
 
 use super::config::AgentPort;
 use crate::fleets::words;
-use crate::sender::rate::RequestedRate;
-use crate::sender::run::CATCH_UP_DEFAULT;
-use crate::sender::streams::Stream;
-use crate::units::{human_bps, human_pps};
 use engine::CatchUp;
 use otg::FlowConfig;
 use packet::wire_len;
+use sender::rate::RequestedRate;
+use sender::run::CATCH_UP_DEFAULT;
+use sender::streams::Stream;
 use std::net::IpAddr;
+use units::{human_bps, human_pps};
 
 /// Bytes of a frame check sequence, which sizes of the model include.
 const FCS_LEN: usize = 4;

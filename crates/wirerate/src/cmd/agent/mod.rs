@@ -12,13 +12,13 @@ mod serve;
 mod status;
 mod streams;
 
-use crate::outcome::{Failure, Outcome, Refused};
-use crate::stop::Stop;
-use crate::units::{Nanos, time_with_unit};
 use config::AgentFile;
 use host_run::AgentClock;
+use program::outcome::{Failure, Outcome, Refused};
+use program::stop::Stop;
 use std::path::PathBuf;
 use std::time::Duration;
+use units::{Nanos, time_with_unit};
 
 /// Arguments of `wirerate agent`.
 #[derive(Clone, Debug, clap::Args)]
@@ -40,7 +40,7 @@ pub struct Args {
 /// The file is wrong, or the hub is too old.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let file = AgentFile::read(&args.config)?;
-    crate::ports::raise_file_limit();
+    ports::raise_file_limit();
     let clock = AgentClock { ahead_ns: args.test_clock_ahead.map_or(0, |ahead| ahead.0.cast_signed()) };
     let arm_delay = Duration::from_nanos(args.test_arm_delay.map_or(0, |delay| delay.0));
     let mut builder = tokio::runtime::Builder::new_current_thread();

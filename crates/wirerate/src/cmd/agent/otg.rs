@@ -4,13 +4,13 @@
 use super::config::{AgentFile, AgentPort};
 use super::limits;
 use super::status::Answerer;
-use crate::monitor::sources::RunList;
-use crate::ports::part::HostPart;
-use crate::ports::port_rules::{PortRules, SendRules};
-use crate::sender::device::TxDevice;
 use fleet::{AnswerState, FleetName, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult, PortPlace};
 use hub::HubRequest;
 use otg::FlowConfig;
+use ports::part::HostPart;
+use ports::port_rules::{PortRules, SendRules};
+use program::monitor::sources::RunList;
+use sender::device::TxDevice;
 use std::collections::BTreeMap;
 use std::future::ready;
 use std::net::IpAddr;

@@ -1,19 +1,19 @@
 //! A port that receives: a receiver that measures the flows to it.
 
 use super::config::AgentPort;
-use crate::active_window::ActiveRate;
 use crate::fleets::words;
-use crate::outcome::Failure;
-use crate::receiver::Report;
-use crate::rx_stats::RxHead;
-use crate::units::Nanos;
 use anyhow::anyhow;
 use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
 use fleet::{CountedFlow, FleetName, FlowOrder, NUMBERS_MAX, Prepare, ReceiverFigures};
 use host::{Netns, Stack};
 use measure::{FlowLine, HistogramLog, MeterOptions};
+use program::active_window::ActiveRate;
+use program::outcome::Failure;
+use program::rx_stats::RxHead;
+use receiver::Report;
 use serde_json::Value;
 use std::ops::Range;
+use units::Nanos;
 
 /// The receiver of a port.
 pub(super) struct PortReceiver {
@@ -74,7 +74,7 @@ impl PortReceiver {
             xdp: XdpModeChoice::Best,
             meter: MeterOptions {
                 flow_count: 1,
-                stream_count: crate::sender::run::STREAMS,
+                stream_count: sender::run::STREAMS,
                 carried_flows,
                 run: Some(prepare.mark),
                 ..MeterOptions::default()

@@ -2,22 +2,22 @@
 
 use super::config::AgentPort;
 use super::streams as flow_streams;
-use crate::outcome::Failure;
-use crate::sender::device::TxDevice;
-use crate::sender::report::{self, EndReason, RunInfo};
-use crate::sender::run::nearest_cpus;
-use crate::sender::streams;
-use crate::sender::workers::{WorkerResult, WorkerSet};
-use crate::stop::Stop;
-use crate::units::{time_of_day_ns, utc_time};
 use engine::{End, EngineError, RunHandle, StartGate};
 use fleet::{CountedFlow, FleetName, FlowOrder, FlowRate, Prepare, SenderFigures};
 use host::{CpuList, StartTime, node_of_cpu};
+use program::outcome::Failure;
+use program::stop::Stop;
+use sender::device::TxDevice;
+use sender::report::{self, EndReason, RunInfo};
+use sender::run::nearest_cpus;
+use sender::streams;
+use sender::workers::{WorkerResult, WorkerSet};
 use serde_json::Value;
 use std::slice;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use units::{time_of_day_ns, utc_time};
 
 /// Engines of many flows take this long to build on a busy machine.
 const ARM_MAX: Duration = Duration::from_secs(60);

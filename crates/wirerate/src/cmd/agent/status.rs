@@ -2,11 +2,10 @@
 
 use super::config::{AgentFile, AgentPort};
 use super::host_run::AgentClock;
-use crate::doctor;
-use crate::sender::device::TxDevice;
-use crate::start_at::{boot_id, host_clock};
 use fleet::{AgentAnswer, AnswerState, FleetName, HostStatus, PortStatus};
 use host::ClockQuality;
+use program::start_at::{boot_id, host_clock};
+use sender::device::TxDevice;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -3,12 +3,12 @@
 use super::config::AgentPort;
 use super::limits;
 use crate::fleets::words;
-use crate::outcome::Failure;
-use crate::sender::args::Args;
-use crate::sender::streams::{self, Stream, StreamEntry};
-use crate::units::Nanos;
 use fleet::{FlowOrder, Prepare};
 use packet::DeviceFacts;
+use program::outcome::Failure;
+use sender::args::Args;
+use sender::streams::{self, Stream, StreamEntry};
+use units::Nanos;
 
 /// Prepares the flows that a port sends, for a device with these `facts`.
 ///

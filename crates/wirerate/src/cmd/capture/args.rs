@@ -5,10 +5,10 @@ use super::files::{FileArgs, above_zero};
 use super::recorder::RecorderArgs;
 use super::source::SourceArgs;
 use crate::rx_args::RxArgs;
-use crate::units::{Count, Nanos, Size};
 use capture::{Mode, RING_SIZE_BYTES_MAX, SNAPLEN_WHOLE};
 use host::StartTime;
 use std::path::{Path, PathBuf};
+use units::{Count, Nanos, Size};
 
 /// Arguments of `wirerate capture`.
 #[derive(Clone, Debug, clap::Args)]
@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(short = 't', long, value_name = "TIME")]
     pub duration: Option<Nanos>,
     /// Count the time of the run from this time on, and be ready before (docs/pacing.md)
-    #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
+    #[arg(long, value_name = "TIME", value_parser = units::start_time)]
     pub start_at: Option<StartTime>,
     /// Wait for a device that is not there yet, and take it again when it comes back; by packet
     /// sockets
@@ -204,7 +204,7 @@ fn ring_size(text: &str) -> Result<Size, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args_of;
+    use program::args_of;
 
     fn parsed(words: &str) -> Args {
         args_of(words).unwrap()

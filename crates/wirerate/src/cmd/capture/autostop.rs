@@ -1,8 +1,8 @@
 //! dumpcap's options for the end of a capture (`-a`) and of a file (`-b`), and tcpdump's `-C`, `-G`
 //! and `-W`.
 
-use crate::units::{Count, Nanos, Size};
 use std::str::FromStr;
+use units::{Count, Nanos, Size};
 
 const SECOND_NS: u64 = 1_000_000_000;
 

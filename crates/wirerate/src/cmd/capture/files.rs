@@ -1,15 +1,15 @@
 //! Arguments of `wirerate capture` about the format, rotation and writing of files.
 
 use super::autostop::{FileLimit, megabytes, positive, seconds};
-use crate::capture_files::names::{asked_format, format_of};
-use crate::units::{Count, Nanos, Size};
 use capture::names::plain_name;
 use capture::rotate::{FileInterval, RotatePolicy};
 use capture::{Compression, DataSetNames, Format, OnError, Options, Order};
+use capture_files::names::{asked_format, format_of};
 use std::fmt::Display;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
 use std::str::FromStr;
+use units::{Count, Nanos, Size};
 
 /// Arguments about the format, rotation and writing of files.
 #[derive(Clone, Debug, clap::Args)]

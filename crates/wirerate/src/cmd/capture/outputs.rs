@@ -3,9 +3,9 @@
 use super::args::Args;
 use super::autostop::Autostop;
 use crate::bad_usage::without_file;
-use crate::outcome::Failure;
 use crate::rx_args::Targets;
 use capture::{Options, Output, OutputOptions};
+use program::outcome::Failure;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -130,8 +130,8 @@ pub fn more(args: &Args, targets: &Targets) -> io::Result<Vec<OutputOptions>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args_of;
     use capture::Format;
+    use program::args_of;
 
     fn refused(words: &str) -> Option<String> {
         refusal(&args_of(words).expect("the words are options")).err().map(|failure| failure.to_string())

@@ -2,14 +2,13 @@
 //! flags and length.
 
 use super::args::Args;
-use crate::sender::layer_text::icmp_name;
-use crate::sender::layers::tcp_flags;
-use crate::units::{clock_time_ns, human_count, quantity_of};
 use capture::{Shown, ShownFrame, ShownFrames};
 use packet::headers::{
     FirstHeader, Header, Protocol, Walk, arp, ethernet, geneve, gre, gtpu, icmp, ipv4, ipv6, mpls, sctp, tcp,
     udp, vlan, vxlan,
 };
+use sender::layer_text::icmp_name;
+use sender::layers::tcp_flags;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -18,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
+use units::{clock_time_ns, human_count, quantity_of};
 
 /// Longest time at the end for lines that wait for a slow terminal or pipe.
 const END_TIMEOUT: Duration = Duration::from_secs(2);

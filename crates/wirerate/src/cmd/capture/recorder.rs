@@ -1,12 +1,12 @@
 //! Arguments of the flight recorder of `wirerate capture`, and its trigger command.
 
-use crate::units::{Count, Nanos, Size, human_size};
 use capture::RecorderOptions;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
+use units::{Count, Nanos, Size, human_size};
 
 /// Time between two runs of the trigger command.
 const COMMAND_EVERY: Duration = Duration::from_secs(1);
@@ -196,7 +196,7 @@ mod tests {
     fn a_recorder_that_cannot_do_what_it_is_asked_for_is_refused() {
         assert!(max_saves("0").is_err() && max_saves("1").is_ok());
         assert!(trigger_command(" ").is_err() && trigger_command("true").is_ok());
-        let args = crate::args_of::<super::super::args::Args>("lo -w a --keep 30s,900000000GB");
+        let args = program::args_of::<super::super::args::Args>("lo -w a --keep 30s,900000000GB");
         let args = args.expect("the words are options");
         assert!(args.recorder.options().expect_err("so much memory").contains("of memory here"));
     }

@@ -1,12 +1,12 @@
 //! The report of a capture: a table, or JSON as `wirerate.capture/2`.
 
-use crate::out;
-use crate::rx_stats::RxHead;
-use crate::start_at::StartReport;
-use crate::units::{human_count, human_duration, human_size, quantity_of};
 use capture::{Counts, OutputCounts, OutputReport, PhcFacts};
+use program::out;
+use program::rx_stats::RxHead;
+use program::start_at::StartReport;
 use serde::Serialize;
 use std::fmt;
+use units::{human_count, human_duration, human_size, quantity_of};
 
 /// What became of the frames that one CPU received.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -360,7 +360,7 @@ mod tests {
                 mode: "mirror",
                 source: "XDP, native".into(),
                 duration_ns: 2_000_000_000,
-                active: crate::active_window::ActiveRate::of_span(
+                active: program::active_window::ActiveRate::of_span(
                     1_000_001,
                     60_000_060,
                     std::time::Duration::from_secs(2),

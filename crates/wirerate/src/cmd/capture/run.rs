@@ -5,30 +5,30 @@ use super::outputs;
 use super::print::{FramePrinter, PrintCounts};
 use super::recorder::TriggerCommand;
 use super::report::{ClockReport, CpuResult, OutputEnd, OutputResult, Report};
-use crate::active_window::ActiveWindow;
 use crate::device_patterns;
-use crate::events;
-use crate::monitor::{count_in, sources};
-use crate::out::{self, OutError};
-use crate::outcome::{Failure, Outcome};
-use crate::row_printer::{Row, RowFormat, RowPrinter, print_report};
 use crate::rx_args::Targets;
-use crate::rx_stats::{RxHead, Ticker};
-use crate::signal_counts::take_write_out;
-use crate::start_at::{StartReport, left, refuse_if_late};
-use crate::stop::Stop;
-use crate::term::{LiveLine, REDRAW};
-use crate::units::{human_count, human_duration, human_pps, human_size, per_second};
 use capture::control::{ControlCommand, ControlServer, ControlTarget};
 use capture::{
     CaptureError, DeviceGroup, Format, GroupChange, Mode, OnError, Options, OutputCounts, OutputReport,
     RunAs, SNAPLEN_WHOLE, Session, SourceFacts, SourceKind, Stats,
 };
 use host::{Capability, Netns, Stack};
+use program::active_window::ActiveWindow;
+use program::events;
+use program::monitor::{count_in, sources};
+use program::out::{self, OutError};
+use program::outcome::{Failure, Outcome};
+use program::row_printer::{Row, RowFormat, RowPrinter, print_report};
+use program::rx_stats::{RxHead, Ticker};
+use program::signal_counts::take_write_out;
+use program::start_at::{StartReport, left, refuse_if_late};
+use program::stop::Stop;
+use program::term::{LiveLine, REDRAW};
 use std::io;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
+use units::{human_count, human_duration, human_pps, human_size, per_second};
 
 /// Counters of the kernel have no event, so the end of a capture is polled at this interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -100,7 +100,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             eprintln!("wirerate: `wirerate ctl` does not reach this capture: {why}");
         }
     }
-    let print = |shown| FramePrinter::start(shown, args, capture::local_utc_offset_s());
+    let print = |shown| FramePrinter::start(shown, args, host::local_utc_offset_s());
     let printer = shown.map(print).transpose().map_err(|why| Failure::refused("print frames", why))?;
     let _counted = count_in(sources::capture(session.observer(), args.rx.netns.as_deref()));
     let mut server = server.ok();
@@ -254,7 +254,7 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
     if is_group && args.source.source.is_none() && args.source.at.is_none() {
         options.source = SourceKind::Tpacket;
     }
-    Ok(args.files().apply(args.write.first().map(PathBuf::as_path), capture::local_utc_offset_s(), options))
+    Ok(args.files().apply(args.write.first().map(PathBuf::as_path), host::local_utc_offset_s(), options))
 }
 
 fn failure(job: &CaptureJob<'_>, why: CaptureError) -> Failure {

@@ -7,9 +7,9 @@ mod run;
 pub use report::Report;
 pub use run::{CountKind, run};
 
-use crate::row_printer::RowArgs;
 use crate::rx_args::RxArgs;
-use crate::units::{Count, Nanos};
+use program::row_printer::RowArgs;
+use units::{Count, Nanos};
 
 /// Arguments of both commands.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,7 +1,7 @@
 //! The report of `wirerate count`: a table, or JSON as `wirerate.count/1`.
 
-use crate::out;
-use crate::rx_stats::{Cpu, RxHead};
+use program::out;
+use program::rx_stats::{Cpu, RxHead};
 use serde::Serialize;
 use std::fmt;
 
@@ -49,7 +49,7 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::active_window::ActiveRate;
+    use program::active_window::ActiveRate;
     use std::time::Duration;
 
     fn report() -> Report {

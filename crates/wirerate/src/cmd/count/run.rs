@@ -1,16 +1,16 @@
 //! A run of `wirerate count` or `wirerate sink`: start, rows if requested, end, report.
 
 use super::{Args, Report};
-use crate::active_window::ActiveWindow;
-use crate::monitor::count_in;
-use crate::monitor::sources::{self, DeviceLabels};
-use crate::out::OutError;
-use crate::outcome::{Failure, Outcome};
-use crate::row_printer::{RowFormat, print_report};
 use crate::rx_args::Targets;
-use crate::rx_stats::{Cpu, RxHead, Ticker};
-use crate::stop::Stop;
 use capture::{CountOptions, Counting, CpuCount, Mode, XdpModeChoice};
+use program::active_window::ActiveWindow;
+use program::monitor::count_in;
+use program::monitor::sources::{self, DeviceLabels};
+use program::out::OutError;
+use program::outcome::{Failure, Outcome};
+use program::row_printer::{RowFormat, print_report};
+use program::rx_stats::{Cpu, RxHead, Ticker};
+use program::stop::Stop;
 use std::thread;
 use std::time::Duration;
 

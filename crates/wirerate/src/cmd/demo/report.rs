@@ -1,10 +1,10 @@
 //! What became of the frames of a demo: for people as a small table, for programs as
 //! `wirerate.demo/2`.
 
-use crate::out;
-use crate::units::{Table, human_count, human_duration, human_pps, per_second};
+use program::out;
 use serde::Serialize;
 use std::fmt;
+use units::{Table, human_count, human_duration, human_pps, per_second};
 
 /// Every place that a frame can reach, and every place where it can be lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

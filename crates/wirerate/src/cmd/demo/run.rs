@@ -1,21 +1,21 @@
 //! The demo: a veth lab, a capture at one end, frames from the other, and the report.
 
 use super::report::Report;
-use crate::capture_files::names::format_of;
-use crate::out;
-use crate::outcome::{Failure, Outcome, Refused};
-use crate::sender::device::TxDevice;
-use crate::sender::report as send;
-use crate::sender::run::{Job, nearest_cpus};
-use crate::sender::watch::View;
-use crate::stop::Stop;
-use crate::units::Count;
 use capture::{Format, Mode, Options, Output, Session};
+use capture_files::names::format_of;
 use host::{CpuList, Lab, LabOptions};
 use packet::{Config, Flags};
+use program::out;
+use program::outcome::{Failure, Outcome, Refused};
+use program::stop::Stop;
+use sender::device::TxDevice;
+use sender::report as send;
+use sender::run::{Job, nearest_cpus};
+use sender::watch::View;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use units::Count;
 
 /// Frames that the file gets.
 const FILE_FRAMES: u64 = 100_000;

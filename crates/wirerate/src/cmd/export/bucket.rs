@@ -5,11 +5,11 @@
 //! at a time. It becomes visible when the last request completes it.
 
 use super::transport::HyperConnector;
-use crate::stop::Stop;
 use bytes::Bytes;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path as ObjectPath;
 use object_store::{BackoffConfig, MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig};
+use program::stop::Stop;
 use report::human::printable;
 use std::error::Error;
 use std::io;

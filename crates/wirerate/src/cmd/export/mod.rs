@@ -12,9 +12,9 @@ mod transport;
 
 pub use args::Args;
 
-use crate::outcome::{Failure, Outcome};
-use crate::stop::Stop;
 use args::ExportFormat;
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
 use std::path::PathBuf;
 
 /// Exports the files and prints the report.

@@ -2,12 +2,12 @@
 
 use super::args::{Args, ExportFormat};
 use super::data_set::Stored;
-use crate::capture_files::damage::Damages;
-use crate::capture_files::input::is_stdin;
-use crate::out;
-use crate::outcome::{Failure, Outcome};
-use crate::units::{Table, quantity_of};
+use capture_files::damage::Damages;
+use capture_files::input::is_stdin;
+use program::out;
+use program::outcome::{Failure, Outcome};
 use serde::Serialize;
+use units::{Table, quantity_of};
 
 /// How an export ended.
 pub(super) struct Report {

@@ -1,9 +1,9 @@
 //! Capture files that are exported: their length and checksum, which a thread of its own finds
 //! while their packets are read.
 
-use crate::capture_files::input::is_stdin;
-use crate::stop::Stop;
+use capture_files::input::is_stdin;
 use columns::SourceFile;
+use program::stop::Stop;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{self, Read};

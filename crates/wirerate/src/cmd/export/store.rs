@@ -1,8 +1,8 @@
 //! Where the files of a data set go.
 
 use super::bucket::{self, Bucket, ObjectUpload};
-use crate::stop::Stop;
 use capture::open;
+use program::stop::Stop;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -5,17 +5,17 @@ use super::data_set::{DataSet, StoreError};
 use super::report::Report;
 use super::source::Source;
 use super::store::Store;
-use crate::capture_files::damage::Damages;
-use crate::capture_files::input::is_stdin;
-use crate::capture_files::losses::{Losses, total};
-use crate::capture_files::playlist::{
+use capture_files::damage::Damages;
+use capture_files::input::is_stdin;
+use capture_files::losses::{Losses, total};
+use capture_files::playlist::{
     FileOrder, odd_notes, open_records, sort_by_first_packets, unread, unreadable,
 };
-use crate::capture_files::records::{FileInterface, FileRecords, OddPackets};
-use crate::outcome::{Failure, Refused};
-use crate::stop::Stop;
+use capture_files::records::{FileInterface, FileRecords, OddPackets};
 use columns::{CapturedInterface, PacketRow};
 use pcapng::PacketFlags;
+use program::outcome::{Failure, Refused};
+use program::stop::Stop;
 use std::path::Path;
 
 /// Device of packets whose file names none.

@@ -5,8 +5,8 @@ mod page;
 mod references;
 
 use crate::SMALL_NAMES;
-use crate::out;
-use crate::outcome::{Failure, Outcome, Refused};
+use program::out;
+use program::outcome::{Failure, Outcome, Refused};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
 //! What to look at when no frame of a sender arrived, from what this host can see.
 
-use crate::sender::report::Report;
-use crate::units::quantity_of;
 use capture::ReceiveResult;
+use sender::report::Report;
+use units::quantity_of;
 
 /// The next steps, a line each; `None` if frames arrived, or none was sent.
 pub(super) fn next_steps(sent: &Report, rx_device: &str, result: &ReceiveResult) -> Option<Vec<String>> {

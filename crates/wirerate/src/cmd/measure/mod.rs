@@ -8,15 +8,15 @@ mod sender;
 mod total;
 
 use crate::bad_usage;
-use crate::outcome::{Failure, Outcome};
-use crate::receiver::ReceiverArgs;
-use crate::runs::Repeated;
-use crate::stop::Stop;
-use crate::units::Nanos;
 use clap::Parser;
 use direction::MeasuredPath;
 use host::{DevicePlace, StartTime};
+use program::outcome::{Failure, Outcome};
+use program::runs::Repeated;
+use program::stop::Stop;
+use receiver::ReceiverArgs;
 use std::ffi::OsString;
+use units::Nanos;
 
 /// Arguments of `wirerate measure`.
 #[derive(Clone, Debug, clap::Args)]
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub settle: Nanos,
     /// Start sending at this time, with everything ready before (docs/pacing.md)
-    #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
+    #[arg(long, value_name = "TIME", value_parser = units::start_time)]
     pub start_at: Option<StartTime>,
     /// Do this N times; print each run, then mean, standard deviation, minimum and maximum of all
     #[arg(long, value_name = "N", conflicts_with_all = ["start_at", "csv"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -75,7 +75,7 @@ pub struct Args {
 #[command(name = "wirerate measure", disable_help_flag = true, args_override_self = true)]
 struct SendLine {
     #[command(flatten)]
-    args: crate::sender::Args,
+    args: ::sender::Args,
 }
 
 /// Measures, once or `--runs` times.
@@ -134,7 +134,7 @@ impl Args {
     }
 
     /// The arguments of the sender of a direction.
-    fn sender(&self, from: &DevicePlace) -> Result<crate::sender::Args, Failure> {
+    fn sender(&self, from: &DevicePlace) -> Result<::sender::Args, Failure> {
         self.sender_with(from, &self.send)
     }
 
@@ -144,17 +144,17 @@ impl Args {
         &self,
         from: &DevicePlace,
         options: &str,
-        forward: crate::sender::Args,
-    ) -> Result<crate::sender::Args, Failure> {
+        forward: ::sender::Args,
+    ) -> Result<::sender::Args, Failure> {
         let words: Vec<OsString> = options.split_whitespace().map(OsString::from).collect();
         let own = self.sender_with(from, &words)?;
         let limited = match own.count.is_some() || own.duration.is_some() {
             true => own,
-            false => crate::sender::Args { count: forward.count, duration: forward.duration, ..own },
+            false => ::sender::Args { count: forward.count, duration: forward.duration, ..own },
         };
         let paced = match limited.has_rate() {
             true => limited,
-            false => crate::sender::Args {
+            false => ::sender::Args {
                 rate: forward.rate,
                 pps: forward.pps,
                 delay: forward.delay,
@@ -162,10 +162,10 @@ impl Args {
                 ..limited
             },
         };
-        Ok(crate::sender::Args { start_at: forward.start_at, ..paced })
+        Ok(::sender::Args { start_at: forward.start_at, ..paced })
     }
 
-    fn sender_with(&self, from: &DevicePlace, options: &[OsString]) -> Result<crate::sender::Args, Failure> {
+    fn sender_with(&self, from: &DevicePlace, options: &[OsString]) -> Result<::sender::Args, Failure> {
         let netns = from.netns.iter().flat_map(|netns| ["--netns", netns]).map(OsString::from);
         let json = self.options.counting.results.json.then(|| OsString::from("--json"));
         let device = OsString::from(&from.device);
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     fn parsed(words: &str) -> Args {
-        crate::args_of(words).unwrap()
+        program::args_of(words).unwrap()
     }
 
     #[test]

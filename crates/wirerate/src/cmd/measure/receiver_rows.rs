@@ -1,10 +1,10 @@
 //! Rows of `measure --every-second`: one per receiver each second, and a last one at the end.
 
 use super::sender::UnsentNumbers;
-use crate::out::OutError;
-use crate::receiver::Seconds;
-use crate::row_printer::{PERIOD, RowPrinter};
 use capture::Receiving;
+use program::out::OutError;
+use program::row_printer::{PERIOD, RowPrinter};
+use receiver::Seconds;
 use std::time::Instant;
 
 /// Prints the rows of several receivers.

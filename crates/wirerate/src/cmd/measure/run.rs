@@ -5,26 +5,26 @@ use super::direction::MeasuredPath;
 use super::receiver_rows::ReceiverRows;
 use super::sender::{MeasureSender, UnsentNumbers};
 use super::{Args, total};
-use crate::active_window::{ActiveRate, ActiveWindow};
-use crate::events;
-use crate::monitor::Counted;
-use crate::outcome::{Failure, Outcome};
-use crate::receiver::{self, Drain, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
-use crate::row_printer::{Joined, RowFormat, RowPrinter, print_report};
-use crate::sender::device::TxDevice;
-use crate::sender::report::Report;
-use crate::sender::turn_back::turn_back;
-use crate::start_at::refuse_if_late;
-use crate::stop::Stop;
-use crate::units::CpuSequence;
 use capture::Receiving;
 use engine::EngineError;
 use host::CpuList;
+use program::active_window::{ActiveRate, ActiveWindow};
+use program::events;
+use program::monitor::Counted;
+use program::outcome::{Failure, Outcome};
+use program::row_printer::{Joined, RowFormat, RowPrinter, print_report};
+use program::start_at::refuse_if_late;
+use program::stop::Stop;
+use receiver::{self, Drain, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
+use sender::device::TxDevice;
+use sender::report::Report;
+use sender::turn_back::turn_back;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
+use units::CpuSequence;
 
 /// The counters of the receiver have no event, so they are read at this interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -35,7 +35,7 @@ const RUN_MASK: u64 = 0xfff;
 struct PathRun {
     direction: MeasuredPath,
     options: ReceiverArgs,
-    sender_args: crate::sender::Args,
+    sender_args: sender::Args,
     copies: u64,
     unsent: UnsentNumbers,
     source: String,
@@ -54,7 +54,7 @@ type SendOutcome = Result<(Report, Option<EngineError>), Failure>;
 pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let directions = args.directions()?;
     let count = directions.len();
-    let run = args.options.counting.meter.run.map_or_else(crate::seed::fresh_seed, u64::from);
+    let run = args.options.counting.meter.run.map_or_else(program::seed::fresh_seed, u64::from);
     let mut planned = Vec::new();
     for (index, direction) in directions.into_iter().enumerate() {
         let mut sender_args = args.sender(&direction.from)?;
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             unsent,
             source: receiver::source_text(&receiving),
             begin: RunBegin::of(&receiving, sender.args.start_at),
-            sender_args: crate::sender::Args { csv: args.csv || sender.args.csv, ..sender.args.clone() },
+            sender_args: sender::Args { csv: args.csv || sender.args.csv, ..sender.args.clone() },
             copies: sender.copies,
             direction,
             options,
@@ -150,7 +150,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 
 /// Options of one of several senders: its threads are on CPUs of their own, as far as there are
 /// enough.
-fn spread(sender: &mut crate::sender::Args, index: usize) -> Result<(), Failure> {
+fn spread(sender: &mut sender::Args, index: usize) -> Result<(), Failure> {
     let threads = sender.threads.unwrap_or(1) as usize;
     let allowed = CpuList::allowed().map_err(|why| Failure::host("choose CPUs to send from", why))?;
     let cpus: Vec<u32> = allowed.iter().collect();
@@ -223,9 +223,9 @@ fn conclude(
         let PathRun { direction, options, sender_args, copies, source, begin, receiving, .. } = measured;
         let mode = options.mode_name(receiving.mode());
         let result = receiving.stop();
-        let print = |report: &_| crate::sender::run::print(&sender_args, report);
+        let print = |report: &_| sender::run::print(&sender_args, report);
         let netns = sender_args.netns.as_deref();
-        outcomes.push(crate::sender::run::conclude(&sender_args.device, netns, &report, error, print)?);
+        outcomes.push(sender::run::conclude(&sender_args.device, netns, &report, error, print)?);
         let streams = report.streams.iter();
         let sender = SenderCounts {
             numbers: report.sent.div_ceil(copies),

@@ -1,19 +1,18 @@
 //! The sender of a direction: it announces nothing, because its report is at hand, and its frames
 //! carry what the receiver needs.
 
-use crate::outcome::Failure;
-use crate::receiver::{CountingArgs, MeterArgs, ReceiverArgs};
-use crate::sender;
-use crate::sender::args::SignatureName;
-use crate::sender::own_frames::OwnFrames;
-use crate::sender::rate::RequestedRate;
-use crate::sender::report::Report;
-use crate::sender::run::{STREAMS, flows_per_thread};
-use crate::sender::streams::StreamSet;
-use crate::sender::workers::StartedRuns;
-use crate::stop::Stop;
 use engine::EngineError;
 use packet::{Config, SignatureLevel};
+use program::outcome::Failure;
+use program::stop::Stop;
+use receiver::{CountingArgs, MeterArgs, ReceiverArgs};
+use sender::args::SignatureName;
+use sender::own_frames::OwnFrames;
+use sender::rate::RequestedRate;
+use sender::report::Report;
+use sender::run::{STREAMS, flows_per_thread};
+use sender::streams::StreamSet;
+use sender::workers::StartedRuns;
 
 /// Flows that a receiver has memory for: 64 MB.
 const FLOWS_MAX: u32 = 1 << 20;

@@ -1,10 +1,10 @@
 //! The sums of several directions as one report.
 
-use crate::active_window::ActiveRate;
-use crate::receiver::{Report, SenderCounts};
-use crate::rx_stats::RxHead;
 use capture::ReceiveResult;
 use measure::{Figures, Loss};
+use program::active_window::ActiveRate;
+use program::rx_stats::RxHead;
+use receiver::{Report, SenderCounts};
 
 /// The report of all directions, each with the counts of its sender; `rates` are those of their
 /// frames.
@@ -46,8 +46,8 @@ pub(super) fn of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rx_stats::Cpu;
     use measure::{Arrival, Meter, MeterOptions, Signature};
+    use program::rx_stats::Cpu;
     use std::time::Duration;
 
     /// `count` frames of `latency_ns`, each second one lost except 10 that the driver rejected.

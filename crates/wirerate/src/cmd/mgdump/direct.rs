@@ -1,12 +1,12 @@
 //! mgdump of a device that is not captured yet: a capture of its own.
 
 use super::{Args, DumpSummary, LOOK, name_for};
-use crate::out::{self, OutError};
-use crate::outcome::Failure;
-use crate::rx_stats::{Cpu, Ticker};
-use crate::stop::Stop;
 use capture::{Options, Order, Output, Session, Stats};
 use host::Netns;
+use program::out::{self, OutError};
+use program::outcome::Failure;
+use program::rx_stats::{Cpu, Ticker};
+use program::stop::Stop;
 use std::path::PathBuf;
 use std::thread;
 

@@ -11,14 +11,14 @@ mod output;
 mod slots;
 mod text;
 
-use crate::capture_files::names::asks_for_other;
-use crate::outcome::{Failure, Outcome};
-use crate::stop::Stop;
-use crate::units::{Count, Nanos, human_count};
 use capture::Mode;
+use capture_files::names::asks_for_other;
 use ctlfs::slots::DEFAULT_DIR;
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use units::{Count, Nanos, human_count};
 
 /// Time between two looks at what may end it.
 const LOOK: Duration = Duration::from_millis(5);
@@ -178,7 +178,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         DumpSource::File { path, device } => file::run(args, &path, device, stop)?,
         DumpSource::Device(device) => direct::run(args, device, stop)?,
     };
-    crate::out::text(&summary.text())?;
+    program::out::text(&summary.text())?;
     Ok(if summary.lost() > 0 || summary.is_gone || summary.is_cut { Outcome::No } else { Outcome::Done })
 }
 
@@ -186,7 +186,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 mod tests {
     use super::*;
     fn args(words: &str) -> Args {
-        crate::args_of(words).unwrap()
+        program::args_of(words).unwrap()
     }
 
     #[test]

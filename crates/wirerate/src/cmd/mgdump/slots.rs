@@ -3,8 +3,8 @@
 
 use super::merge::MergeInput;
 use super::output::{DumpCounts, PcapngFile, WriteFailed};
-use crate::stop::Stop;
 use capture::{MgcapSlot, SLOT_RING_FRAMES_MAX, SlotReader};
+use program::stop::Stop;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;

@@ -3,10 +3,10 @@
 
 use super::Args;
 use super::slots::open;
-use crate::out;
-use crate::outcome::{Failure, Outcome};
-use crate::stop::Stop;
 use capture::{MgcapSlot, SlotReader};
+use program::out;
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
 use std::fmt::Write;
 use std::io;
 use std::path::Path;

@@ -4,13 +4,13 @@ use super::fields::{LoopStep, SplitChoice};
 use super::verify::IgnoredField;
 use crate::edit_args::EditArgs;
 use crate::edit_args::policies::{Cut, Long};
-use crate::sender::args::{EngineName, Entry};
-use crate::units::{Count, CpuSequence, FrameRate, Nanos, WireRate};
 use host::StartTime;
 use packet::Arrivals;
 use replay::{InterfaceChoice, NumberSet, SplitRule};
+use sender::args::{EngineName, Entry};
 use std::path::PathBuf;
 use std::str::FromStr;
+use units::{Count, CpuSequence, FrameRate, Nanos, WireRate};
 
 /// A factor for the times of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ pub struct Args {
     /// Arrival process with --rate, --pps or --delay: constant, poisson or poisson:SEED (gaps with
     /// an exponential distribution around the rate), burst:N (N frames at once with the mean of the
     /// rate) or burst:N,GAP (N frames at the rate, then GAP)
-    #[arg(long, value_name = "PROCESS", help_heading = "Run", value_parser = crate::units::arrivals)]
+    #[arg(long, value_name = "PROCESS", help_heading = "Run", value_parser = units::arrivals)]
     pub arrivals: Option<Arrivals>,
     /// Shorten longer gaps of the file to this time
     #[arg(long, value_name = "TIME", help_heading = "Run")]
@@ -158,7 +158,7 @@ pub struct Args {
     pub runs: Option<u32>,
     /// Start at this time, with everything ready before: 2026-11-23T19:00:00Z, 19:00:00, +5s, or
     /// @SECONDS since 1970 (docs/pacing.md)
-    #[arg(long, value_name = "TIME", value_parser = crate::units::start_time, conflicts_with = "dry_run", help_heading = "Run")]
+    #[arg(long, value_name = "TIME", value_parser = units::start_time, conflicts_with = "dry_run", help_heading = "Run")]
     pub start_at: Option<StartTime>,
     /// Number of sending threads, each on its own CPU and queue; frames of a flow leave by one of
     /// them, in order [default: 1]

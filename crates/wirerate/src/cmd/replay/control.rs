@@ -1,14 +1,14 @@
 //! Pauses and changes of the speed of a replay by keys or the web page, and the list of them for
 //! the report.
 
-use crate::run_control::{NewRate, RunControl};
-use crate::units::{human_bps, human_duration, human_pps};
 use capture::control::SPEEDS;
 use engine::{ReplayChange, ReplayControl, SPEED_ONE};
+use program::run_control::{NewRate, RunControl};
 use replay::TimingRule;
 use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
+use units::{human_bps, human_duration, human_pps};
 
 /// A pause, its end, or another speed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

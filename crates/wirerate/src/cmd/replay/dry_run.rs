@@ -4,11 +4,11 @@ use super::args::Args;
 use super::player::Player;
 use super::report::{ReplayEnd, ReplayReport};
 use super::target;
-use crate::capture_files::flow_statistics::FlowStatistics;
-use crate::capture_files::frame_file::{FrameFile, FrameFileFacts};
-use crate::outcome::Failure;
-use crate::stop::Stop;
+use capture_files::flow_statistics::FlowStatistics;
+use capture_files::frame_file::{FrameFile, FrameFileFacts};
 use pcapng::pcap::Precision;
+use program::outcome::Failure;
+use program::stop::Stop;
 use replay::OutputPort;
 
 /// Goes through the files and writes the frames, if a file for them is given.

@@ -4,12 +4,12 @@
 use super::args::Args;
 use super::fields::SplitChoice;
 use super::target::TargetFacts;
-use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions, refuse_stdin};
-use crate::outcome::Failure;
-use crate::stop::Stop;
-use crate::units::quantity_of;
 use anyhow::anyhow;
+use capture_files::playlist::{Played, Playlist, PlaylistOptions, refuse_stdin};
+use program::outcome::Failure;
+use program::stop::Stop;
 use replay::{Edits, FrameMaker, FrameSettings, HostRoles, StopCause, TargetKind};
+use units::quantity_of;
 
 /// Reads all files once, if an option needs that. Returns the roles of the hosts for `--split
 /// auto` and `--each-loop clients`. `edited` makes the frames that will be sent.
@@ -36,7 +36,7 @@ pub fn first_pass(
     let options = PlaylistOptions {
         command: format!("replay {}", args.device),
         loops: 1,
-        fcs: args.edit.fcs,
+        fcs: args.edit.fcs.into(),
         ..PlaylistOptions::default()
     };
     let mut playlist = Playlist::open(args.files.clone(), options)?;

@@ -10,24 +10,24 @@ use super::report::{GapErrors, ReplayCause, ReplayEnd, ReplayReport};
 use super::target;
 use super::verify::{SharedComparison, Verifier, VerifyReport, ignored_fields};
 use super::watch::watched;
-use crate::capture_files::flow_statistics::FlowStatistics;
-use crate::monitor::count_in;
-use crate::monitor::sources::{self, DeviceLabels};
-use crate::outcome::Failure;
-use crate::run_control;
-use crate::sender::args::{EngineName, Entry};
-use crate::sender::device::TxDevice;
-use crate::sender::report::LinkInterruptions;
-use crate::sender::run::nearest_cpus;
-use crate::start_at::{StartReport, announce, refuse_if_late};
-use crate::stop::Stop;
+use capture_files::flow_statistics::FlowStatistics;
 use engine::{
     EngineKind, OtherDevice, ReplayControl, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource,
     ReplayStep,
 };
 use host::{CpuList, DevicePlace, HostError};
 use packet::FRAME_LEN_MAX;
+use program::monitor::count_in;
+use program::monitor::sources::{self, DeviceLabels};
+use program::outcome::Failure;
+use program::run_control;
+use program::start_at::{StartReport, announce, refuse_if_late};
+use program::stop::Stop;
 use replay::{Fates, OutputPort, TargetKind, queue_of};
+use sender::args::{EngineName, Entry};
+use sender::device::TxDevice;
+use sender::report::LinkInterruptions;
+use sender::run::nearest_cpus;
 use std::sync::Arc;
 
 /// Bytes of an Ethernet header with one VLAN tag, which the MTU excludes.

@@ -19,12 +19,12 @@ pub mod watch;
 
 pub use args::Args;
 
-use crate::outcome::{Failure, Outcome};
-use crate::row_printer::{RowFormat, print_report};
-use crate::runs::Repeated;
-use crate::stop::Stop;
-use crate::units::quantity_of;
+use program::outcome::{Failure, Outcome};
+use program::row_printer::{RowFormat, print_report};
+use program::runs::Repeated;
+use program::stop::Stop;
 use std::path::Path;
+use units::quantity_of;
 
 /// Sends, or reports what would be sent.
 ///

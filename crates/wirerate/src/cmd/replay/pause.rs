@@ -1,6 +1,6 @@
 //! Pauses of a run: SIGUSR1 begins one, SIGCONT ends it, as in tcpreplay.
 
-use crate::outcome::{Failure, Refused};
+use program::outcome::{Failure, Refused};
 use signal_hook::consts::{SIGCONT, SIGUSR1};
 use signal_hook::flag;
 use std::sync::Arc;

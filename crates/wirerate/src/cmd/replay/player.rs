@@ -5,19 +5,18 @@ use super::fields::SplitChoice;
 use super::first_pass::{first_pass, role_note};
 use super::loop_cache::{CachePlace, FrameFacts, LoopCache, PacketOutcome};
 use super::target::TargetFacts;
-use crate::capture_files::damage::Damages;
-use crate::capture_files::playlist::{Played, Playlist, PlaylistOptions};
 use crate::edit_args::EditArgs;
 use crate::edit_args::policies::Checksums;
 use crate::edit_args::report::EditReport;
-use crate::monitor::sources::{POSITION_EVERY, ReplayCounts};
-use crate::outcome::Failure;
-use crate::rate_options::{frame_rate, rate_on_line, unknown_speed};
-use crate::seed::fresh_seed;
-use crate::stop::Stop;
-use crate::units::{Nanos, human_count, human_duration};
 use capture::FileFilter;
+use capture_files::damage::Damages;
+use capture_files::playlist::{Played, Playlist, PlaylistOptions};
 use packet::{Arrivals, Rate};
+use program::monitor::sources::{POSITION_EVERY, ReplayCounts};
+use program::outcome::Failure;
+use program::rate_options::{frame_rate, rate_on_line, unknown_speed};
+use program::seed::fresh_seed;
+use program::stop::Stop;
 use replay::{
     Due, Fate, Fates, FrameMaker, FrameSettings, HostRoles, LinkType, LoopSteps, OutputPort, Selection,
     SplitRule, TargetKind, Timing, TimingRule,
@@ -25,6 +24,7 @@ use replay::{
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use units::{Nanos, human_count, human_duration};
 
 /// Picoseconds in a second.
 /// A longer pause of the file is announced before it.
@@ -248,7 +248,7 @@ impl Player {
                     merges: args.merges(),
                     sorts: args.sort,
                     loops: args.loops,
-                    fcs: args.edit.fcs,
+                    fcs: args.edit.fcs.into(),
                     ..PlaylistOptions::default()
                 },
             )?,

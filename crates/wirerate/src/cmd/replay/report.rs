@@ -3,18 +3,18 @@
 use super::control::SpeedChange;
 use super::player::FileReport;
 use super::verify::VerifyReport;
-use crate::capture_files::damage::Damages;
-use crate::capture_files::flow_statistics::{FlowFacts, FlowStatistics};
-use crate::capture_files::flows::flows_remark;
 use crate::edit_args::report::EditReport;
-use crate::out;
-use crate::sender::report::LinkInterruptions;
-use crate::start_at::StartReport;
-use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
+use capture_files::damage::Damages;
+use capture_files::flow_statistics::{FlowFacts, FlowStatistics};
+use capture_files::flows::flows_remark;
 use packet::WIRE_OVERHEAD;
+use program::out;
+use program::start_at::StartReport;
 use replay::Fates;
+use sender::report::LinkInterruptions;
 use serde::Serialize;
 use std::fmt;
+use units::{Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
 
 /// Protocols and addresses in the text; JSON has more.
 const PROTOCOLS_SHOWN: usize = 5;

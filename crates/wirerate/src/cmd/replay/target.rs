@@ -1,11 +1,11 @@
 //! The device of a replay: what it sends, its MTU and MAC address.
 
 use super::args::Args;
-use crate::outcome::Failure;
-use crate::sender::device::TxDevice;
 use host::{HostError, Link, LinkLayer};
 use packet::{FRAME_LEN_MAX, MacAddr};
+use program::outcome::Failure;
 use replay::TargetKind;
+use sender::device::TxDevice;
 
 /// Source of frames without a header of their own when there is no such device.
 const MAC_MADE_UP: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);

@@ -2,13 +2,13 @@
 
 use super::args::{Args, Speed};
 use super::fields::LoopStep;
-use crate::outcome::{Failure, Outcome};
-use crate::stop::Stop;
-use crate::units::{BitRate, Count, FrameRate, Nanos, WireRate};
 use clap::Parser;
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
 use replay::NumberSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use units::{BitRate, Count, FrameRate, Nanos, WireRate};
 
 /// Nanoseconds of a millisecond and of a second.
 const MS_NS: u64 = 1_000_000;

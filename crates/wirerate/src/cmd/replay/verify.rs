@@ -4,14 +4,13 @@
 //! digests to the [`Comparison`], which the source of the frames fills. The bytes of the last
 //! frames are kept, to name the fields of the first frame that differs.
 
-use crate::outcome::{Failure, Refused};
-use crate::receiver::Drain;
-use crate::stop::{BlockedSignals, Stop};
-use crate::units::Table;
 use capture::{ClockMode, Mode, Options, Output, SNAPLEN_WHOLE, Session};
 use clap::ValueEnum;
 use host::{DevicePlace, Netns};
 use pcapng::Block;
+use program::outcome::{Failure, Refused};
+use program::stop::{BlockedSignals, Stop};
+use receiver::Drain;
 use replay::{Comparison, ComparisonResult, IgnoredFields, difference};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -19,6 +18,7 @@ use std::io::{BufReader, PipeReader, pipe};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use units::Table;
 
 /// The counters of the receiver have no event, so they are read at this interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);

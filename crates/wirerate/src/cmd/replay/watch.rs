@@ -2,14 +2,14 @@
 
 use super::args::Args;
 use super::orders::ReplayOrders;
-use crate::events;
-use crate::out::OutError;
-use crate::outcome::{Failure, Refused};
-use crate::row_printer::RowFormat;
-use crate::sender::watch::{View, Watch};
-use crate::sender::workers::SentTotals;
-use crate::stop::{BlockedSignals, Stop};
 use engine::ReplayProgress;
+use program::events;
+use program::out::OutError;
+use program::outcome::{Failure, Refused};
+use program::row_printer::RowFormat;
+use program::stop::{BlockedSignals, Stop};
+use sender::watch::{View, Watch};
+use sender::workers::SentTotals;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;

@@ -7,10 +7,10 @@ mod rewriter;
 
 pub use args::Args;
 
-use crate::capture_files::input::is_stdin;
-use crate::outcome::{Failure, Outcome};
-use crate::stop::Stop;
-use crate::{out, row_printer};
+use capture_files::input::is_stdin;
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
+use program::{out, row_printer};
 
 /// Edits the files and prints the report.
 ///

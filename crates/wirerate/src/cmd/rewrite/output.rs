@@ -1,17 +1,17 @@
 //! The output file: pcap or pcapng by its name, with what the input has beside packets.
 
-use crate::capture_files::input::is_stdin;
-use crate::capture_files::names::asked_format;
-use crate::capture_files::output_bytes::{Compressor, OutputBytes};
-use crate::capture_files::records::{FileRecords, IF_FCSLEN, PacketExtras, pcap_fcs_bits};
-use crate::edit_args::policies::Fcs;
-use crate::outcome::{Failure, Refused};
-use crate::units::quantity_of;
 use anyhow::anyhow;
 use capture::Format;
+use capture_files::input::is_stdin;
+use capture_files::names::asked_format;
+use capture_files::output_bytes::{Compressor, OutputBytes};
+use capture_files::playlist::FcsPolicy;
+use capture_files::records::{FileRecords, IF_FCSLEN, PacketExtras, pcap_fcs_bits};
 use pcapng::{Block, Interface, NoTime, Packet, PacketBuf, PacketFlags, RawOption, Section, Writer, pcap};
+use program::outcome::{Failure, Refused};
 use replay::{LinkType, MadeFrame};
 use std::path::{Path, PathBuf};
+use units::quantity_of;
 
 /// Options of an interface with its addresses, or a filter that may name some: `if_IPv4addr`,
 /// `if_IPv6addr`, `if_EUIaddr`, `if_filter` in another form than text.
@@ -33,7 +33,7 @@ pub(super) struct OutputRules {
     /// Packets without an Ethernet header get one.
     pub(super) makes_ethernet: bool,
     /// What happens to frame check sequences.
-    pub(super) fcs: Fcs,
+    pub(super) fcs: FcsPolicy,
     /// Addresses change, so names and addresses outside packets are left out.
     pub(super) hides_addresses: bool,
     /// All addresses change, so everything is left out that may have some.
@@ -237,7 +237,7 @@ impl Output {
         if self.writer.is_none()
             && let Some((bytes, _)) = self.unopened.take()
         {
-            let fcs_len = if self.rules.fcs == Fcs::Keep { fcs_len } else { 0 };
+            let fcs_len = if self.rules.fcs == FcsPolicy::Keep { fcs_len } else { 0 };
             let snaplen = if self.rules.makes_longer || self.rules.is_joined { 0 } else { like.snaplen };
             let precision = match self.rules.is_joined {
                 true => pcap::Precision::Nanoseconds,
@@ -317,7 +317,7 @@ impl Output {
         let comment = comment.filter(|_| !is_hidden);
         let written = match &mut self.writer {
             Some(FileWriter::Pcap(writer)) => {
-                let fcs_len = if rules.fcs == Fcs::Keep { extras.fcs_len } else { 0 };
+                let fcs_len = if rules.fcs == FcsPolicy::Keep { extras.fcs_len } else { 0 };
                 if let Some((link_type, declared)) = self.pcap_link
                     && (link_type, declared) != (frame.link_type, fcs_len)
                 {
@@ -346,7 +346,7 @@ impl Output {
             Some(FileWriter::Pcapng(writer)) => {
                 let record = file.record_with_fcs(0);
                 let flags = extras.flags.map(|flags| match rules.fcs {
-                    Fcs::Keep => flags,
+                    FcsPolicy::Keep => flags,
                     _ => PacketFlags(flags.0 & !FCS_BITS),
                 });
                 // A hash of other bytes would be wrong.
@@ -422,7 +422,7 @@ fn described(mut interface: Interface, rules: OutputRules, left_out: &mut LeftOu
     if rules.makes_longer {
         interface.snaplen = 0;
     }
-    if rules.fcs != Fcs::Keep {
+    if rules.fcs != FcsPolicy::Keep {
         interface.other.retain(|option| option.code != IF_FCSLEN);
     }
     if rules.hides_addresses {

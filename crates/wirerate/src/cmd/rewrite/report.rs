@@ -1,13 +1,13 @@
 //! The report of a rewrite: text, or one line of JSON as `wirerate.rewrite/1`.
 
-use crate::capture_files::damage::Damages;
-use crate::capture_files::records::Unkept;
 use crate::edit_args::report::EditReport;
-use crate::out;
-use crate::units::{Table, human_count};
+use capture_files::damage::Damages;
+use capture_files::records::Unkept;
+use program::out;
 use replay::{Fates, StopCause};
 use serde::Serialize;
 use std::fmt;
+use units::{Table, human_count};
 
 /// Why a rewrite ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -3,19 +3,19 @@
 use super::args::Args;
 use super::output::{Output, OutputRules};
 use super::report::{RewriteEnd, RewriteReport};
-use crate::capture_files::playlist::{odd_notes, odd_of, open_records, record_of};
-use crate::capture_files::records::{FileRecords, Unkept};
 use crate::edit_args::policies::{Checksums, Cut};
 use crate::edit_args::report::EditReport;
-use crate::outcome::Failure;
-use crate::shell::shell_word;
-use crate::stop::Stop;
-use crate::units::quantity_of;
 use anyhow::anyhow;
+use capture_files::playlist::{odd_notes, odd_of, open_records, record_of};
+use capture_files::records::{FileRecords, Unkept};
 use packet::MacAddr;
+use program::outcome::Failure;
+use program::shell::shell_word;
+use program::stop::Stop;
 use replay::{Edits, FieldEdit, FieldValue, FrameMaker, FrameSettings, StopCause, TargetKind};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use units::quantity_of;
 
 /// Source of packets that get an Ethernet header.
 const MAC_MADE_UP: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
@@ -115,7 +115,7 @@ fn rewrite_file(
             output.block(block)?;
         }
         report.read += 1;
-        let record = record_of(file, report.read, args.edit.fcs);
+        let record = record_of(file, report.read, args.edit.fcs.into());
         match maker.make(&record) {
             Ok(Ok(made)) => {
                 report.padded_cut += u64::from(made.is_padded_cut);
@@ -142,7 +142,7 @@ fn rewrite_file(
     }
     report.damages.merge(file.take_damages());
     report.unkept.add(file.unkept());
-    report.notes.extend(odd_notes(odd_of(file, args.edit.fcs)));
+    report.notes.extend(odd_notes(odd_of(file, args.edit.fcs.into())));
     Ok(goes_on)
 }
 
@@ -169,7 +169,7 @@ fn rules(args: &Args, edits: &Edits) -> OutputRules {
     };
     OutputRules {
         makes_ethernet,
-        fcs: args.edit.fcs,
+        fcs: args.edit.fcs.into(),
         hides_addresses: edits.anonymize.is_some()
             || !edits.address_rules.is_empty()
             || !edits.mac_maps.is_empty()

@@ -1,8 +1,8 @@
 //! The arguments of `wirerate rfc2544`.
 
 use crate::trials::PathArgs;
-use crate::units::{Nanos, Pps};
 use search::{BILLION, Method};
+use units::{Nanos, Pps};
 
 /// Arguments of `wirerate rfc2544`.
 #[derive(Clone, Debug, clap::Args)]

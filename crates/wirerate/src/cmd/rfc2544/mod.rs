@@ -6,21 +6,21 @@ mod table;
 
 pub use args::Args;
 
-use crate::events;
-use crate::out;
-use crate::outcome::{Failure, Outcome};
-use crate::row_printer::{RowFormat, print_report};
-use crate::stop::Stop;
 use crate::trials::{
     FrameSize, RFC2544_SIZES, RunsTrials, Tester, Traffic, TrialRunner, deviations, json_line,
 };
-use crate::units::{Pps, time_of_day_ns};
 use args::{Effort, Rfc2544Test};
+use program::events;
+use program::out;
+use program::outcome::{Failure, Outcome};
+use program::row_printer::{RowFormat, print_report};
+use program::stop::Stop;
 use search::record::{Provenance, ResultLine, Rfc2544Record, SearchRecord, SizeRecord};
 use search::{
     BackToBack, BurstSettings, LatencyAtLoads, LatencySettings, LossCurve, Procedure, Recovery,
     RecoverySettings, SearchSettings, ThroughputSearch,
 };
+use units::{Pps, time_of_day_ns};
 
 /// Runs the tests and prints their results.
 ///

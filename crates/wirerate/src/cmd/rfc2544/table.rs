@@ -1,10 +1,10 @@
 //! The results of `wirerate rfc2544` as text.
 
 use crate::trials::shape_text;
-use crate::units::{human_count, human_duration, human_pps, quantity_of};
 use search::GoalEnd;
 use search::record::{Rfc2544Record, SizeRecord};
 use std::fmt::Write;
+use units::{human_count, human_duration, human_pps, quantity_of};
 
 /// One block per frame size, then the deviations.
 pub(super) fn text(record: &Rfc2544Record) -> String {

@@ -2,17 +2,17 @@
 
 use super::Args;
 use super::output::FileRate;
-use crate::events;
-use crate::outcome::{Failure, Outcome};
-use crate::row_printer::{RowFormat, print_report};
-use crate::sender::device::TxDevice;
-use crate::sender::packets::Packets;
-use crate::sender::rate::RequestedRate;
-use crate::sender::run::{Job, conclude};
-use crate::sender::watch::View;
-use crate::stop::Stop;
 use host::CpuList;
 use packet::{Arrivals, Rate, XmitMode};
+use program::events;
+use program::outcome::{Failure, Outcome};
+use program::row_printer::{RowFormat, print_report};
+use program::stop::Stop;
+use sender::device::TxDevice;
+use sender::packets::Packets;
+use sender::rate::RequestedRate;
+use sender::run::{Job, conclude};
+use sender::watch::View;
 
 /// Finds the device.
 ///

@@ -2,11 +2,11 @@
 //! file.
 
 use super::Args;
-use crate::capture_files::input::is_stdin;
-use crate::outcome::Failure;
-use crate::sender::capture_frames::{CaptureFiles, frames_of};
-use crate::waiting_read;
+use capture_files::input::is_stdin;
 use frames::{DeviceAddresses, FrameSpec, ParseSettings};
+use program::outcome::Failure;
+use program::waiting_read;
+use sender::capture_frames::{CaptureFiles, frames_of};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

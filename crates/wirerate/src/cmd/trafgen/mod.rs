@@ -5,14 +5,14 @@ mod device;
 mod input;
 mod output;
 
-use crate::capture_files::names::asked_format;
-use crate::outcome::{Failure, Outcome};
-use crate::sender::args::EngineName;
-use crate::sender::packets::{Packets, addresses};
-use crate::stop::Stop;
-use crate::{out, units};
+use capture_files::names::asked_format;
 use frames::{Expander, FrameSpec, PacketOrder};
 use host::DevicePlace;
+use program::out;
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
+use sender::args::EngineName;
+use sender::packets::{Packets, addresses};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 

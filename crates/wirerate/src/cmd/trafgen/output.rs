@@ -1,11 +1,11 @@
 //! The files that `wirerate trafgen` writes, and the times in them.
 
-use crate::capture_files::frame_file::{FrameFile, FrameFileFacts};
-use crate::capture_files::names::asked_format;
-use crate::outcome::{Failure, Refused};
 use capture::open;
+use capture_files::frame_file::{FrameFile, FrameFileFacts};
+use capture_files::names::asked_format;
 use pcapng::LINK_TYPE_ETHERNET;
 use pcapng::pcap::Precision;
+use program::outcome::{Failure, Refused};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

@@ -1,0 +1,492 @@
+//! A run of `wirerate send`: the device, its next hop, the CPUs, the workers, and the report.
+
+use super::args::Args;
+use super::config;
+use super::control::SendControl;
+use super::device::TxDevice;
+use super::device_count::DeviceCount;
+use super::end_frames;
+use super::next_hop::{self, NextHopMac};
+use super::packets::Packets;
+use super::rate::RequestedRate;
+use super::report::{self, EndReason, Report, RunInfo};
+use super::split::shares;
+use super::watch::{View, Watch};
+use super::workers::{SentTotals, WorkerSet};
+use anyhow::anyhow;
+use engine::{CatchUp, EngineError, EngineKind, Limits, Request, SendFcs, TxOptions};
+use host::{CpuList, StartTime};
+use packet::{Config, DeviceFacts, Flags, XmitMode};
+use program::monitor::count_in;
+use program::monitor::sources::{self, DeviceLabels};
+use program::outcome::{Failure, Outcome};
+use program::row_printer::{Joined, RowFormat, print_report};
+use program::run_control;
+use program::seed::fresh_seed;
+use program::start_at::{announce, left, refuse_if_late};
+use program::stop::Stop;
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use units::{Interval, Queues, quantity_of, time_of_day_ns, utc_time};
+
+/// Twice the rate: a policer with a margin of 100 % passes a late run.
+pub const CATCH_UP_DEFAULT: CatchUp = CatchUp::Times(NonZeroU32::MIN.saturating_add(1));
+
+/// Threads that a signature can name.
+pub const STREAMS: u32 = 64;
+
+/// Sends what `config` asks for and prints the report.
+///
+/// # Errors
+/// Refused by the host or the device before the first frame.
+pub fn run(args: &Args, config: Config, pace: RequestedRate, stop: &Stop) -> Result<Outcome, Failure> {
+    let (report, error) = transmit(args, config, pace, stop)?;
+    conclude(&args.device, args.netns.as_deref(), &report, error, |report| print(args, report))
+}
+
+/// Sends what `config` asks for. An error is returned beside the report of what was sent before it.
+///
+/// # Errors
+/// Refused by the host or the device before the first frame.
+pub fn transmit(
+    args: &Args,
+    mut config: Config,
+    pace: RequestedRate,
+    stop: &Stop,
+) -> Result<(Report, Option<EngineError>), Failure> {
+    let device = find(args, config.xmit_mode)?;
+    check_queues(args, &device)?;
+    check_node(args)?;
+    let cpus = cpus(args, &device)?;
+    part_queues(args, &device, &cpus, &mut config)?;
+    if config.xmit_mode == XmitMode::NetifReceive && config.dst_mac.is_zero() {
+        // The receive path drops frames for other MAC addresses.
+        config.dst_mac = device.facts.mac;
+    }
+    let next_hop = next_hop::fill_in(&device, &mut config, &config::destinations(args), true)?;
+    let end_frames = end_frames::count(args)?;
+    let (announced, cpu) = (config.clone(), cpus.first().copied().unwrap_or(0));
+    let job = Job { next_hop, pace, ..Job::of(args, &device, cpus, config) };
+    let (report, error) = job.run(stop, View::of(args))?;
+    if end_frames > 0 && error.is_none() {
+        // Each number is sent as often as there are copies.
+        let sent = report.sent.div_ceil(announced.clone_skb.max(1) as u64);
+        if let Err(why) = end_frames::announce(&device, cpu, &announced, sent, end_frames) {
+            eprint!("{why}");
+        }
+    }
+    Ok((report, error))
+}
+
+/// Finds the device, which can send and may be sent on.
+///
+/// # Errors
+/// There is none, it is down, or it carries the default route; or the time to start has passed.
+pub fn find(args: &Args, xmit_mode: XmitMode) -> Result<TxDevice, Failure> {
+    refuse_if_late(args.start_at, || format!("send on {}", args.device))?;
+    let device = TxDevice::find(args.netns.as_deref(), &args.device)
+        .map_err(|why| Failure::host(format!("send on {}", args.device), why))?;
+    if !args.allow_default_route {
+        device.spare_default_route()?;
+    }
+    device.check_state(xmit_mode != XmitMode::NetifReceive)?;
+    Ok(device)
+}
+
+/// The command line.
+pub fn argv() -> Vec<String> {
+    std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect()
+}
+
+/// Runs `requests` to their end. An error is returned beside the report of what was sent before it.
+///
+/// # Errors
+/// When the threads cannot be started.
+pub fn drive(
+    device: &TxDevice,
+    requests: Vec<(u32, Request)>,
+    info: RunInfo,
+    stop: &Stop,
+    view: View,
+) -> Result<(Report, Option<EngineError>), Failure> {
+    let (started, cpu_time) = (Instant::now(), host::process_cpu_time());
+    let limits = requests.iter().map(|(_, request)| request.limits).collect();
+    let mode = requests.first().map_or(XmitMode::StartXmit, |(_, request)| request.mode);
+    let device_count = DeviceCount::start(device, mode);
+    announce(info.start_at);
+    let left = left(info.start_at);
+    let workers = WorkerSet::start(&device.netns, requests, stop, info.start_at)?;
+    workers.share(&view.started);
+    let labels = DeviceLabels::new(&info.device, info.netns.as_deref());
+    let _counted = count_in(sources::send(labels, workers.sources()));
+    let control = Arc::new(workers.control(limits));
+    let offered = run_control::offer(Arc::<SendControl>::clone(&control));
+    let mut watch = Watch::new(view, info.count);
+    let done = workers.finish(stop, |totals| {
+        if !watch.see(totals, Instant::now()) {
+            stop.set();
+        }
+    });
+    drop(offered);
+    // Both include building and removing the engines, which matters in a short run, but not the
+    // wait for a requested time.
+    let elapsed = started.elapsed().checked_sub(left).unwrap_or_else(|| started.elapsed());
+    let cpus_busy = (host::process_cpu_time() - cpu_time).div_duration_f64(elapsed);
+    let mut report = report::sum_up(info, &done, cpus_busy, control.changes());
+    device_count.enter(device, stop, &mut report);
+    watch.finish(SentTotals::of(&done), Duration::from_nanos(report.duration_ns))?;
+    Ok((report, report::failure(done)))
+}
+
+/// pktgen silently takes the last queue for one that does not exist, and treats queue 0 as unset.
+fn check_queues(args: &Args, device: &TxDevice) -> Result<(), Failure> {
+    let Some(Queues::Listed(queues)) = args.queues else { return Ok(()) };
+    let act = || format!("send to queue {queues} of {}", args.device);
+    let count = device.facts.tx_queues.max(1);
+    if queues.last >= count {
+        let has = quantity_of(count.into(), "transmit queue");
+        let why = anyhow!("it has {has}, the last is {}", count - 1);
+        return Err(Failure::refused(act(), why).try_this("--queues cpu"));
+    }
+    if queues == Interval::one(0) && args.engine.is_none() {
+        let why = "pktgen treats queue 0 alone as unset, so the engine must be named";
+        return Err(Failure::usage(act(), why).try_this("--engine af_xdp"));
+    }
+    Ok(())
+}
+
+/// Gives each of several af_xdp threads the queue of its CPU, because a queue takes one socket.
+fn part_queues(args: &Args, device: &TxDevice, cpus: &[u32], config: &mut Config) -> Result<(), Failure> {
+    if args.engine.map(EngineKind::from) != Some(EngineKind::AfXdp) || cpus.len() < 2 {
+        return Ok(());
+    }
+    let act = || format!("send from {} threads by af_xdp on {}", cpus.len(), args.device);
+    if let Some(Queues::Listed(queues)) = args.queues {
+        let why = format!("a queue takes one thread, and all would use queue {queues}");
+        return Err(Failure::usage(act(), why).try_this("--queues cpu"));
+    }
+    let count = device.facts.tx_queues.max(1);
+    if let Some((one, other)) = sharing(cpus, count) {
+        let why = anyhow!("CPUs {one} and {other} would share a queue: it has {count}");
+        return Err(Failure::refused(act(), why)
+            .try_this("--threads 1")
+            .try_this(format!("--cpus with a queue each (queue = CPU modulo {count})")));
+    }
+    config.flags.set(Flags::QUEUE_MAP_CPU, true);
+    Ok(())
+}
+
+/// Two CPUs with the same one of `queue_count` queues.
+fn sharing(cpus: &[u32], queue_count: u16) -> Option<(u32, u32)> {
+    let mut owners = HashMap::new();
+    cpus.iter().find_map(|cpu| owners.insert(cpu % u32::from(queue_count), *cpu).map(|other| (other, *cpu)))
+}
+
+/// pktgen reports `ERROR: node not possible` and continues without.
+fn check_node(args: &Args) -> Result<(), Failure> {
+    let Some(node) = args.node else { return Ok(()) };
+    let act = || format!("use memory of node {node}");
+    let nodes = CpuList::possible_nodes().map_err(|why| Failure::host(act(), why))?;
+    match nodes.contains(node) {
+        true => Ok(()),
+        false => Err(Failure::refused(act(), anyhow!("this machine has node {nodes} only"))
+            .try_this("leave --node out")),
+    }
+}
+
+/// Prints the report, or the error if nothing was sent. Returns the outcome.
+///
+/// # Errors
+/// Nothing was sent.
+pub fn conclude(
+    device: &str,
+    netns: Option<&str>,
+    report: &Report,
+    error: Option<EngineError>,
+    print: impl FnOnce(&Report) -> Result<(), Failure>,
+) -> Result<Outcome, Failure> {
+    let act = format!("send on {device}");
+    if let Some(error) = error {
+        let failure = Failure::engine(act, error, netns);
+        if report.offered == 0 {
+            return Err(failure);
+        }
+        eprint!("{failure}");
+    }
+    print(report)?;
+    Ok(if is_good(report) { Outcome::Done } else { Outcome::No })
+}
+
+/// Prints the report as `args` say.
+///
+/// # Errors
+/// When standard output is closed.
+pub fn print(args: &Args, report: &Report) -> Result<(), Failure> {
+    let histogram = if args.histogram { report.histogram() } else { String::new() };
+    let format = RowFormat::of(args.json, args.csv && !args.json);
+    Ok(print_report(format, &report.json_line(), &Joined(report, histogram))?)
+}
+
+/// A full ring is normal for a fast sender with a slow driver, and costs retries. Errors are
+/// failures, and so are a rate that was not reached and a run that was stopped before its count or
+/// time.
+fn is_good(report: &Report) -> bool {
+    let is_short = report.rate_missed || report.is_unfinished();
+    report.errors == 0 && !is_short && !matches!(report.end, EndReason::Failed | EndReason::DeviceGone)
+}
+
+/// The CPUs to send from: those of `--cpus`, or as many as `--threads` near the device.
+///
+/// # Errors
+/// Bad usage when there are fewer.
+pub fn cpus(args: &Args, device: &TxDevice) -> Result<Vec<u32>, Failure> {
+    if let Some(list) = &args.cpus {
+        return Ok(list.0.clone());
+    }
+    nearest_cpus(device, args.node, args.threads.unwrap_or(1) as usize)
+}
+
+/// `wanted` CPUs to send from: those of `node` if there is one, else those nearest to the device.
+///
+/// # Errors
+/// Bad usage when there are fewer.
+pub fn nearest_cpus(device: &TxDevice, node: Option<u32>, wanted: usize) -> Result<Vec<u32>, Failure> {
+    let failed = |why| Failure::host("choose CPUs to send from", why);
+    let allowed = CpuList::allowed().map_err(failed)?;
+    let node = match node {
+        Some(node) => Some(node),
+        None => device.stack.numa_node(&device.link).map_err(failed)?,
+    };
+    let mut cpus: Vec<_> = allowed.iter().collect();
+    // Near the device first; of these the last, because the first ones often serve interrupts.
+    cpus.sort_by_key(|cpu| (node.is_some() && host::node_of_cpu(*cpu) != node, std::cmp::Reverse(*cpu)));
+    if wanted > cpus.len() {
+        return Err(Failure::usage(
+            format!("send from {wanted} threads"),
+            format!("each needs a CPU of its own, and there are {}", cpus.len()),
+        )
+        .try_this(format!("--threads {}", cpus.len())));
+    }
+    cpus.truncate(wanted);
+    Ok(cpus)
+}
+
+/// Frames to send on one device.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The device.
+    pub device: &'a TxDevice,
+    /// Its namespace, as the user named it.
+    pub netns: Option<String>,
+    /// The neighbour whose MAC address the frames have, unless it was given.
+    pub next_hop: Option<NextHopMac>,
+    /// The frames, and how they are sent.
+    pub config: Config,
+    /// The frames, if they are not those of `config`.
+    pub packets: Option<Packets>,
+    /// The number of the stream in signatures, if there are several.
+    pub stream: u32,
+    /// How fast.
+    pub pace: RequestedRate,
+    /// How fast when it is late.
+    pub catch_up: CatchUp,
+    /// How long, in nanoseconds; 0 for no end.
+    pub duration_ns: u64,
+    /// When the first frame is due; `None` for as soon as all is ready.
+    pub start_at: Option<StartTime>,
+    /// The CPUs to send from, one thread each.
+    pub cpus: Vec<u32>,
+    /// The requested engine.
+    pub engine: Option<EngineKind>,
+    /// The requested batch size.
+    pub batch: Option<u32>,
+    /// What frames have in place of the right frame check sequence.
+    pub fcs: Option<SendFcs>,
+    /// The run waits for a link that is down.
+    pub keep_going: bool,
+    /// The threads spin between frames instead of sleeping.
+    pub spins: bool,
+    /// Send frames that are longer than the MTU of the device.
+    pub allow_long: bool,
+    /// The option of the command that sets it.
+    pub long_option: &'static str,
+}
+
+impl<'a> Job<'a> {
+    /// A job at top speed, with nothing else requested.
+    pub fn new(device: &'a TxDevice, netns: Option<&str>, cpus: Vec<u32>, config: Config) -> Self {
+        Self {
+            device,
+            netns: netns.map(str::to_owned),
+            next_hop: None,
+            config,
+            packets: None,
+            stream: 0,
+            pace: RequestedRate::LineRate,
+            catch_up: CATCH_UP_DEFAULT,
+            duration_ns: 0,
+            start_at: None,
+            cpus,
+            engine: None,
+            batch: None,
+            fcs: None,
+            spins: false,
+            keep_going: false,
+            allow_long: false,
+            long_option: "--allow-long",
+        }
+    }
+
+    /// A job as `args` say, except for the frames and their rate.
+    pub fn of(args: &Args, device: &'a TxDevice, cpus: Vec<u32>, config: Config) -> Self {
+        Self {
+            catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
+            duration_ns: args.duration_ns(),
+            start_at: args.start_at,
+            engine: args.engine.map(Into::into),
+            batch: args.batch,
+            fcs: args.send_fcs,
+            spins: args.spin,
+            keep_going: args.keep_going,
+            allow_long: args.allow_long,
+            ..Self::new(device, args.netns.as_deref(), cpus, config)
+        }
+    }
+
+    /// Sends until the count, the duration or a stop ends the run. An error is returned beside the
+    /// report of what was sent before it.
+    ///
+    /// # Errors
+    /// When the threads cannot be started.
+    pub fn run(mut self, stop: &Stop, view: View) -> Result<(Report, Option<EngineError>), Failure> {
+        let seed = self.config.seed.unwrap_or_else(fresh_seed);
+        let requests = self.requests(seed)?;
+        drive(self.device, requests, self.info(seed, time_of_day_ns()), stop, view)
+    }
+
+    fn long_advice(&self) -> String {
+        format!("{} if devices on the way take such frames", self.long_option)
+    }
+
+    fn info(self, seed: u64, time_ns: u64) -> RunInfo {
+        RunInfo {
+            device: self.device.link.name.clone(),
+            is_veth: self.device.link.is_kind("veth"),
+            netns: self.netns,
+            next_hop: self.next_hop,
+            start_time: utc_time(self.start_at.map_or(time_ns, |start_at| start_at.unix_ns)),
+            start_at: self.start_at,
+            argv: argv(),
+            interval_ps: self.pace.interval_ps(&self.config),
+            asked: self.pace.asked(&self.config),
+            seed,
+            notes: notes(&self.config, self.packets.as_ref()),
+            streams: Vec::new(),
+            count: self.config.count,
+            duration_ns: self.duration_ns,
+        }
+    }
+
+    /// One run per thread.
+    ///
+    /// # Errors
+    /// Frames that cannot be made.
+    pub fn requests(&mut self, seed: u64) -> Result<Vec<(u32, Request)>, Failure> {
+        let pace = self.pace.for_lengths(&self.config);
+        let shares = shares(self.config.count, pace, seed, self.cpus.len() as u32);
+        let associations = self.device.associations(&self.config);
+        let associations = associations.map_err(|why| Failure::host("read security associations", why))?;
+        if let Some(packets) = self.packets.as_ref().filter(|_| !self.allow_long) {
+            let (frame_len, tags_len) = packets.longest();
+            self.device
+                .check_length(frame_len, tags_len)
+                .map_err(|refused| refused.try_this(self.long_advice()))?;
+        }
+        let mut requests = Vec::new();
+        for (index, (share, cpu)) in shares.into_iter().zip(&self.cpus).enumerate() {
+            let facts = DeviceFacts { cpu: *cpu, ..self.device.facts };
+            sign_thread(&mut self.config, self.stream + index as u32);
+            let (plan, mut cursor) = match &self.packets {
+                Some(packets) => match packets.of_thread(index as u32) {
+                    Some(plan) => plan.sent_as(&self.config, &facts).on(&facts),
+                    None => continue,
+                },
+                None => super::plan(&mut self.config, &facts, seed, &associations)?,
+            };
+            if self.packets.is_none() && !self.allow_long {
+                let tags_len = self.config.tags_len();
+                self.device.check_length(plan.frame_len_max(), tags_len).map_err(|refused| {
+                    refused
+                        .try_this(format!("--size {}", self.device.frame_len_max(tags_len)))
+                        .try_this(self.long_advice())
+                })?;
+            }
+            cursor.seq_num = share.seq_num;
+            cursor.rng = share.rng;
+            let request = Request {
+                ifname: self.device.link.name.clone(),
+                plan,
+                cursor,
+                mode: self.config.xmit_mode,
+                options: TxOptions { fcs: self.fcs, ..TxOptions::of(&self.config) },
+                limits: Limits {
+                    count: share.count,
+                    duration_ns: self.duration_ns,
+                    pace: share.pace,
+                    catch_up: self.catch_up,
+                    start_delay_ns: 0,
+                    starts_with_first_frame: true,
+                    spins: self.spins,
+                    keep_going: self.keep_going,
+                },
+                engine: self.engine,
+                batch: self.batch,
+                next_ns: None,
+            };
+            requests.push((*cpu, request));
+        }
+        Ok(requests)
+    }
+}
+
+/// Sets what the signatures of one thread have: its number, and flows of its own.
+fn sign_thread(config: &mut Config, thread: u32) {
+    config.signature.stream = (thread % STREAMS) as u8;
+    config.signature.flow_first = thread * flows_per_thread(config);
+}
+
+/// Flows that each thread sends.
+pub fn flows_per_thread(config: &Config) -> u32 {
+    if config.flows > 0 { config.flows } else { config.signature.flow_count }
+}
+
+/// Notes about a configuration, such as "IPv6 destinations are drawn at random".
+fn notes(config: &Config, packets: Option<&Packets>) -> Vec<String> {
+    let seals = config.asks_for_ipsec();
+    [
+        (seals, "IPsec makes frames longer than --size by its padding and integrity check"),
+        (
+            seals && config.clone_skb > 1,
+            "repeated frames have the same sequence number: a replay window drops them",
+        ),
+    ]
+    .into_iter()
+    .filter(|(applies, _)| *applies)
+    .map(|(_, note)| note.to_owned())
+    .chain(packets.into_iter().flat_map(Packets::notes))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_cpus_share_a_queue_when_there_are_too_few() {
+        assert_eq!(sharing(&[1, 0], 4), None);
+        assert_eq!(sharing(&[3, 2, 7], 4), Some((3, 7)));
+        assert_eq!(sharing(&[1, 0], 1), Some((1, 0)));
+    }
+}

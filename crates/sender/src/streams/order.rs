@@ -1,0 +1,157 @@
+//! `send --streams --dry-run`: the frames of all streams in the order in which they are due.
+
+use super::Stream;
+use crate::args::Args;
+use crate::dry_run::{Schedule, frame_file};
+use crate::split::pace_of_one_thread;
+use crate::{config, packet_options, shown};
+use capture_files::frame_file::FrameFile;
+use engine::{Engine, MemEngine, Pacer};
+use packet::wire_len;
+use program::out;
+use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
+use serde::Serialize;
+use std::num::NonZeroU32;
+use units::{human_duration, time_of_day_ns};
+
+/// Bytes that a line of text shows.
+const SHOWN_LEN: usize = 32;
+
+/// A frame of a stream.
+#[derive(Debug, Serialize)]
+struct StreamFrame<'a> {
+    /// Its number in the run, from 1.
+    number: u64,
+    /// When it is due after the start of the run.
+    time_ns: u64,
+    /// The name of its stream.
+    stream: &'a str,
+    /// Length in bytes without FCS.
+    frame_len: u32,
+    /// Length in bytes with FCS, preamble and gap.
+    wire_len: u32,
+    /// Its bytes, hexadecimal.
+    bytes: String,
+}
+
+/// A stream that is shown.
+struct ShownStream<'a> {
+    stream: &'a Stream,
+    engine: MemEngine<Vec<Vec<u8>>, &'a Schedule>,
+    pacer: Pacer,
+    /// Frames so far.
+    shown: u64,
+}
+
+impl ShownStream<'_> {
+    /// When its next frame is due; `None` after the last.
+    fn next_ns(&self) -> Option<u64> {
+        let count = self.stream.config.count;
+        let is_complete = count != 0 && self.shown >= count;
+        let duration_ns = self.stream.entry.args.duration.map_or(u64::MAX, |duration| duration.0);
+        let end_ns = self.stream.entry.start_ns.saturating_add(duration_ns);
+        (!is_complete).then(|| self.pacer.next_ns()).filter(|next_ns| *next_ns < end_ns)
+    }
+}
+
+/// Shows the first `frame_count` frames of all streams.
+///
+/// # Errors
+/// Bad usage for a stream that gives no frame; refused when the file cannot be written.
+pub fn show(
+    streams: &[Stream],
+    args: &Args,
+    (facts, frame_count): (&packet::DeviceFacts, u64),
+    stop: &Stop,
+) -> Result<Outcome, Failure> {
+    let clock = Schedule::default();
+    let mut shown = Vec::new();
+    for stream in streams {
+        shown.push(prepare(stream, args, facts, &clock)?);
+    }
+    let started_ns = time_of_day_ns();
+    let mut file = args.write.as_deref().map(|path| frame_file(path, &args.device)).transpose()?;
+    for number in 1..=frame_count {
+        if stop.is_set() {
+            break;
+        }
+        // Of streams that are due at the same time, the one with the fewest frames.
+        let due = |stream: &mut &mut ShownStream<'_>| stream.next_ns().is_some();
+        let next = shown.iter_mut().filter_map(|stream| due(&mut &mut *stream).then_some(stream));
+        let Some(next) = next.min_by_key(|stream| (stream.next_ns(), stream.shown)) else { break };
+        let time_ns = next.pacer.next_ns();
+        let wall_ns = started_ns.saturating_add(time_ns);
+        clock.set(wall_ns);
+        next.engine
+            .send_burst(NonZeroU32::MIN)
+            .map_err(|why| Failure::engine(format!("make frame {number}"), why, None))?;
+        let Some(bytes) = next.engine.sink_mut().pop() else { break };
+        next.pacer.sent(1, bytes.len() as u64);
+        next.shown += 1;
+        let frame_len = bytes.len() as u32;
+        let frame = StreamFrame {
+            number,
+            time_ns,
+            stream: &next.stream.entry.name,
+            frame_len,
+            wire_len: wire_len(frame_len),
+            bytes: hex(&bytes),
+        };
+        out::text(&if args.json { out::json_line(&facts::STREAM_FRAME, &frame) } else { line(&frame) })?;
+        if let Some(file) = &mut file {
+            file.add(0, wall_ns, &bytes)?;
+        }
+    }
+    file.map_or(Ok(()), FrameFile::finish)?;
+    Ok(Outcome::Done)
+}
+
+fn prepare<'a>(
+    stream: &'a Stream,
+    args: &Args,
+    facts: &packet::DeviceFacts,
+    clock: &'a Schedule,
+) -> Result<ShownStream<'a>, Failure> {
+    let (mut config, seed) = (stream.config.clone(), stream.seed);
+    let to = config::destinations(&stream.entry.args);
+    let show =
+        |config: &mut packet::Config| shown::for_show(args.netns.as_deref(), &args.device, config, &to);
+    let packets = match &stream.packets {
+        Some(_) if stream.entry.frame.is_none() => {
+            config.dst_mac = stream.entry.args.dst_mac.map_or(config.dst_mac, |given| given.first);
+            show(&mut config)?;
+            Some(stream.marked(packet_options::packets(&stream.entry.args, config.dst_mac, facts, seed)?)?)
+        }
+        packets => packets.clone(),
+    };
+    let (plan, mut cursor) = match packets.and_then(|packets| packets.of_thread(0)) {
+        Some(plan) => plan.on(facts),
+        None => {
+            let shown = show(&mut config)?;
+            super::super::plan(&mut config, facts, seed, &shown.associations)?
+        }
+    };
+    cursor.rng = packet::Rng(seed);
+    let pacer = Pacer::new(pace_of_one_thread(stream.pace, &config, seed), stream.entry.start_ns);
+    Ok(ShownStream {
+        stream,
+        engine: MemEngine::with_clock(plan, cursor, Vec::new(), clock),
+        pacer,
+        shown: 0,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn line(frame: &StreamFrame<'_>) -> String {
+    let start: String = frame.bytes.chars().take(2 * SHOWN_LEN).collect();
+    let rest = if frame.bytes.len() > start.len() { "..." } else { "" };
+    let StreamFrame { number, stream, frame_len, .. } = frame;
+    format!(
+        "{number:>6} {:>12} {stream:<12} {frame_len:>5} bytes  {start}{rest}\n",
+        human_duration(frame.time_ns)
+    )
+}
