@@ -3,7 +3,7 @@
 //! Ranges include both ends, on the command line and in the settings made from it; pktgen excludes
 //! the end of port ranges and of random ranges.
 
-use super::args::{Args, Entry, RandomField, SignatureName};
+use super::job::{RandomField, SendJob, SignatureName};
 use super::{flows, tags};
 use packet::{
     Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MPLS_LABELS_MAX, MPLS_RANDOM, MacAddr,
@@ -23,51 +23,51 @@ pub const PORT_DEFAULT: Interval<u16> = Interval { first: 9, last: 9 };
 /// Most flows of a thread in full signatures.
 const FLOWS_IN_TURN_MAX: u64 = 1 << 20;
 
-/// The configuration that `args` ask for. The destination MAC stays zero when it was not given.
+/// The configuration that `job` asks for. The destination MAC stays zero when it was not given.
 ///
 /// # Errors
 /// Bad usage when arguments exclude each other or pktgen has no setting for them.
-pub fn config(args: &Args) -> Result<Config, Failure> {
-    if args.has_own_frames() {
+pub fn config(job: &SendJob) -> Result<Config, Failure> {
+    if job.has_own_frames() {
         let why = "only `wirerate send` and `wirerate measure` send them";
-        return Err(Failure::usage(format!("use {} here", args.own_frames_option()), why));
+        return Err(Failure::usage(format!("use {} here", job.own_frames_option()), why));
     }
-    let args = &*flows::spread(args)?;
-    let mut config = Config { seed: args.seed, are_ends_included: true, ..Config::default() };
-    config.ttl = args.ttl.unwrap_or(config.ttl);
-    check_duration(args)?;
-    config.count = count(args);
-    set_flags(&mut config, args)?;
-    set_signature(&mut config, args)?;
-    set_addresses(&mut config, args)?;
+    let job = &*flows::spread(job)?;
+    let mut config = Config { seed: job.seed, are_ends_included: true, ..Config::default() };
+    config.ttl = job.ttl.unwrap_or(config.ttl);
+    check_duration(job)?;
+    config.count = count(job);
+    set_flags(&mut config, job)?;
+    set_signature(&mut config, job)?;
+    set_addresses(&mut config, job)?;
     (config.src_mac, config.src_mac_count) =
-        macs("--src-mac", args.src_mac, args.is_random(RandomField::SrcMac))?;
+        macs("--src-mac", job.src_mac, job.is_random(RandomField::SrcMac))?;
     (config.dst_mac, config.dst_mac_count) =
-        macs("--dst-mac", args.dst_mac, args.is_random(RandomField::DstMac))?;
+        macs("--dst-mac", job.dst_mac, job.is_random(RandomField::DstMac))?;
     (config.udp_src_min, config.udp_src_max) =
-        ports("--udp-src", args.udp_src.unwrap_or(PORT_DEFAULT), args.is_random(RandomField::UdpSrc))?;
+        ports("--udp-src", job.udp_src.unwrap_or(PORT_DEFAULT), job.is_random(RandomField::UdpSrc))?;
     (config.udp_dst_min, config.udp_dst_max) =
-        ports("--udp-dst", args.udp_dst.unwrap_or(PORT_DEFAULT), args.is_random(RandomField::UdpDst))?;
-    set_tags(&mut config, args)?;
-    set_sizes(&mut config, args)?;
-    set_flows(&mut config, args)?;
+        ports("--udp-dst", job.udp_dst.unwrap_or(PORT_DEFAULT), job.is_random(RandomField::UdpDst))?;
+    set_tags(&mut config, job)?;
+    set_sizes(&mut config, job)?;
+    set_flows(&mut config, job)?;
     config.signature.flow_count = flows_in_turn(&config);
-    set_ipsec(&mut config, args)?;
-    set_memory(&mut config, args)?;
-    config.skb_priority = args.skb_priority.unwrap_or(0);
-    (config.tos, config.traffic_class) = (args.tos.unwrap_or(0), args.tos.unwrap_or(0));
-    config.xmit_mode = xmit_mode(args);
+    set_ipsec(&mut config, job)?;
+    set_memory(&mut config, job)?;
+    config.skb_priority = job.skb_priority.unwrap_or(0);
+    (config.tos, config.traffic_class) = (job.tos.unwrap_or(0), job.tos.unwrap_or(0));
+    config.xmit_mode = xmit_mode(job);
     Ok(config)
 }
 
 /// Where frames enter the kernel.
-pub fn xmit_mode(args: &Args) -> XmitMode {
-    args.xmit_mode.into()
+pub fn xmit_mode(job: &SendJob) -> XmitMode {
+    job.xmit_mode
 }
 
 /// 0 seconds, perhaps computed by a script, must not mean a run without end.
-pub(super) fn check_duration(args: &Args) -> Result<(), Failure> {
-    match args.duration {
+pub(super) fn check_duration(job: &SendJob) -> Result<(), Failure> {
+    match job.duration {
         Some(Nanos(0)) => Err(Failure::usage("send for 0 s", "the duration is zero")
             .try_this("--duration 1s, or --count 0 to send until Ctrl-C")),
         _ => Ok(()),
@@ -75,21 +75,21 @@ pub(super) fn check_duration(args: &Args) -> Result<(), Failure> {
 }
 
 /// Frames to send, 0 for no end: pktgen's own default unless a duration ends the run.
-pub fn count(args: &Args) -> u64 {
-    match (args.count, args.duration) {
+pub fn count(job: &SendJob) -> u64 {
+    match (job.count, job.duration) {
         (Some(count), _) => count.0,
         (None, Some(_)) => 0,
-        (None, None) if args.ramp.is_some() => 0,
+        (None, None) if job.ramp.is_some() => 0,
         (None, None) => Config::default().count,
     }
 }
 
 /// The addresses that frames go to.
-pub fn destinations(args: &Args) -> Addresses {
-    args.dst.unwrap_or(Addresses::V4(Interval::one(DST_DEFAULT)))
+pub fn destinations(job: &SendJob) -> Addresses {
+    job.dst.unwrap_or(Addresses::V4(Interval::one(DST_DEFAULT)))
 }
 
-impl Args {
+impl SendJob {
     /// How long to send, in nanoseconds; 0 for no end.
     pub fn duration_ns(&self) -> u64 {
         match (self.duration, self.count, self.ramp) {
@@ -124,54 +124,52 @@ impl Args {
     }
 }
 
-fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
+fn set_flags(config: &mut Config, job: &SendJob) -> Result<(), Failure> {
     for (on, flag) in [
-        (args.is_ipv6(), Flags::IPV6),
-        (args.udp_checksum, Flags::UDPCSUM),
-        (args.no_timestamp, Flags::NO_TIMESTAMP),
-        (args.is_random(RandomField::Src), Flags::IPSRC_RND),
-        (args.is_random(RandomField::Dst), Flags::IPDST_RND),
-        (args.is_random(RandomField::UdpSrc), Flags::UDPSRC_RND),
-        (args.is_random(RandomField::UdpDst), Flags::UDPDST_RND),
-        (args.is_random(RandomField::Size), Flags::TXSIZE_RND),
-        (args.is_random(RandomField::SrcMac), Flags::MACSRC_RND),
-        (args.is_random(RandomField::DstMac), Flags::MACDST_RND),
-        (args.is_random(RandomField::Vlan), Flags::VID_RND),
-        (args.is_random(RandomField::Svlan), Flags::SVID_RND),
-        (args.is_random(RandomField::Mpls), Flags::MPLS_RND),
+        (job.is_ipv6(), Flags::IPV6),
+        (job.udp_checksum, Flags::UDPCSUM),
+        (job.no_timestamp, Flags::NO_TIMESTAMP),
+        (job.is_random(RandomField::Src), Flags::IPSRC_RND),
+        (job.is_random(RandomField::Dst), Flags::IPDST_RND),
+        (job.is_random(RandomField::UdpSrc), Flags::UDPSRC_RND),
+        (job.is_random(RandomField::UdpDst), Flags::UDPDST_RND),
+        (job.is_random(RandomField::Size), Flags::TXSIZE_RND),
+        (job.is_random(RandomField::SrcMac), Flags::MACSRC_RND),
+        (job.is_random(RandomField::DstMac), Flags::MACDST_RND),
+        (job.is_random(RandomField::Vlan), Flags::VID_RND),
+        (job.is_random(RandomField::Svlan), Flags::SVID_RND),
+        (job.is_random(RandomField::Mpls), Flags::MPLS_RND),
     ] {
         config.flags.set(flag, on);
     }
     let missing = |field, option| Err(nothing_to_draw(field, option));
     match () {
-        () if args.is_random(RandomField::Vlan) && args.vlan.is_none() => {
+        () if job.is_random(RandomField::Vlan) && job.vlan.is_none() => {
             missing("vlan", "--vlan ID (any: it is replaced)")
         }
-        () if args.is_random(RandomField::Svlan) && !has_outer_tag(args) => {
+        () if job.is_random(RandomField::Svlan) && !has_outer_tag(job) => {
             missing("svlan", "--svlan ID (any: it is replaced)")
         }
-        () if args.is_random(RandomField::Mpls) && args.mpls.is_none() => {
+        () if job.is_random(RandomField::Mpls) && job.mpls.is_none() => {
             missing("mpls", "--mpls LABEL (any: it is replaced)")
         }
-        () if args.is_random(RandomField::Queue) && !has_queue_range(args) => {
-            missing("queue", "--queues 0-3")
-        }
-        () if args.is_random(RandomField::Flow) && args.flow_len.is_none() => {
+        () if job.is_random(RandomField::Queue) && !has_queue_range(job) => missing("queue", "--queues 0-3"),
+        () if job.is_random(RandomField::Flow) && job.flow_len.is_none() => {
             missing("flow", "--dst 198.18.0.0/16 --flows 100 --flow-len 1")
         }
-        () if args.is_random(RandomField::InnerDst) || args.is_random(RandomField::InnerSrc) => {
+        () if job.is_random(RandomField::InnerDst) || job.is_random(RandomField::InnerSrc) => {
             missing("inner addresses", "--gre --inner-dst 198.19.0.0/16")
         }
         () => Ok(()),
     }
 }
 
-fn has_queue_range(args: &Args) -> bool {
-    matches!(args.queues, Some(Queues::Listed(queues)) if !queues.is_one())
+fn has_queue_range(job: &SendJob) -> bool {
+    matches!(job.queues, Some(Queues::Listed(queues)) if !queues.is_one())
 }
 
-fn has_outer_tag(args: &Args) -> bool {
-    args.svlan.is_some() || args.vlan.as_ref().is_some_and(|ids| ids.0.len() > 1)
+fn has_outer_tag(job: &SendJob) -> bool {
+    job.svlan.is_some() || job.vlan.as_ref().is_some_and(|ids| ids.0.len() > 1)
 }
 
 /// `--random field` without a range to draw from.
@@ -180,17 +178,17 @@ pub(super) fn nothing_to_draw(field: &str, option: &str) -> Failure {
 }
 
 /// A destination is needed, and both addresses have one IP version.
-pub(super) fn check_addresses(args: &Args) -> Result<(), Failure> {
-    if args.dst.is_none() && args.dst_mac.is_none() {
-        if args.device.parse::<std::net::IpAddr>().is_ok() {
-            return Err(Failure::usage(format!("send on {}", args.device), "an address is no device")
-                .try_this(format!("wirerate send DEV --dst {}", args.device)));
+pub(super) fn check_addresses(job: &SendJob) -> Result<(), Failure> {
+    if job.dst.is_none() && job.dst_mac.is_none() {
+        if job.device.parse::<std::net::IpAddr>().is_ok() {
+            return Err(Failure::usage(format!("send on {}", job.device), "an address is no device")
+                .try_this(format!("wirerate send DEV --dst {}", job.device)));
         }
-        return Err(Failure::usage(format!("send on {}", args.device), "there is no destination")
+        return Err(Failure::usage(format!("send on {}", job.device), "there is no destination")
             .try_this("--dst ADDRESS (a neighbour, or anything behind one)")
             .try_this("--dst-mac MAC (frames then go to 198.18.0.1)"));
     }
-    if let (Some(dst), Some(src)) = (args.dst, args.src)
+    if let (Some(dst), Some(src)) = (job.dst, job.src)
         && dst.is_v6() != src.is_v6()
     {
         return Err(Failure::usage(
@@ -201,10 +199,10 @@ pub(super) fn check_addresses(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
-    check_addresses(args)?;
-    let random = args.is_random(RandomField::Dst);
-    match args.dst {
+fn set_addresses(config: &mut Config, job: &SendJob) -> Result<(), Failure> {
+    check_addresses(job)?;
+    let random = job.is_random(RandomField::Dst);
+    match job.dst {
         Some(Addresses::V6(dst)) => set_dst6(config, dst, random)?,
         Some(Addresses::V4(dst)) => (config.dst_min, config.dst_max) = v4_range("dst", dst, random)?,
         None if config.flags.has(Flags::IPV6) => {
@@ -213,8 +211,8 @@ fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
         None if random => return Err(nothing_to_draw("dst", "--dst 198.18.0.0/15")),
         None => config.dst_min = Some(DST_DEFAULT),
     }
-    let random = args.is_random(RandomField::Src);
-    match args.src {
+    let random = job.is_random(RandomField::Src);
+    match job.src {
         Some(Addresses::V6(src)) => set_src6(config, src, random)?,
         Some(Addresses::V4(src)) => (config.src_min, config.src_max) = v4_range("src", src, random)?,
         None if random => return Err(nothing_to_draw("src", "--src 198.18.0.0/15")),
@@ -327,14 +325,14 @@ fn ports(option: &str, range: Interval<u16>, random: bool) -> Result<(u16, u16),
     Ok((range.first, range.last))
 }
 
-fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
+fn set_sizes(config: &mut Config, job: &SendJob) -> Result<(), Failure> {
     let shortest = shortest_frame(config);
     let signature = match config.signature.level {
         SignatureLevel::Pktgen => "16 for pktgen's".to_owned(),
         level => format!("{} for the signature", level.byte_count()),
     };
-    let random = args.is_random(RandomField::Size);
-    if let Some(mix) = args.mix() {
+    let random = job.is_random(RandomField::Size);
+    if let Some(mix) = &job.mix {
         if mix.0.len() > IMIX_ENTRIES_MAX {
             return Err(Failure::usage("use --imix", format!("it has more than {IMIX_ENTRIES_MAX} entries")));
         }
@@ -343,7 +341,7 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
         config.imix = mix.0.iter().map(|(size, weight)| ImixEntry { size: *size, weight: *weight }).collect();
     }
     let default = Interval::one(SIZE_DEFAULT.max(shortest));
-    let size = args.sizes().unwrap_or(default);
+    let size = job.size.unwrap_or(default);
     let lengths = shortest..=packet::FRAME_LEN_MAX;
     check_size("--size", size.first, &lengths, &signature)?;
     check_size("--size", size.last, &lengths, &signature)?;
@@ -356,19 +354,19 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
 }
 
 /// The signature of the frames, without its flows.
-fn set_signature(config: &mut Config, args: &Args) -> Result<(), Failure> {
-    let level = args.signature.map_or_else(|| Some(SignatureLevel::default()), SignatureName::level);
+fn set_signature(config: &mut Config, job: &SendJob) -> Result<(), Failure> {
+    let level = job.signature.map_or_else(|| Some(SignatureLevel::default()), SignatureName::level);
     config.signature.level = level.ok_or_else(|| {
         let why = "the mark is for frames of --frame and options such as --tcp; pktgen's have a header";
         Failure::usage("use --signature mark with pktgen's frames", why).try_this("--signature full")
     })?;
-    config.signature.run = args.run.unwrap_or(0);
-    match args.run {
-        Some(run) if config.signature.level < SignatureLevel::Full && args.signature.is_some() => {
+    config.signature.run = job.run.unwrap_or(0);
+    match job.run {
+        Some(run) if config.signature.level < SignatureLevel::Full && job.signature.is_some() => {
             Err(Failure::usage(format!("use --run {run}"), "only full signatures have a run")
                 .try_this("--signature full"))
         }
-        Some(_) if args.signature.is_none() => {
+        Some(_) if job.signature.is_none() => {
             config.signature.level = SignatureLevel::Full;
             Ok(())
         }
@@ -469,9 +467,9 @@ fn check_size(
 
 /// `--flow-len`: frames in a row of the flows that [`flows::spread`] made of ranges, or of those of
 /// pktgen's flow table, in which each flow is a destination.
-fn set_flows(config: &mut Config, args: &Args) -> Result<(), Failure> {
-    let Some(flow_len) = args.flow_len else { return Ok(()) };
-    let Some(flows) = args.flows else {
+fn set_flows(config: &mut Config, job: &SendJob) -> Result<(), Failure> {
+    let Some(flow_len) = job.flow_len else { return Ok(()) };
+    let Some(flows) = job.flows else {
         (config.hold, config.signature.flow_len) = (flow_len, flow_len);
         return Ok(());
     };
@@ -482,7 +480,7 @@ fn set_flows(config: &mut Config, args: &Args) -> Result<(), Failure> {
     }
     config.flows = flows;
     config.flow_len = flow_len;
-    config.flags.set(Flags::FLOW_SEQ, !args.is_random(RandomField::Flow));
+    config.flags.set(Flags::FLOW_SEQ, !job.is_random(RandomField::Flow));
     Ok(())
 }
 
@@ -490,8 +488,8 @@ fn set_flows(config: &mut Config, args: &Args) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Bad usage for more labels than pktgen has.
-pub fn set_tags(config: &mut Config, args: &Args) -> Result<(), Failure> {
-    let tags = tags::tags(args)?;
+pub fn set_tags(config: &mut Config, job: &SendJob) -> Result<(), Failure> {
+    let tags = tags::tags(job)?;
     if let Some(inner) = tags.last() {
         (config.vlan_id, config.vlan_type) = (Some(inner.id), inner.ethertype.0);
         (config.vlan_p, config.vlan_cfi) = (inner.priority, inner.dei.into());
@@ -500,11 +498,11 @@ pub fn set_tags(config: &mut Config, args: &Args) -> Result<(), Failure> {
         (config.svlan_id, config.svlan_type) = (Some(outer.id), outer.ethertype.0);
         (config.svlan_p, config.svlan_cfi) = (outer.priority, outer.dei.into());
     }
-    let Some(labels) = &args.mpls else { return Ok(()) };
+    let Some(labels) = &job.mpls else { return Ok(()) };
     if labels.0.len() > MPLS_LABELS_MAX {
         return Err(Failure::usage("use --mpls", format!("it has more than {MPLS_LABELS_MAX} labels")));
     }
-    let mark = if args.is_random(RandomField::Mpls) { MPLS_RANDOM } else { 0 };
+    let mark = if job.is_random(RandomField::Mpls) { MPLS_RANDOM } else { 0 };
     config.mpls = labels.0.iter().map(|label| label | mark).collect();
     if config.mpls.iter().any(|label| label & MPLS_RANDOM != 0) {
         config.flags.set(Flags::MPLS_RND, true);
@@ -516,15 +514,15 @@ pub fn set_tags(config: &mut Config, args: &Args) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Bad usage over IPv6.
-pub fn set_ipsec(config: &mut Config, args: &Args) -> Result<(), Failure> {
-    if !args.ipsec {
+pub fn set_ipsec(config: &mut Config, job: &SendJob) -> Result<(), Failure> {
+    if !job.ipsec {
         return Ok(());
     }
     if config.flags.has(Flags::IPV6) {
         return Err(Failure::usage("use --ipsec", "IPsec is for IPv4 only, as in pktgen"));
     }
     config.flags.set(Flags::IPSEC, true);
-    config.spi = args.spi.unwrap_or(0);
+    config.spi = job.spi.unwrap_or(0);
     if config.flows == 0 {
         (config.flows, config.flow_len) = (1, 1);
         config.flags.set(Flags::FLOW_SEQ, true);
@@ -536,231 +534,21 @@ pub fn set_ipsec(config: &mut Config, args: &Args) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Bad usage for copies into a receive path.
-pub fn set_memory(config: &mut Config, args: &Args) -> Result<(), Failure> {
-    if args.clone_skb.is_some() && args.xmit_mode == Entry::NetifReceive {
+pub fn set_memory(config: &mut Config, job: &SendJob) -> Result<(), Failure> {
+    if job.clone_skb.is_some() && job.xmit_mode == XmitMode::NetifReceive {
         let act = "use --clone-skb with --xmit-mode netif_receive";
         return Err(Failure::usage(act, "the receive path keeps each frame, so it cannot be sent again"));
     }
-    if let Some(Queues::Listed(queues)) = args.queues {
+    if let Some(Queues::Listed(queues)) = job.queues {
         (config.queue_map_min, config.queue_map_max) = (queues.first, queues.last);
     }
-    config.flags.set(Flags::QUEUE_MAP_RND, args.is_random(RandomField::Queue));
-    config.flags.set(Flags::QUEUE_MAP_CPU, args.queues == Some(Queues::OfCpu));
-    config.clone_skb = args.clone_skb.unwrap_or(0);
-    config.frags = args.frags.unwrap_or(0);
-    if let Some(node) = args.node {
+    config.flags.set(Flags::QUEUE_MAP_RND, job.is_random(RandomField::Queue));
+    config.flags.set(Flags::QUEUE_MAP_CPU, job.queues == Some(Queues::OfCpu));
+    config.clone_skb = job.clone_skb.unwrap_or(0);
+    config.frags = job.frags.unwrap_or(0);
+    if let Some(node) = job.node {
         config.node = node as i32;
         config.flags.set(Flags::NODE, true);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use program::args_of;
-
-    /// What `wirerate send veth0 WORDS` asks for.
-    fn ask(words: &str) -> Result<Config, Failure> {
-        config(&args_of(&format!("veth0 {words}")).unwrap())
-    }
-
-    fn v4(text: &str) -> Option<Ipv4Addr> {
-        text.parse().ok()
-    }
-
-    fn refusal(words: &str) -> String {
-        ask(words).expect_err(words).to_string()
-    }
-
-    #[test]
-    fn a_line_without_options_sends_a_thousand_frames_of_60_bytes() {
-        let config = ask("--dst 10.0.0.2").unwrap();
-        assert_eq!((config.count, config.min_pkt_size, config.max_pkt_size), (1000, 60, 60));
-        assert_eq!((config.dst_min, config.dst_max), (v4("10.0.0.2"), None));
-        assert_eq!(config.flags, Flags::SHARED);
-        assert_eq!(ask("--dst fd00::2").unwrap().min_pkt_size, 78);
-        assert_eq!(ask("--dst 10.0.0.2 --duration 1s").unwrap().count, 0);
-        assert_eq!(ask("--dst-mac 02:00:00:00:00:01").unwrap().dst_min, v4("198.18.0.1"));
-    }
-
-    #[test]
-    fn both_ends_of_a_range_are_sent_counted_or_drawn() {
-        let counted = ask("--dst 10.0.0.1-10.0.0.4 --udp-dst 1000-1999 --size 60-64").unwrap();
-        assert_eq!((counted.dst_min, counted.dst_max), (v4("10.0.0.1"), v4("10.0.0.4")));
-        assert_eq!((counted.udp_dst_min, counted.udp_dst_max), (1000, 1999));
-        assert_eq!((counted.min_pkt_size, counted.max_pkt_size), (60, 64));
-        let drawn =
-            ask("--dst 10.0.0.1-10.0.0.4 --src 10.1.0.0/16 --size 60-64 --random dst,src,size").unwrap();
-        assert_eq!((drawn.dst_max, drawn.src_max), (v4("10.0.0.4"), v4("10.1.255.255")));
-        assert_eq!((drawn.min_pkt_size, drawn.max_pkt_size), (60, 64));
-        assert!(counted.are_ends_included && drawn.are_ends_included);
-        assert!(drawn.flags.has(Flags(Flags::IPDST_RND.0 | Flags::IPSRC_RND.0 | Flags::TXSIZE_RND.0)));
-    }
-
-    #[test]
-    fn ranges_may_end_at_the_last_value_there_is() {
-        assert_eq!(ask("--dst 10.0.0.1 --udp-src 60000-65535").unwrap().udp_src_max, 65_535);
-        let last = v4("255.255.255.255");
-        assert_eq!(ask("--dst 240.0.0.0/4 --random dst").unwrap().dst_max, last);
-        assert_eq!(ask("--dst 240.0.0.0/4").unwrap().dst_max, last);
-        assert_eq!(ask("--dst 10.0.0.1 --size 60-65535 --random size").unwrap().max_pkt_size, 65_535);
-    }
-
-    #[test]
-    fn ipv6_ranges_differ_in_the_last_eight_bytes_or_are_drawn_from_a_block() {
-        let v6 = |text: &str| text.parse::<Ipv6Addr>().ok();
-        let config = ask("--dst fd00::1-fd00::4 --src fd00:1::/120").unwrap();
-        assert_eq!((config.dst6_last, config.src6_last), (v6("fd00::4"), v6("fd00:1::ff")));
-        assert!(config.flags.has(Flags::IPV6) && config.dst6_min.is_unspecified());
-        let block = ask("--dst fd00::/48 --random dst").unwrap();
-        assert_eq!((Some(block.dst6_min), block.dst6_last), (v6("fd00::"), None));
-        assert!(refusal("--dst fd00::/48").contains("try: --dst fd00::/64"));
-        assert!(refusal("--dst fd00::1 --src fd00::/48").contains("try: --src fd00::/64"));
-    }
-
-    #[test]
-    fn random_needs_a_range() {
-        for (words, hint) in [
-            ("--random dst", "--dst 198.18.0.0/15"),
-            ("--random src", "--src 198.18.0.0/15"),
-            ("--random udp-dst", "--udp-dst 1000-1999"),
-            ("--random udp-src", "--udp-src 1000-1999"),
-            ("--random size", "--size 60-1514"),
-            ("--random src-mac", "--src-mac 02:"),
-            ("--random vlan", "--vlan ID"),
-            ("--vlan 5 --random svlan", "--svlan ID"),
-            ("--queues 3 --random queue", "--queues 0-3"),
-            ("--queues cpu --random queue", "--queues 0-3"),
-            ("--random mpls", "--mpls LABEL"),
-            ("--random flow", "--flows 100"),
-        ] {
-            let said = refusal(&format!("--dst-mac 02:00:00:00:00:01 {words}"));
-            assert!(said.contains(hint), "{words}: {said}");
-        }
-    }
-
-    #[test]
-    fn a_duration_of_zero_is_refused_and_does_not_send_for_ever() {
-        let text = refusal("--dst 10.0.0.1 --duration 0s");
-        assert!(text.contains("cannot send for 0 s") && text.contains("--count 0"), "{text}");
-        assert_eq!(ask("--dst 10.0.0.1 --duration 1ns").unwrap().count, 0);
-    }
-
-    #[test]
-    fn frames_shorter_than_their_headers_are_refused() {
-        assert!(refusal("--dst 10.0.0.1 --size 42").contains("58 bytes"));
-        assert!(refusal("--dst fd00::1 --size 60").contains("78 bytes"));
-        assert!(refusal("--dst 10.0.0.1 --vlan 5 --svlan 6 --size 65").contains("66 bytes"));
-        assert!(refusal("--dst 10.0.0.1 --mpls 16,17,18 --size 69").contains("70 bytes"));
-        assert!(refusal("--dst 10.0.0.1 --imix 60:1,42:1").contains("--imix 42"));
-        assert!(refusal("--dst 10.0.0.1 --size 65536").contains("at most 65535"));
-        assert_eq!(ask("--dst 10.0.0.1 --size 65535").unwrap().max_pkt_size, 65_535);
-        assert_eq!(ask("--dst 10.0.0.1 --vlan 5 --svlan 6").unwrap().min_pkt_size, 66);
-    }
-
-    #[test]
-    fn macs_are_a_first_and_a_count() {
-        let config = ask("--dst-mac 02:00:00:00:00:01-02:00:00:00:01:00 --dst 10.0.0.1").unwrap();
-        assert_eq!((config.dst_mac, config.dst_mac_count), (MacAddr([2, 0, 0, 0, 0, 1]), 256));
-        assert_eq!(ask("--dst-mac 02:00:00:00:00:01").unwrap().dst_mac_count, 0);
-        assert!(refusal("--dst-mac 02:00:00:00:00:01-04:00:00:00:00:01").contains("same first byte"));
-        assert!(refusal("--dst-mac 00:00:00:00:00:00").contains("not an address"));
-    }
-
-    #[test]
-    fn words_that_do_not_go_together_are_refused() {
-        assert!(refusal("").contains("there is no destination"));
-        assert!(refusal("--dst 10.0.0.1 --src fd00::1").contains("different IP versions"));
-        assert!(refusal("--src fd00::1 --dst-mac 02:00:00:00:00:01").contains("no destination"));
-    }
-
-    #[test]
-    fn flows_in_a_row_are_ranges_or_the_table_of_pktgen() {
-        let config = ask("--dst fd00::1 --flows 5 --flow-len 2").unwrap();
-        assert_eq!((config.flows, config.hold, config.signature.flow_len), (0, 2, 2));
-        assert_eq!(config.signature.flow_count, 5);
-        let config = ask("--dst 10.0.0.0/24 --flows 5 --flow-len 2").unwrap();
-        assert_eq!((config.flows, config.flow_len, config.hold, config.signature.flow_len), (5, 2, 1, 1));
-        assert!(refusal("--dst 10.0.0.0/8 --random dst --flows 65537 --flow-len 2").contains("65536 flows"));
-    }
-
-    #[test]
-    fn tags_are_those_of_pktgen() {
-        let config =
-            ask("--dst 10.0.0.1 --vlan 5 --vlan-prio 7 --svlan 6 --svlan-prio 3 --svlan-dei").unwrap();
-        assert_eq!((config.vlan_p, config.vlan_cfi, config.svlan_p, config.svlan_cfi), (7, 0, 3, 1));
-        let config = ask("--dst 10.0.0.1 --mpls 16,0x0002000a").unwrap();
-        assert_eq!((config.mpls.as_slice(), config.min_pkt_size), (&[0x0001_0040, 0x0002_000a][..], 66));
-        assert!(!config.flags.has(Flags::MPLS_RND));
-        let drawn = ask("--dst 10.0.0.1 --mpls 16,17 --random mpls").unwrap();
-        assert_eq!(drawn.mpls, [0x0001_0140, 0x0001_1140]);
-        assert!(drawn.flags.has(Flags::MPLS_RND));
-        assert!(ask("--dst 10.0.0.1 --mpls 1,0x100").unwrap().flags.has(Flags::MPLS_RND));
-        assert!(refusal(&format!("--dst 10.0.0.1 --mpls 1{}", ",2".repeat(16))).contains("more than 16"));
-    }
-
-    #[test]
-    fn the_option_names_of_pktgen_still_work() {
-        let old = "--vlan 5 --vlan-p 7 --vlan-cfi --svlan 6 --svlan-p 3 --svlan-cfi --csum --clone 7";
-        let new = "--vlan 5 --vlan-prio 7 --vlan-dei --svlan 6 --svlan-prio 3 --svlan-dei --udp-checksum --clone-skb 7";
-        let ask = |words: &str| ask(&format!("--dst 10.0.0.1 {words}")).unwrap();
-        assert_eq!(ask(old), ask(new));
-    }
-
-    #[test]
-    fn frames_with_ipsec_are_flows_over_ipv4() {
-        let config = ask("--dst 10.0.0.1 --ipsec --spi 0x100").unwrap();
-        assert_eq!((config.flows, config.flow_len, config.spi), (1, 1, 256));
-        assert!(config.asks_for_ipsec() && config.flags.has(Flags::FLOW_SEQ));
-        let config = ask("--dst 10.0.0.1-10.0.0.8 --ipsec --flows 8 --flow-len 10 --random flow").unwrap();
-        assert_eq!((config.flows, config.flow_len, config.spi), (8, 10, 0));
-        assert!(!config.flags.has(Flags::FLOW_SEQ));
-        assert!(refusal("--dst fd00::1 --ipsec").contains("IPv4 only"));
-    }
-
-    #[test]
-    fn every_other_word_of_pktgen_has_its_option() {
-        let config =
-            ask("--dst 10.0.0.1 --clone 7 --frags 3 --node 0 --skb-priority 6 --queues cpu").unwrap();
-        assert_eq!((config.clone_skb, config.frags, config.node, config.skb_priority), (7, 3, 0, 6));
-        assert!(config.flags.has(Flags(Flags::NODE.0 | Flags::QUEUE_MAP_CPU.0)));
-        assert!(refusal("--dst 10.0.0.1 --clone 7 --xmit-mode netif_receive").contains("keeps each frame"));
-    }
-
-    #[test]
-    fn the_signature_is_pktgens_unless_asked_for_or_measured() {
-        let level = |words: &str| ask(words).unwrap().signature.level;
-        assert_eq!(level("--dst 10.0.0.1 --size 74"), SignatureLevel::Pktgen);
-        assert_eq!(level("--dst 10.0.0.1 --signature short"), SignatureLevel::Short);
-        assert_eq!(ask("--dst 10.0.0.1 --signature full").unwrap().min_pkt_size, 74);
-        assert_eq!(ask("--dst 10.0.0.1 --signature none --size 42").unwrap().min_pkt_size, 42);
-        assert!(refusal("--dst 10.0.0.1 --signature full --size 60").contains("74 bytes"));
-        assert!(refusal("--dst 10.0.0.1 --signature mark").contains("try: --signature full"));
-        assert!(refusal("--frame {}").contains("only `wirerate send` and `wirerate measure` send them"));
-        assert!(refusal("--dst 10.0.0.1 --signature short --run 5").contains("try: --signature full"));
-        assert_eq!(ask("--dst 10.0.0.1 --run 5").unwrap().signature.run, 5);
-        let measured = |words: &str| {
-            let mut config = ask(words).unwrap();
-            sign(&mut config, SignatureLevel::Full);
-            config.signature.level
-        };
-        assert_eq!(measured("--dst 10.0.0.1"), SignatureLevel::Short);
-        assert_eq!(measured("--dst 10.0.0.1 --size 58"), SignatureLevel::Pktgen);
-        assert_eq!(measured("--dst 10.0.0.1 --size 74-90"), SignatureLevel::Full);
-        assert_eq!(measured("--dst 10.0.0.1 --vlan 5 --imix 77:1,1514:1"), SignatureLevel::Short);
-        assert_eq!(measured("--dst fd00::1 --size 94"), SignatureLevel::Full);
-    }
-
-    #[test]
-    fn flows_are_counted_until_the_first_one_returns() {
-        let flows =
-            |words: &str| ask(&format!("--dst-mac 02:00:00:00:00:01 {words}")).unwrap().signature.flow_count;
-        assert_eq!(flows(""), 1);
-        assert_eq!(flows("--dst 10.0.0.0/24"), 256);
-        assert_eq!(flows("--dst 10.0.0.1-10.0.0.6 --udp-dst 1000-1003"), 12);
-        assert_eq!(flows("--dst 10.0.0.0/16 --udp-dst 1000-1002"), 196_608);
-        assert_eq!(flows("--dst 10.0.0.0/8"), 1);
-        assert_eq!(flows("--dst 10.0.0.0/24 --random dst"), 1);
-    }
 }

@@ -1,7 +1,7 @@
 //! The end of a run, announced to a receiver by a few frames that neither side counts.
 
-use super::args::{Args, Entry, SignatureName};
 use super::device::TxDevice;
+use super::job::{SendJob, SignatureName};
 use super::workers::WorkerSet;
 use engine::{EngineKind, Limits, Pace, Request, TxOptions};
 use packet::ipsec::Associations;
@@ -16,19 +16,19 @@ const COUNT_DEFAULT: u32 = 5;
 /// Slow enough for a device that was overloaded to recover meanwhile.
 const RATE_PPS: u64 = 100;
 
-/// End frames that `args` ask for.
+/// End frames that `job` asks for.
 ///
 /// # Errors
 /// Bad usage where none can be sent.
-pub fn count(args: &Args) -> Result<u32, Failure> {
+pub fn count(job: &SendJob) -> Result<u32, Failure> {
     let is_signed =
-        matches!(args.signature, Some(SignatureName::Short | SignatureName::Full | SignatureName::Mark));
+        matches!(job.signature, Some(SignatureName::Short | SignatureName::Full | SignatureName::Mark));
     let obstacle = match () {
-        () if args.ipsec => "a receiver could not read them: IPsec hides payloads",
-        () if args.xmit_mode == Entry::NetifReceive => "they are sent, and these frames are received here",
-        () => return Ok(args.end_frames.unwrap_or(if is_signed { COUNT_DEFAULT } else { 0 })),
+        () if job.ipsec => "a receiver could not read them: IPsec hides payloads",
+        () if job.xmit_mode == XmitMode::NetifReceive => "they are sent, and these frames are received here",
+        () => return Ok(job.end_frames.unwrap_or(if is_signed { COUNT_DEFAULT } else { 0 })),
     };
-    match args.end_frames {
+    match job.end_frames {
         Some(count @ 1..) => {
             Err(Failure::usage(format!("use --end-frames {count}"), obstacle).try_this("--end-frames 0"))
         }

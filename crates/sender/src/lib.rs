@@ -1,7 +1,7 @@
-//! `wirerate send DEV`: sends frames on a device.
+//! Sending frames on a device. A [`SendJob`] has what is to be done; the commands fill it from their
+//! options, files or plans.
 #![forbid(unsafe_code)]
 
-pub mod args;
 pub mod capture_frames;
 pub mod config;
 pub mod control;
@@ -11,6 +11,7 @@ pub mod device_count;
 pub mod dry_run;
 pub mod end_frames;
 pub mod flows;
+pub mod job;
 pub mod layer_text;
 pub mod layers;
 pub mod limits;
@@ -31,7 +32,7 @@ pub mod turn_back;
 pub mod watch;
 pub mod workers;
 
-pub use args::Args;
+pub use job::SendJob;
 
 use packet::ipsec::Associations;
 use packet::{Config, Cursor, DeviceFacts, MacAddr, Plan, PlanError};
@@ -46,73 +47,67 @@ use units::time_of_day_ns;
 ///
 /// # Errors
 /// What could not be done, ready to be printed.
-pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    let Some(runs) = args.runs.filter(|runs| *runs > 1) else { return run_once(args, stop) };
-    let repeated = Repeated { command: "send", runs, json: args.json, quiet: args.quiet, stop };
-    repeated.run(|| run_once(&Args { started: workers::StartedRuns::default(), ..args.clone() }, stop))
+pub fn run(job: &SendJob, stop: &Stop) -> Result<Outcome, Failure> {
+    let Some(runs) = job.runs.filter(|runs| *runs > 1) else { return run_once(job, stop) };
+    let repeated = Repeated { command: "send", runs, json: job.json, quiet: job.quiet, stop };
+    repeated.run(|| run_once(&SendJob { started: workers::StartedRuns::default(), ..job.clone() }, stop))
 }
 
-fn run_once(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    if let Some(note) = tags::note(args).filter(|_| !args.quiet) {
+fn run_once(job: &SendJob, stop: &Stop) -> Result<Outcome, Failure> {
+    if let Some(note) = tags::note(job).filter(|_| !job.quiet) {
         eprintln!("wirerate: {note}");
     }
-    if let Some(path) = &args.streams {
-        return match args.dry_run {
-            Some(frame_count) => show_streams(args, streams::read(path, args)?, frame_count, stop),
-            None => streams::send(args, path, stop),
+    if !job.streams.is_empty() {
+        return match job.dry_run {
+            Some(frame_count) => show_streams(job, frame_count, stop),
+            None => streams::send(job, stop),
         };
     }
-    if args.has_own_frames() {
-        return own_frames::run(args, stop);
+    if job.has_own_frames() {
+        return own_frames::run(job, stop);
     }
-    let config = config::config(args)?;
-    let pace = rate::RequestedRate::of(args)?;
-    match args.dry_run {
-        Some(frame_count) => show(args, config, pace, frame_count, stop),
-        None => run::run(args, config, pace, stop),
+    let config = config::config(job)?;
+    let pace = rate::RequestedRate::of(job)?;
+    match job.dry_run {
+        Some(frame_count) => show(job, config, pace, frame_count, stop),
+        None => run::run(job, config, pace, stop),
     }
 }
 
 /// The dry run: no device needed, nothing sent.
 fn show(
-    args: &Args,
+    job: &SendJob,
     mut config: Config,
     pace: rate::RequestedRate,
     frame_count: u64,
     stop: &Stop,
 ) -> Result<Outcome, Failure> {
-    let to = config::destinations(args);
-    let shown = shown::for_show(args.netns.as_deref(), &args.device, &mut config, &to)?;
+    let to = config::destinations(job);
+    let shown = shown::for_show(job.netns.as_deref(), &job.device, &mut config, &to)?;
     shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
     let seed = config.seed.unwrap_or_else(fresh_seed);
     let preview = dry_run::Preview {
-        device: &args.device,
+        device: &job.device,
         frame_count,
         associations: &shown.associations,
         pace: split::pace_of_one_thread(pace, &config, seed),
         start_ns: time_of_day_ns(),
         fresh_seed: seed,
-        json: args.json,
-        write: args.write.as_deref(),
+        json: job.json,
+        write: job.write.as_deref(),
         stop,
     };
     dry_run::run(config, &shown.facts, &preview)
 }
 
 /// The dry run of several streams.
-fn show_streams(
-    args: &Args,
-    entries: Vec<streams::StreamEntry>,
-    frame_count: u64,
-    stop: &Stop,
-) -> Result<Outcome, Failure> {
+fn show_streams(job: &SendJob, frame_count: u64, stop: &Stop) -> Result<Outcome, Failure> {
     let mut config = Config { dst_mac: MacAddr([2, 0, 0, 0, 0, 2]), ..Config::default() };
-    let shown =
-        shown::for_show(args.netns.as_deref(), &args.device, &mut config, &config::destinations(args))?;
+    let shown = shown::for_show(job.netns.as_deref(), &job.device, &mut config, &config::destinations(job))?;
     shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
-    let seed = args.seed.unwrap_or_else(fresh_seed);
-    let streams = streams::prepare(entries, args, &shown.facts, seed, None)?;
-    streams::show(&streams, args, (&shown.facts, frame_count), stop)
+    let seed = job.seed.unwrap_or_else(fresh_seed);
+    let streams = streams::prepare(job.streams.clone(), job, &shown.facts, seed, None)?;
+    streams::show(&streams, job, (&shown.facts, frame_count), stop)
 }
 
 /// The plan of a run from its beginning, and the cursor at its start.

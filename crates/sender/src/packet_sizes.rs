@@ -1,8 +1,8 @@
 //! `--size`, `--imix` and `--random size` for packets in trafgen's language: zeros at their end.
 
-use super::args::{Args, RandomField};
 use super::config::nothing_to_draw;
 use super::flows::greatest_divisor;
+use super::job::{RandomField, SendJob};
 use frames::PacketOrder;
 use program::outcome::Failure;
 use units::Interval;
@@ -24,13 +24,13 @@ impl PacketSizes {
     ///
     /// # Errors
     /// Bad usage for a random length without a range, and for more lengths than a plan takes.
-    pub fn of(args: &Args) -> Result<Self, Failure> {
-        let is_random = args.is_random(RandomField::Size);
-        if is_random && args.sizes().is_none_or(|size| size.is_one()) {
+    pub fn of(job: &SendJob) -> Result<Self, Failure> {
+        let is_random = job.is_random(RandomField::Size);
+        if is_random && job.size.is_none_or(|size| size.is_one()) {
             return Err(nothing_to_draw("size", "--size 60-1514"));
         }
         let order = if is_random { PacketOrder::Random } else { PacketOrder::RoundRobin };
-        match (args.mix(), args.sizes()) {
+        match (&job.mix, job.size) {
             (Some(mix), _) => mixed(&mix.0),
             (None, Some(size)) => Ok(Self { lens: range(size)?, order }),
             (None, None) => Ok(Self::default()),
@@ -38,14 +38,14 @@ impl PacketSizes {
     }
 
     /// The options that the user gave, for messages.
-    pub fn text(args: &Args) -> String {
-        match (args.mix(), args.sizes()) {
+    pub fn text(job: &SendJob) -> String {
+        match (&job.mix, job.size) {
             (Some(mix), _) => {
                 let parts: Vec<String> =
                     mix.0.iter().map(|(len, weight)| format!("{len}:{weight}")).collect();
                 format!(" --imix {}", parts.join(","))
             }
-            (None, Some(size)) if args.is_random(RandomField::Size) => {
+            (None, Some(size)) if job.is_random(RandomField::Size) => {
                 format!(" --size {size} --random size")
             }
             (None, Some(size)) => format!(" --size {size}"),

@@ -1,7 +1,7 @@
 //! The requested rate of a run: what its options say, and the rate to compare the reached one with.
 
-use super::args::Args;
 use super::device::TxDevice;
+use super::job::SendJob;
 use engine::Ramp;
 use packet::{Arrivals, Config, Rate, wire_len};
 use program::outcome::Failure;
@@ -102,19 +102,19 @@ impl Asked {
 }
 
 impl RequestedRate {
-    /// The rate of `args`.
+    /// The rate of `job`.
     ///
     /// # Errors
     /// Bad usage for a rate of zero, and for arrivals without a rate; refused for a share of a line
     /// whose speed is not known.
-    pub fn of(args: &Args) -> Result<Self, Failure> {
-        let given = match (args.ramp, args.rate, args.pps, args.delay) {
-            (Some(ramp), ..) => return Self::ramp(ramp, args.arrivals),
-            (_, Some(rate), ..) => Some(wire_rate(rate, args)?),
+    pub fn of(job: &SendJob) -> Result<Self, Failure> {
+        let given = match (job.ramp, job.rate, job.pps, job.delay) {
+            (Some(ramp), ..) => return Self::ramp(ramp, job.arrivals),
+            (_, Some(rate), ..) => Some(wire_rate(rate, job)?),
             (_, _, Some(rate), _) => Some(frame_rate(rate)?),
             (.., delay) => delay.and_then(|Nanos(delay_ns)| Rate::from_interval_ns(delay_ns)),
         };
-        Self::with_arrivals(given, args.arrivals.unwrap_or_default())
+        Self::with_arrivals(given, job.arrivals.unwrap_or_default())
     }
 
     /// Frames at `rate`, or as fast as possible, that arrive as `arrivals`.
@@ -207,10 +207,10 @@ fn mean_pps_of(rate: Rate, config: &Config) -> f64 {
     })
 }
 
-fn wire_rate(rate: WireRate, args: &Args) -> Result<Rate, Failure> {
+fn wire_rate(rate: WireRate, job: &SendJob) -> Result<Rate, Failure> {
     rate_on_line(rate, || {
-        let act = format!("send {rate} of the line rate on {}", args.device);
-        let device = TxDevice::find(args.netns.as_deref(), &args.device)
+        let act = format!("send {rate} of the line rate on {}", job.device);
+        let device = TxDevice::find(job.netns.as_deref(), &job.device)
             .map_err(|why| Failure::host(act.clone(), why))?;
         device.line_bps().ok_or_else(|| unknown_speed(act))
     })

@@ -1,11 +1,11 @@
 //! A run of `wirerate send`: the device, its next hop, the CPUs, the workers, and the report.
 
-use super::args::Args;
 use super::config;
 use super::control::SendControl;
 use super::device::TxDevice;
 use super::device_count::DeviceCount;
 use super::end_frames;
+use super::job::SendJob;
 use super::next_hop::{self, NextHopMac};
 use super::packets::Packets;
 use super::rate::RequestedRate;
@@ -41,9 +41,9 @@ pub const STREAMS: u32 = 64;
 ///
 /// # Errors
 /// Refused by the host or the device before the first frame.
-pub fn run(args: &Args, config: Config, pace: RequestedRate, stop: &Stop) -> Result<Outcome, Failure> {
-    let (report, error) = transmit(args, config, pace, stop)?;
-    conclude(&args.device, args.netns.as_deref(), &report, error, |report| print(args, report))
+pub fn run(job: &SendJob, config: Config, pace: RequestedRate, stop: &Stop) -> Result<Outcome, Failure> {
+    let (report, error) = transmit(job, config, pace, stop)?;
+    conclude(&job.device, job.netns.as_deref(), &report, error, |report| print(job, report))
 }
 
 /// Sends what `config` asks for. An error is returned beside the report of what was sent before it.
@@ -51,25 +51,25 @@ pub fn run(args: &Args, config: Config, pace: RequestedRate, stop: &Stop) -> Res
 /// # Errors
 /// Refused by the host or the device before the first frame.
 pub fn transmit(
-    args: &Args,
+    job: &SendJob,
     mut config: Config,
     pace: RequestedRate,
     stop: &Stop,
 ) -> Result<(Report, Option<EngineError>), Failure> {
-    let device = find(args, config.xmit_mode)?;
-    check_queues(args, &device)?;
-    check_node(args)?;
-    let cpus = cpus(args, &device)?;
-    part_queues(args, &device, &cpus, &mut config)?;
+    let device = find(job, config.xmit_mode)?;
+    check_queues(job, &device)?;
+    check_node(job)?;
+    let cpus = cpus(job, &device)?;
+    part_queues(job, &device, &cpus, &mut config)?;
     if config.xmit_mode == XmitMode::NetifReceive && config.dst_mac.is_zero() {
         // The receive path drops frames for other MAC addresses.
         config.dst_mac = device.facts.mac;
     }
-    let next_hop = next_hop::fill_in(&device, &mut config, &config::destinations(args), true)?;
-    let end_frames = end_frames::count(args)?;
+    let next_hop = next_hop::fill_in(&device, &mut config, &config::destinations(job), true)?;
+    let end_frames = end_frames::count(job)?;
     let (announced, cpu) = (config.clone(), cpus.first().copied().unwrap_or(0));
-    let job = Job { next_hop, pace, ..Job::of(args, &device, cpus, config) };
-    let (report, error) = job.run(stop, View::of(args))?;
+    let run = DeviceJob { next_hop, pace, ..DeviceJob::of(job, &device, cpus, config) };
+    let (report, error) = run.run(stop, View::of(job))?;
     if end_frames > 0 && error.is_none() {
         // Each number is sent as often as there are copies.
         let sent = report.sent.div_ceil(announced.clone_skb.max(1) as u64);
@@ -84,11 +84,11 @@ pub fn transmit(
 ///
 /// # Errors
 /// There is none, it is down, or it carries the default route; or the time to start has passed.
-pub fn find(args: &Args, xmit_mode: XmitMode) -> Result<TxDevice, Failure> {
-    refuse_if_late(args.start_at, || format!("send on {}", args.device))?;
-    let device = TxDevice::find(args.netns.as_deref(), &args.device)
-        .map_err(|why| Failure::host(format!("send on {}", args.device), why))?;
-    if !args.allow_default_route {
+pub fn find(job: &SendJob, xmit_mode: XmitMode) -> Result<TxDevice, Failure> {
+    refuse_if_late(job.start_at, || format!("send on {}", job.device))?;
+    let device = TxDevice::find(job.netns.as_deref(), &job.device)
+        .map_err(|why| Failure::host(format!("send on {}", job.device), why))?;
+    if !job.allow_default_route {
         device.spare_default_route()?;
     }
     device.check_state(xmit_mode != XmitMode::NetifReceive)?;
@@ -141,16 +141,16 @@ pub fn drive(
 }
 
 /// pktgen silently takes the last queue for one that does not exist, and treats queue 0 as unset.
-fn check_queues(args: &Args, device: &TxDevice) -> Result<(), Failure> {
-    let Some(Queues::Listed(queues)) = args.queues else { return Ok(()) };
-    let act = || format!("send to queue {queues} of {}", args.device);
+fn check_queues(job: &SendJob, device: &TxDevice) -> Result<(), Failure> {
+    let Some(Queues::Listed(queues)) = job.queues else { return Ok(()) };
+    let act = || format!("send to queue {queues} of {}", job.device);
     let count = device.facts.tx_queues.max(1);
     if queues.last >= count {
         let has = quantity_of(count.into(), "transmit queue");
         let why = anyhow!("it has {has}, the last is {}", count - 1);
         return Err(Failure::refused(act(), why).try_this("--queues cpu"));
     }
-    if queues == Interval::one(0) && args.engine.is_none() {
+    if queues == Interval::one(0) && job.engine.is_none() {
         let why = "pktgen treats queue 0 alone as unset, so the engine must be named";
         return Err(Failure::usage(act(), why).try_this("--engine af_xdp"));
     }
@@ -158,12 +158,12 @@ fn check_queues(args: &Args, device: &TxDevice) -> Result<(), Failure> {
 }
 
 /// Gives each of several af_xdp threads the queue of its CPU, because a queue takes one socket.
-fn part_queues(args: &Args, device: &TxDevice, cpus: &[u32], config: &mut Config) -> Result<(), Failure> {
-    if args.engine.map(EngineKind::from) != Some(EngineKind::AfXdp) || cpus.len() < 2 {
+fn part_queues(job: &SendJob, device: &TxDevice, cpus: &[u32], config: &mut Config) -> Result<(), Failure> {
+    if job.engine != Some(EngineKind::AfXdp) || cpus.len() < 2 {
         return Ok(());
     }
-    let act = || format!("send from {} threads by af_xdp on {}", cpus.len(), args.device);
-    if let Some(Queues::Listed(queues)) = args.queues {
+    let act = || format!("send from {} threads by af_xdp on {}", cpus.len(), job.device);
+    if let Some(Queues::Listed(queues)) = job.queues {
         let why = format!("a queue takes one thread, and all would use queue {queues}");
         return Err(Failure::usage(act(), why).try_this("--queues cpu"));
     }
@@ -185,8 +185,8 @@ fn sharing(cpus: &[u32], queue_count: u16) -> Option<(u32, u32)> {
 }
 
 /// pktgen reports `ERROR: node not possible` and continues without.
-fn check_node(args: &Args) -> Result<(), Failure> {
-    let Some(node) = args.node else { return Ok(()) };
+fn check_node(job: &SendJob) -> Result<(), Failure> {
+    let Some(node) = job.node else { return Ok(()) };
     let act = || format!("use memory of node {node}");
     let nodes = CpuList::possible_nodes().map_err(|why| Failure::host(act(), why))?;
     match nodes.contains(node) {
@@ -219,13 +219,13 @@ pub fn conclude(
     Ok(if is_good(report) { Outcome::Done } else { Outcome::No })
 }
 
-/// Prints the report as `args` say.
+/// Prints the report as `job` says.
 ///
 /// # Errors
 /// When standard output is closed.
-pub fn print(args: &Args, report: &Report) -> Result<(), Failure> {
-    let histogram = if args.histogram { report.histogram() } else { String::new() };
-    let format = RowFormat::of(args.json, args.csv && !args.json);
+pub fn print(job: &SendJob, report: &Report) -> Result<(), Failure> {
+    let histogram = if job.histogram { report.histogram() } else { String::new() };
+    let format = RowFormat::of(job.json, job.csv && !job.json);
     Ok(print_report(format, &report.json_line(), &Joined(report, histogram))?)
 }
 
@@ -241,11 +241,11 @@ fn is_good(report: &Report) -> bool {
 ///
 /// # Errors
 /// Bad usage when there are fewer.
-pub fn cpus(args: &Args, device: &TxDevice) -> Result<Vec<u32>, Failure> {
-    if let Some(list) = &args.cpus {
+pub fn cpus(job: &SendJob, device: &TxDevice) -> Result<Vec<u32>, Failure> {
+    if let Some(list) = &job.cpus {
         return Ok(list.0.clone());
     }
-    nearest_cpus(device, args.node, args.threads.unwrap_or(1) as usize)
+    nearest_cpus(device, job.node, job.threads.unwrap_or(1) as usize)
 }
 
 /// `wanted` CPUs to send from: those of `node` if there is one, else those nearest to the device.
@@ -275,7 +275,7 @@ pub fn nearest_cpus(device: &TxDevice, node: Option<u32>, wanted: usize) -> Resu
 
 /// Frames to send on one device.
 #[derive(Debug)]
-pub struct Job<'a> {
+pub struct DeviceJob<'a> {
     /// The device.
     pub device: &'a TxDevice,
     /// Its namespace, as the user named it.
@@ -314,7 +314,7 @@ pub struct Job<'a> {
     pub long_option: &'static str,
 }
 
-impl<'a> Job<'a> {
+impl<'a> DeviceJob<'a> {
     /// A job at top speed, with nothing else requested.
     pub fn new(device: &'a TxDevice, netns: Option<&str>, cpus: Vec<u32>, config: Config) -> Self {
         Self {
@@ -339,19 +339,19 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// A job as `args` say, except for the frames and their rate.
-    pub fn of(args: &Args, device: &'a TxDevice, cpus: Vec<u32>, config: Config) -> Self {
+    /// A run as `job` says, except for the frames and their rate.
+    pub fn of(job: &SendJob, device: &'a TxDevice, cpus: Vec<u32>, config: Config) -> Self {
         Self {
-            catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
-            duration_ns: args.duration_ns(),
-            start_at: args.start_at,
-            engine: args.engine.map(Into::into),
-            batch: args.batch,
-            fcs: args.send_fcs,
-            spins: args.spin,
-            keep_going: args.keep_going,
-            allow_long: args.allow_long,
-            ..Self::new(device, args.netns.as_deref(), cpus, config)
+            catch_up: job.catch_up.unwrap_or(CATCH_UP_DEFAULT),
+            duration_ns: job.duration_ns(),
+            start_at: job.start_at,
+            engine: job.engine,
+            batch: job.batch,
+            fcs: job.send_fcs,
+            spins: job.spin,
+            keep_going: job.keep_going,
+            allow_long: job.allow_long,
+            ..Self::new(device, job.netns.as_deref(), cpus, config)
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Both are made from the same totals as the report.
 
-use super::args::Args;
+use super::job::SendJob;
 use super::report::wire_bytes;
 use super::workers::{SentTotals, StartedRuns};
 use program::events;
@@ -33,13 +33,13 @@ impl View {
         self.rows.is_some() || self.are_events || (self.progress && std::io::stderr().is_terminal())
     }
 
-    /// As `args` say.
-    pub fn of(args: &Args) -> Self {
+    /// As `job` says.
+    pub fn of(job: &SendJob) -> Self {
         Self {
-            progress: !(args.json || args.quiet),
-            rows: (args.every_second || args.csv).then(|| RowFormat::of(args.json, args.csv)),
-            started: args.started.clone(),
-            are_events: events::are_followed() && !args.is_measured,
+            progress: !(job.json || job.quiet),
+            rows: (job.every_second || job.csv).then(|| RowFormat::of(job.json, job.csv)),
+            started: job.started.clone(),
+            are_events: events::are_followed() && !job.is_measured,
         }
     }
 }

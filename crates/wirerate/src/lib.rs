@@ -25,7 +25,9 @@ pub mod mgcap;
 pub mod other_tools;
 pub mod path_words;
 pub mod rx_args;
+pub mod send_args;
 pub mod short_help;
+pub mod stream_file;
 #[cfg(feature = "report")]
 pub mod trials;
 

@@ -4,19 +4,17 @@
 //! A stream is a run of its own on one of the threads. The thread sends the frame that is due
 //! first; streams without a rate share the remaining time in turns.
 
-mod file;
 mod order;
 
-pub use file::{StreamEntry, read};
 pub use order::show;
 
-use super::args::{Args, SignatureName};
 use super::device::TxDevice;
+use super::job::{SendJob, SignatureName, StreamEntry};
 use super::packet_sizes::PacketSizes;
 use super::packets::Packets;
 use super::rate::RequestedRate;
 use super::report::{Report, RunInfo, StreamInfo};
-use super::run::{Job, STREAMS, argv, conclude, cpus, drive, find, print};
+use super::run::{DeviceJob, STREAMS, argv, conclude, cpus, drive, find, print};
 use super::watch::View;
 use super::{config, next_hop, own_frames, packet_options};
 use anyhow::anyhow;
@@ -25,7 +23,6 @@ use packet::{Config, DeviceFacts, MacAddr, Range, Rng, SignatureLevel, Walk};
 use program::outcome::{Failure, Outcome};
 use program::seed::fresh_seed;
 use program::stop::Stop;
-use std::path::Path;
 use units::{time_of_day_ns, utc_time};
 
 /// One stream, ready to be sent or shown.
@@ -54,12 +51,12 @@ pub struct Stream {
 /// Bad usage in one of the streams, which is named.
 pub fn prepare(
     entries: Vec<StreamEntry>,
-    run: &Args,
+    run: &SendJob,
     facts: &DeviceFacts,
     seed: u64,
     measured: Option<u16>,
 ) -> Result<Vec<Stream>, Failure> {
-    if let Some(entry) = entries.iter().find(|entry| measured.is_some() && entry.args.flows.is_some()) {
+    if let Some(entry) = entries.iter().find(|entry| measured.is_some() && entry.job.flows.is_some()) {
         let act = format!("measure stream {}", entry.name);
         return Err(Failure::usage(act, "each stream is one flow, and it has flows of its own"));
     }
@@ -73,7 +70,7 @@ pub fn prepare(
 /// Those of [`prepare`].
 pub fn prepare_numbered(
     numbered: Vec<(u32, StreamEntry)>,
-    run: &Args,
+    run: &SendJob,
     facts: &DeviceFacts,
     seed: u64,
     measured: Option<u16>,
@@ -81,7 +78,7 @@ pub fn prepare_numbered(
     let (numbers, entries): (Vec<u32>, Vec<StreamEntry>) = numbered.into_iter().unzip();
     let paces = paces(&entries, RequestedRate::of(run)?)?;
     let prepare = |(index, (mut entry, pace)): (u32, (StreamEntry, RequestedRate))| {
-        let is_own = entry.frame.is_some() || entry.args.has_packet_options();
+        let is_own = entry.frame.is_some() || entry.job.has_packet_options();
         if let Some(run) = measured {
             sign(&mut entry, is_own, run)?;
         }
@@ -89,22 +86,22 @@ pub fn prepare_numbered(
             0 => seed,
             index => Rng::for_worker(seed, index.into()).0,
         };
-        let seed = entry.args.seed.unwrap_or(seed);
+        let seed = entry.job.seed.unwrap_or(seed);
         let packets = match &entry.frame {
             Some(text) => {
                 let name = format!("the frame of stream {}", entry.name);
-                own_frames::check_options(&entry.args, &name)?;
-                Some(Packets::parse(text, &name, (facts, seed), &PacketSizes::of(&entry.args)?)?)
+                own_frames::check_options(&entry.job, &name)?;
+                Some(Packets::parse(text, &name, (facts, seed), &PacketSizes::of(&entry.job)?)?)
             }
             // The next hop is not known yet.
-            None if entry.args.has_packet_options() => {
-                Some(packet_options::packets(&entry.args, MacAddr::ZERO, facts, seed)?)
+            None if entry.job.has_packet_options() => {
+                Some(packet_options::packets(&entry.job, MacAddr::ZERO, facts, seed)?)
             }
             None => None,
         };
         let mut config = match &packets {
-            None => config::config(&entry.args)?,
-            Some(packets) => packets.config(config::count(&entry.args), config::xmit_mode(run), seed),
+            None => config::config(&entry.job)?,
+            Some(packets) => packets.config(config::count(&entry.job), config::xmit_mode(run), seed),
         };
         // A stream is a flow.
         config.signature.flow_count = 1;
@@ -131,9 +128,9 @@ fn paces(entries: &[StreamEntry], of_run: RequestedRate) -> Result<Vec<Requested
     let shares =
         |pace: &RequestedRate| matches!(pace, RequestedRate::LineRate | RequestedRate::Groups { .. });
     for entry in entries {
-        let has_rate = entry.args.has_rate() || !matches!(of_run, RequestedRate::Constant { .. });
+        let has_rate = entry.job.has_rate() || !matches!(of_run, RequestedRate::Constant { .. });
         let own = match has_rate {
-            true => RequestedRate::of(&entry.args)?,
+            true => RequestedRate::of(&entry.job)?,
             false => RequestedRate::LineRate,
         };
         let act = || format!("send stream {}", entry.name);
@@ -162,7 +159,7 @@ fn paces(entries: &[StreamEntry], of_run: RequestedRate) -> Result<Vec<Requested
                 let rate = rate.with_part(amount, total).ok_or_else(|| {
                     Failure::usage(format!("send stream {}", entry.name), "its part of the rate is 0")
                 })?;
-                let arrivals = entry.args.arrivals.unwrap_or(arrivals);
+                let arrivals = entry.job.arrivals.unwrap_or(arrivals);
                 *pace = RequestedRate::Constant { rate, arrivals };
             }
             RequestedRate::Groups { .. } if *pace == RequestedRate::LineRate => *pace = of_run,
@@ -176,14 +173,14 @@ fn paces(entries: &[StreamEntry], of_run: RequestedRate) -> Result<Vec<Requested
 /// Lets a stream that is measured carry a mark, if its frames are not pktgen's.
 fn sign(entry: &mut StreamEntry, is_own: bool, run: u16) -> Result<(), Failure> {
     let act = || format!("measure stream {}", entry.name);
-    if entry.args.signature == Some(SignatureName::None) {
+    if entry.job.signature == Some(SignatureName::None) {
         return Err(Failure::usage(act(), "frames without a signature cannot be measured"));
     }
-    if entry.args.clone_skb.is_some_and(|copies| copies > 1) {
+    if entry.job.clone_skb.is_some_and(|copies| copies > 1) {
         return Err(Failure::usage(act(), "its frames are repeated, and copies are duplicates"));
     }
     if is_own {
-        (entry.args.signature, entry.args.run) = (Some(SignatureName::Mark), Some(run));
+        (entry.job.signature, entry.job.run) = (Some(SignatureName::Mark), Some(run));
     }
     Ok(())
 }
@@ -197,7 +194,7 @@ impl Stream {
         let number = u16::try_from(self.index).map_err(|_| {
             Failure::usage(format!("send stream {}", self.entry.name), "marks name one of 65,536 streams")
         })?;
-        own_frames::mark(&mut packets, &self.entry.args, 1, Some((number, &self.entry.name)))?;
+        own_frames::mark(&mut packets, &self.entry.job, 1, Some((number, &self.entry.name)))?;
         Ok(packets)
     }
 
@@ -207,7 +204,7 @@ impl Stream {
         config::sign(&mut self.config, SignatureLevel::Full);
         self.config.signature.run = run;
         let act = || format!("measure stream {}", self.entry.name);
-        let size = |frame_len| self.entry.args.size_advice(frame_len);
+        let size = |frame_len| self.entry.job.size_advice(frame_len);
         match self.config.signature.level {
             SignatureLevel::Full => Ok(()),
             SignatureLevel::Short if self.index < STREAMS => Ok(()),
@@ -234,31 +231,31 @@ impl Stream {
     }
 
     /// Its run on a thread of `cpu`.
-    fn request(&self, run: &Args, device: &TxDevice, cpu: u32) -> Result<(u32, Request), Failure> {
+    fn request(&self, run: &SendJob, device: &TxDevice, cpu: u32) -> Result<(u32, Request), Failure> {
         let mut config = self.config.clone();
         let act = || format!("send stream {}", self.entry.name);
         let mut packets = self.packets.clone();
         if packets.is_none() {
-            next_hop::fill_in(device, &mut config, &config::destinations(&self.entry.args), true)?;
+            next_hop::fill_in(device, &mut config, &config::destinations(&self.entry.job), true)?;
         } else if self.entry.frame.is_none() {
-            let (dst_mac, _) = own_frames::next_hop(&self.entry.args, device)?;
-            let resolved = packet_options::packets(&self.entry.args, dst_mac, &device.facts, self.seed)?;
+            let (dst_mac, _) = own_frames::next_hop(&self.entry.job, device)?;
+            let resolved = packet_options::packets(&self.entry.job, dst_mac, &device.facts, self.seed)?;
             packets = Some(self.marked(resolved)?);
         }
-        let duration_ns = self.entry.args.duration.map_or(0, |duration| duration.0);
+        let duration_ns = self.entry.job.duration.map_or(0, |duration| duration.0);
         // The run ends for all streams at once.
         let left_ns = |run_ns: u64| run_ns.saturating_sub(self.entry.start_ns).max(1);
         let left_ns = run.duration.map_or(u64::MAX, |duration| left_ns(duration.0));
-        let mut job = Job {
+        let mut one = DeviceJob {
             packets,
             stream: self.index,
             pace: self.pace,
             duration_ns: if run.duration.is_some() { duration_ns.min(left_ns) } else { duration_ns },
             // That of the run, for all streams.
             start_at: None,
-            ..Job::of(run, device, vec![cpu], config)
+            ..DeviceJob::of(run, device, vec![cpu], config)
         };
-        let (cpu, mut request) = job.requests(self.seed)?.pop().ok_or_else(|| {
+        let (cpu, mut request) = one.requests(self.seed)?.pop().ok_or_else(|| {
             Failure::usage(act(), "its packets are for other CPUs").try_this("packets without cpu()")
         })?;
         request.limits.start_delay_ns = self.entry.start_ns;
@@ -279,14 +276,14 @@ impl Stream {
 /// Bad usage in one of them, or no answer of a next hop.
 pub fn requests(
     streams: &[Stream],
-    run: &Args,
+    run: &SendJob,
     device: &TxDevice,
     cpus: &[u32],
 ) -> Result<Vec<(u32, Request)>, Failure> {
     let on_cpus = streams.iter().zip(cpus.iter().cycle());
     let requests = on_cpus.map(|(stream, cpu)| stream.request(run, device, *cpu));
     let mut requests: Vec<(u32, Request)> = requests.collect::<Result<_, _>>()?;
-    if run.engine.map(EngineKind::from) == Some(EngineKind::AfXdp) {
+    if run.engine == Some(EngineKind::AfXdp) {
         part_queues(&mut requests, device)?;
     }
     Ok(requests)
@@ -321,12 +318,11 @@ impl StreamSet {
     ///
     /// # Errors
     /// Bad usage in one of the streams; refused by the host or the device.
-    pub fn prepare(args: &Args, path: &Path, measured: Option<u16>) -> Result<Self, Failure> {
-        let entries = read(path, args)?;
-        let device = find(args, config::xmit_mode(args))?;
-        let seed = args.seed.unwrap_or_else(fresh_seed);
-        let streams = prepare(entries, args, &device.facts, seed, measured)?;
-        let requests = requests(&streams, args, &device, &cpus(args, &device)?)?;
+    pub fn prepare(job: &SendJob, measured: Option<u16>) -> Result<Self, Failure> {
+        let device = find(job, config::xmit_mode(job))?;
+        let seed = job.seed.unwrap_or_else(fresh_seed);
+        let streams = prepare(job.streams.clone(), job, &device.facts, seed, measured)?;
+        let requests = requests(&streams, job, &device, &cpus(job, &device)?)?;
         Ok(Self { device, streams, requests, seed })
     }
 
@@ -339,15 +335,15 @@ impl StreamSet {
     ///
     /// # Errors
     /// Refused by the host or the device before the first frame.
-    pub fn transmit(self, args: &Args, stop: &Stop) -> Result<(Report, Option<EngineError>), Failure> {
+    pub fn transmit(self, job: &SendJob, stop: &Stop) -> Result<(Report, Option<EngineError>), Failure> {
         let times = || self.requests.iter().map(|(_, request)| request.limits.duration_ns);
         let info = RunInfo {
             device: self.device.link.name.clone(),
             is_veth: self.device.link.is_kind("veth"),
-            netns: args.netns.clone(),
+            netns: job.netns.clone(),
             next_hop: None,
-            start_time: utc_time(args.start_at.map_or_else(time_of_day_ns, |start_at| start_at.unix_ns)),
-            start_at: args.start_at,
+            start_time: utc_time(job.start_at.map_or_else(time_of_day_ns, |start_at| start_at.unix_ns)),
+            start_at: job.start_at,
             argv: argv(),
             interval_ps: 0,
             asked: None,
@@ -357,7 +353,7 @@ impl StreamSet {
             count: count(&self.streams),
             duration_ns: times().max().filter(|_| times().all(|ns| ns > 0)).unwrap_or(0),
         };
-        drive(&self.device, self.requests, info, stop, View::of(args))
+        drive(&self.device, self.requests, info, stop, View::of(job))
     }
 }
 
@@ -365,107 +361,13 @@ impl StreamSet {
 ///
 /// # Errors
 /// Refused by the host or the device before the first frame.
-pub fn send(args: &Args, path: &Path, stop: &Stop) -> Result<Outcome, Failure> {
-    let (report, error) = StreamSet::prepare(args, path, None)?.transmit(args, stop)?;
-    conclude(&args.device, args.netns.as_deref(), &report, error, |report| print(args, report))
+pub fn send(job: &SendJob, stop: &Stop) -> Result<Outcome, Failure> {
+    let (report, error) = StreamSet::prepare(job, None)?.transmit(job, stop)?;
+    conclude(&job.device, job.netns.as_deref(), &report, error, |report| print(job, report))
 }
 
 /// Frames of all streams, 0 for no end.
 pub fn count(streams: &[Stream]) -> u64 {
     let counts = streams.iter().map(|stream| stream.config.count);
     if counts.clone().any(|count| count == 0) { 0 } else { counts.sum() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use packet::{Arrivals, Rate};
-    use program::args_of;
-
-    fn streams(text: &str, words: &[&str]) -> Result<Vec<Stream>, Failure> {
-        let run = args_of(&format!("veth0 {}", words.join(" "))).unwrap();
-        let entries = file::parse(text, &run).expect("a good list");
-        prepare(entries, &run, &DeviceFacts::default(), 7, None)
-    }
-
-    fn measured(text: &str) -> Result<Vec<Stream>, Failure> {
-        let run = args_of("veth0").unwrap();
-        prepare(file::parse(text, &run).expect("a good list"), &run, &DeviceFacts::default(), 7, Some(5))
-    }
-
-    fn entries(members: &[&str]) -> String {
-        let streams: Vec<String> =
-            members.iter().map(|members| format!(r#"{{"dst": "198.18.0.2"{members}}}"#)).collect();
-        format!("[{}]", streams.join(","))
-    }
-
-    #[test]
-    fn weights_divide_the_rate_of_the_run_among_streams_without_one() {
-        let text = entries(&[r#", "weight": 2"#, r#", "pps": 5"#, ""]);
-        let paces: Vec<RequestedRate> =
-            streams(&text, &["--pps", "100"]).unwrap().iter().map(|stream| stream.pace).collect();
-        assert_eq!(
-            paces,
-            [66, 5, 34].map(|pps| RequestedRate::Constant {
-                rate: Rate::from_pps(pps).unwrap(),
-                arrivals: Arrivals::Constant
-            })
-        );
-        let refusal = streams(&text, &[]).unwrap_err().to_string();
-        assert!(refusal.contains("its weight is a part of the rate of the run"), "{refusal}");
-    }
-
-    #[test]
-    fn each_stream_has_its_own_count_and_seed() {
-        let streams = streams(&entries(&[r#", "count": 3"#, r#", "seed": 9"#]), &[]).unwrap();
-        assert_eq!((streams[0].config.count, streams[1].config.count, count(&streams)), (3, 1000, 1003));
-        assert_eq!((streams[0].seed, streams[1].seed), (7, 9));
-    }
-
-    #[test]
-    fn packets_of_a_stream_have_lengths_and_no_other_options() {
-        let packets = r#"[{"frame": "{ eth(), ipv4(), udp() }", "size": "60-62", "random": ["size"]}]"#;
-        let streams = streams(packets, &[]).unwrap();
-        assert_eq!(streams[0].packets.as_ref().map(Packets::mean_len), Some(61));
-        let text = r#"[{"frame": "{ eth() }", "dst": "198.18.0.2"}]"#;
-        let refusal = self::streams(text, &[]).unwrap_err().to_string();
-        assert!(refusal.starts_with("wirerate: cannot use --dst with the frame of stream 1"), "{refusal}");
-    }
-
-    #[test]
-    fn each_measured_stream_is_a_flow_of_the_run() {
-        let text = r#"[{"dst": "198.18.0.2", "size": 74, "udp-dst": "1-9"}, {"dst": "198.18.0.2"},
-                       {"tcp": true, "dst": "198.18.0.2", "size": 72}]"#;
-        let [full, short, own] = &measured(text).expect("three streams")[..] else { panic!("three streams") };
-        let signature = full.config.signature;
-        assert_eq!((signature.level, signature.flow_count, signature.run), (SignatureLevel::Full, 1, 5));
-        assert_eq!((short.config.signature.level, short.index), (SignatureLevel::Short, 1));
-        let plan = own.packets.as_ref().and_then(|packets| packets.of_thread(0)).expect("packets");
-        let template = &plan.packets()[0].template;
-        assert_eq!(template[54..62], [0x57, 0x52, 0x4f, 0x54, 0, 2, 0, 5]);
-        for (members, why) in [
-            (
-                r#""tcp": true"#,
-                "cannot mark packet 1 of stream 1: a mark takes 18 bytes behind the headers, and there are 0",
-            ),
-            (r#""size": 58"#, "do not name their stream\n  try: \"size\": 60"),
-            (r#""signature": "none""#, "frames without a signature"),
-            (r#""clone-skb": 2"#, "copies are duplicates"),
-        ] {
-            let text = format!(r#"[{{"dst": "198.18.0.2", {members}}}]"#);
-            let refusal = measured(&text).expect_err("cannot be measured").to_string();
-            assert!(refusal.contains(why), "{members}: {refusal}");
-        }
-    }
-
-    #[test]
-    fn bursts_have_a_mean_rate() {
-        let streams = streams(
-            &entries(&[r#", "burst": 4, "gap": "1ms""#, r#", "burst": 4, "gap": "1ms", "pps": 1000"#]),
-            &[],
-        );
-        let rates: Vec<Option<f64>> =
-            streams.unwrap().iter().map(|stream| stream.info().asked.map(|asked| asked.pps)).collect();
-        assert_eq!(rates, [Some(4000.0), Some(1000.0)]);
-    }
 }

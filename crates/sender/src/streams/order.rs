@@ -1,8 +1,8 @@
 //! `send --streams --dry-run`: the frames of all streams in the order in which they are due.
 
 use super::Stream;
-use crate::args::Args;
 use crate::dry_run::{Schedule, frame_file};
+use crate::job::SendJob;
 use crate::split::pace_of_one_thread;
 use crate::{config, packet_options, shown};
 use capture_files::frame_file::FrameFile;
@@ -49,7 +49,7 @@ impl ShownStream<'_> {
     fn next_ns(&self) -> Option<u64> {
         let count = self.stream.config.count;
         let is_complete = count != 0 && self.shown >= count;
-        let duration_ns = self.stream.entry.args.duration.map_or(u64::MAX, |duration| duration.0);
+        let duration_ns = self.stream.entry.job.duration.map_or(u64::MAX, |duration| duration.0);
         let end_ns = self.stream.entry.start_ns.saturating_add(duration_ns);
         (!is_complete).then(|| self.pacer.next_ns()).filter(|next_ns| *next_ns < end_ns)
     }
@@ -61,17 +61,17 @@ impl ShownStream<'_> {
 /// Bad usage for a stream that gives no frame; refused when the file cannot be written.
 pub fn show(
     streams: &[Stream],
-    args: &Args,
+    job: &SendJob,
     (facts, frame_count): (&packet::DeviceFacts, u64),
     stop: &Stop,
 ) -> Result<Outcome, Failure> {
     let clock = Schedule::default();
     let mut shown = Vec::new();
     for stream in streams {
-        shown.push(prepare(stream, args, facts, &clock)?);
+        shown.push(prepare(stream, job, facts, &clock)?);
     }
     let started_ns = time_of_day_ns();
-    let mut file = args.write.as_deref().map(|path| frame_file(path, &args.device)).transpose()?;
+    let mut file = job.write.as_deref().map(|path| frame_file(path, &job.device)).transpose()?;
     for number in 1..=frame_count {
         if stop.is_set() {
             break;
@@ -98,7 +98,7 @@ pub fn show(
             wire_len: wire_len(frame_len),
             bytes: hex(&bytes),
         };
-        out::text(&if args.json { out::json_line(&facts::STREAM_FRAME, &frame) } else { line(&frame) })?;
+        out::text(&if job.json { out::json_line(&facts::STREAM_FRAME, &frame) } else { line(&frame) })?;
         if let Some(file) = &mut file {
             file.add(0, wall_ns, &bytes)?;
         }
@@ -109,19 +109,18 @@ pub fn show(
 
 fn prepare<'a>(
     stream: &'a Stream,
-    args: &Args,
+    job: &SendJob,
     facts: &packet::DeviceFacts,
     clock: &'a Schedule,
 ) -> Result<ShownStream<'a>, Failure> {
     let (mut config, seed) = (stream.config.clone(), stream.seed);
-    let to = config::destinations(&stream.entry.args);
-    let show =
-        |config: &mut packet::Config| shown::for_show(args.netns.as_deref(), &args.device, config, &to);
+    let to = config::destinations(&stream.entry.job);
+    let show = |config: &mut packet::Config| shown::for_show(job.netns.as_deref(), &job.device, config, &to);
     let packets = match &stream.packets {
         Some(_) if stream.entry.frame.is_none() => {
-            config.dst_mac = stream.entry.args.dst_mac.map_or(config.dst_mac, |given| given.first);
+            config.dst_mac = stream.entry.job.dst_mac.map_or(config.dst_mac, |given| given.first);
             show(&mut config)?;
-            Some(stream.marked(packet_options::packets(&stream.entry.args, config.dst_mac, facts, seed)?)?)
+            Some(stream.marked(packet_options::packets(&stream.entry.job, config.dst_mac, facts, seed)?)?)
         }
         packets => packets.clone(),
     };

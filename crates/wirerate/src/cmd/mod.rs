@@ -32,6 +32,8 @@ pub mod trafgen;
 use crate::fleets;
 #[cfg(feature = "mgcap")]
 use crate::mgcap;
+use crate::send_args::SendArgs;
+use crate::stream_file::job_of;
 #[cfg(feature = "report")]
 use crate::trials;
 use crate::{completions, connections};
@@ -173,7 +175,7 @@ wirerate report kernel-6.1.jsonl kernel-6.12.jsonl -o report.html";
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Generate frames and send them on a device
-    Send(Box<Monitored<sender::Args>>),
+    Send(Box<Monitored<SendArgs>>),
     /// Send the packets of capture files, with their own times or at a rate
     Replay(Box<Monitored<replay::Args>>),
     /// Edit the packets of capture files: addresses, ports, tags, checksums, lengths
@@ -329,7 +331,7 @@ impl Command {
         match self {
             Self::Send(command) => {
                 let subject = subject("send", &command.args.device, command.args.netns.as_deref());
-                command.run(subject, stop, |args| sender::run(args, stop))
+                command.run(subject, stop, |args| sender::run(&job_of(args.clone())?, stop))
             }
             Self::Replay(command) => {
                 let subject = subject("replay", &command.args.device, command.args.netns.as_deref());

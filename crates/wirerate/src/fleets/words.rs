@@ -1,9 +1,11 @@
 //! The words of `wirerate send` in a plan. The parser is that of `send`. Words that would read or
 //! write files, leave the port, or do what the run does for all flows are refused.
 
+use crate::send_args::SendArgs;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser};
-use sender::args::PayloadText;
+use sender::SendJob;
+use sender::job::PayloadText;
 use sender::rate::RequestedRate;
 use std::net::{IpAddr, Ipv4Addr};
 use units::WireRate;
@@ -64,14 +66,14 @@ const ALLOWED: &[&str] = &[
 #[command(name = "send", disable_help_flag = true, args_override_self = true)]
 struct FlowWords {
     #[command(flatten)]
-    args: sender::Args,
+    args: SendArgs,
 }
 
 /// Words that were checked.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowArgs {
-    /// The arguments of `send`.
-    pub(crate) args: sender::Args,
+    /// What they ask for.
+    pub(crate) job: SendJob,
 }
 
 /// Parses the words of a flow on `device`, which is sent for `duration` at most.
@@ -96,46 +98,46 @@ pub(crate) fn parse(words: &[String], device: &str, duration: Nanos) -> Result<F
             ));
         }
     }
-    let FlowWords { mut args } = FlowWords::from_arg_matches(&matches).map_err(one_line)?;
-    if matches!(args.payload, Some(PayloadText::File(_))) {
+    let mut job = FlowWords::from_arg_matches(&matches).map_err(one_line)?.args.job();
+    if matches!(job.payload, Some(PayloadText::File(_))) {
         return Err("--payload @FILE would read a file of the host: write the bytes".to_owned());
     }
-    args.duration = Some(duration);
-    args.quiet = true;
-    if let Some(share @ WireRate::Share(_)) = args.rate {
+    job.duration = Some(duration);
+    job.quiet = true;
+    if let Some(share @ WireRate::Share(_)) = job.rate {
         return Err(format!("--rate {share}: write bits per second, such as 4Gbit, in a test of a fleet"));
     }
-    RequestedRate::of(&args).map_err(|failure| failure.to_string().trim().to_owned())?;
-    Ok(FlowArgs { args })
+    RequestedRate::of(&job).map_err(|failure| failure.to_string().trim().to_owned())?;
+    Ok(FlowArgs { job })
 }
 
 impl FlowArgs {
     /// Frames to send at most, if the words say so.
     pub(crate) fn count(&self) -> Option<u64> {
-        self.args.count.map(|count| count.0).filter(|count| *count > 0)
+        self.job.count.map(|count| count.0).filter(|count| *count > 0)
     }
 
     /// True if the words say where frames go.
     pub(crate) fn has_destination(&self) -> bool {
-        self.args.dst.is_some() || self.args.dst_mac.is_some()
+        self.job.dst.is_some() || self.job.dst_mac.is_some()
     }
 
     /// Numbers that its frames carry: one, or that of each of its flows.
     pub(crate) fn number_count(&self) -> u32 {
-        self.args.flows.unwrap_or(1)
+        self.job.flows.unwrap_or(1)
     }
 }
 
 /// The addresses that frames are sent to, those in tunnels included.
-pub(crate) fn destinations(args: &sender::Args) -> Vec<(IpAddr, IpAddr)> {
+pub(crate) fn destinations(job: &SendJob) -> Vec<(IpAddr, IpAddr)> {
     let both = |addresses: Addresses| match addresses {
         Addresses::V4(v4) => (v4.first.into(), v4.last.into()),
         Addresses::V6(v6) => (v6.first.into(), v6.last.into()),
     };
     let one = |address: Ipv4Addr| (IpAddr::from(address), IpAddr::from(address));
-    let outer = args.dst.map_or(one(Ipv4Addr::new(198, 18, 0, 1)), both);
-    let inner = args.inner_dst.map_or(one(Ipv4Addr::new(198, 19, 0, 2)), both);
-    [Some(outer), args.is_tunnel().then_some(inner)].into_iter().flatten().collect()
+    let outer = job.dst.map_or(one(Ipv4Addr::new(198, 18, 0, 1)), both);
+    let inner = job.inner_dst.map_or(one(Ipv4Addr::new(198, 19, 0, 2)), both);
+    [Some(outer), job.is_tunnel().then_some(inner)].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -151,10 +153,10 @@ mod tests {
     fn words_are_those_of_send() {
         let flow =
             parsed("--dst 198.18.0.2-198.18.0.9 --pps 2M --size 64 --count 10 -l 80 --vxlan 7").unwrap();
-        assert_eq!((flow.count(), flow.args.device.as_str()), (Some(10), "eth1"));
+        assert_eq!((flow.count(), flow.job.device.as_str()), (Some(10), "eth1"));
         let address = |last: u8| IpAddr::from([198, 18, 0, last]);
-        assert_eq!(destinations(&flow.args)[0], (address(2), address(9)));
-        assert_eq!(destinations(&flow.args)[1].0, IpAddr::from([198, 19, 0, 2]));
+        assert_eq!(destinations(&flow.job)[0], (address(2), address(9)));
+        assert_eq!(destinations(&flow.job)[1].0, IpAddr::from([198, 19, 0, 2]));
         assert!(parsed("").unwrap().count().is_none());
     }
 

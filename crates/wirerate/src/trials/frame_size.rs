@@ -1,7 +1,9 @@
 //! Frame sizes of a search: with FCS, as RFC 2544 counts them, or without, as `send` does.
 
+use sender::SendJob;
 use std::fmt;
 use std::str::FromStr;
+use units::Interval;
 
 /// The sizes of RFC 2544 section 9.1.
 pub(crate) const RFC2544_SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
@@ -18,11 +20,11 @@ pub enum FrameSize {
 }
 
 impl FrameSize {
-    /// The options of `wirerate send` for it.
-    pub(crate) fn send_options(self) -> [String; 2] {
+    /// Lets a sender send frames of this size.
+    pub(crate) fn enter(self, job: &mut SendJob) {
         match self {
-            Self::Bytes(bytes) => ["--frame-size".to_owned(), bytes.to_string()],
-            Self::Mix(name) => ["--imix".to_owned(), name.to_owned()],
+            Self::Bytes(bytes) => job.size = Some(Interval::one(bytes - FCS_LEN)),
+            Self::Mix(name) => job.mix = Some(name.parse().expect("a mix of the table has a name")),
         }
     }
 }
@@ -77,11 +79,15 @@ mod tests {
 
     #[test]
     fn sizes_have_an_fcs_or_not() {
-        let options = |size: Result<FrameSize, String>| size.map(FrameSize::send_options).unwrap().join(" ");
-        assert_eq!(options("64".parse()), "--frame-size 64");
-        assert_eq!(options(without_fcs("60")), "--frame-size 64");
-        assert_eq!(options("simple".parse()), "--imix simple");
-        assert_eq!(options(without_fcs("imix")), "--imix imix");
+        let entered = |size: Result<FrameSize, String>| {
+            let mut job = SendJob::default();
+            size.unwrap().enter(&mut job);
+            (job.size.map(|size| size.to_string()), job.mix.map(|mix| mix.0.len()))
+        };
+        assert_eq!(entered("64".parse()), (Some("60".to_owned()), None));
+        assert_eq!(entered(without_fcs("60")), (Some("60".to_owned()), None));
+        assert_eq!(entered("simple".parse()), (None, Some(3)));
+        assert_eq!(entered(without_fcs("imix")), (None, Some(3)));
         assert!("63".parse::<FrameSize>().is_err() && "".parse::<FrameSize>().is_err());
         assert!(without_fcs("59").is_err() && without_fcs("x").is_err());
         let note = note(&[FrameSize::Bytes(100), FrameSize::Bytes(68)]).unwrap();

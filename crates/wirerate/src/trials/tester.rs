@@ -3,6 +3,8 @@
 use super::args::PathArgs;
 use super::runs_trials::RunsTrials;
 use super::traffic::Traffic;
+use crate::send_args::SendArgs;
+use crate::stream_file::job_of;
 use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
 use clap::{Args as _, FromArgMatches};
 use engine::{PagePools, Ramp};
@@ -13,6 +15,7 @@ use program::outcome::Failure;
 use program::stop::Stop;
 use search::record::{Provenance, TrafficShape};
 use search::{LatencyFigures, SecondPhase, TesterLimits, TrialRequest, TrialResult};
+use sender::SendJob;
 use sender::device::TxDevice;
 use sender::turn_back::turn_back;
 use sender::{self, config, rate::RequestedRate};
@@ -50,7 +53,7 @@ pub(crate) struct Tester {
 
 /// A sending device, its frames, and a receiving device.
 struct TestedPath {
-    send: sender::Args,
+    send: SendJob,
     receive: ReceiveOptions,
     rx_netns: Option<String>,
     rx: RxDrops,
@@ -60,7 +63,7 @@ struct TestedPath {
 
 impl TestedPath {
     /// Finds the devices; `send` has the options of the sender.
-    fn new(tx: &DevicePlace, rx: &DevicePlace, mut send: sender::Args) -> Result<Self, Failure> {
+    fn new(tx: &DevicePlace, rx: &DevicePlace, mut send: SendJob) -> Result<Self, Failure> {
         let (tx, tx_netns) = (&tx.device[..], tx.netns.as_deref());
         let (rx, rx_netns) = (&rx.device[..], rx.netns.as_deref());
         refuse_own(&send)?;
@@ -132,19 +135,21 @@ impl Tester {
     /// # Errors
     /// Bad options, no such device, or the device with the default route.
     pub(super) fn new(args: &PathArgs, traffic: Traffic) -> Result<Self, Failure> {
-        let own = traffic.send_options();
-        let with_own = |options: Vec<String>| options.into_iter().chain(own.clone()).collect::<Vec<_>>();
+        let job_with = |device: &str, options: &[String]| {
+            let mut job = job_of_words(device, options)?;
+            traffic.enter(&mut job)?;
+            Ok::<_, Failure>(job)
+        };
         let rx = args.rx.as_deref().expect("the parser requires it without --connections");
         let [tx, rx] = [&args.tx, rx].map(|device| DevicePlace::of(device, args.netns.as_deref()));
-        let forward = with_own(args.send.clone());
-        let mut directions = vec![TestedPath::new(&tx, &rx, send_args(&tx.device, &forward)?)?];
+        let mut directions = vec![TestedPath::new(&tx, &rx, job_with(&tx.device, &args.send)?)?];
         let back = match &args.reverse {
             Some(options) => {
-                let options = with_own(options.split_whitespace().map(str::to_owned).collect());
-                Some(send_args(&rx.device, &options)?)
+                let options: Vec<String> = options.split_whitespace().map(str::to_owned).collect();
+                Some(job_with(&rx.device, &options)?)
             }
             None if args.bidirectional => {
-                let mut back = send_args(&rx.device, &forward)?;
+                let mut back = job_with(&rx.device, &args.send)?;
                 let origin = TxDevice::find(tx.netns.as_deref(), &tx.device);
                 let origin = origin.map_err(|why| Failure::host(format!("send on {tx}"), why))?;
                 turn_back(&mut back, &origin.facts)?;
@@ -370,7 +375,7 @@ fn device_fact(place: &DevicePlace) -> String {
 }
 
 /// Settings with a signature that tells the threads apart, if the frame has space for it.
-fn signed(send: &sender::Args) -> Result<Config, Failure> {
+fn signed(send: &SendJob) -> Result<Config, Failure> {
     if send.signature.is_some() {
         let why = "a search chooses the signature of its frames";
         return Err(Failure::usage("use --signature here", why).try_this("leave --signature out"));
@@ -502,7 +507,7 @@ fn drain(receiving: &Receiving, sent: u64) {
 }
 
 /// Options that a search gives to the sender itself.
-fn refuse_own(send: &sender::Args) -> Result<(), Failure> {
+fn refuse_own(send: &SendJob) -> Result<(), Failure> {
     let loads = "the search chooses the loads: --min-pps and --max-pps limit them";
     let trials = "the search chooses the lengths of its trials: --budget ends it";
     let given = [
@@ -515,7 +520,7 @@ fn refuse_own(send: &sender::Args) -> Result<(), Failure> {
         (send.ramp.is_some(), "--ramp", loads),
         (send.arrivals.is_some(), "--arrivals", "the frames of a trial have equal gaps"),
         (send.dry_run.is_some(), "--dry-run", "a search sends"),
-        (send.streams.is_some(), "--streams", "the frames of a search are one stream"),
+        (!send.streams.is_empty(), "--streams", "the frames of a search are one stream"),
     ];
     match given.into_iter().find(|(is_given, ..)| *is_given) {
         Some((_, option, why)) => Err(Failure::usage(format!("use {option} in a search"), why)
@@ -524,15 +529,15 @@ fn refuse_own(send: &sender::Args) -> Result<(), Failure> {
     }
 }
 
-/// Options read as those of `wirerate send`.
-pub(super) fn send_args(device: &str, options: &[String]) -> Result<sender::Args, Failure> {
+/// What the user's options of `wirerate send` ask for.
+fn job_of_words(device: &str, options: &[String]) -> Result<SendJob, Failure> {
     let words = ["send", device].into_iter().chain(options.iter().map(String::as_str));
-    let parser = sender::Args::augment_args(clap::Command::new("send").args_override_self(true));
+    let parser = SendArgs::augment_args(clap::Command::new("send").args_override_self(true));
     let matches = parser.try_get_matches_from(words);
-    let args = matches.and_then(|matches| sender::Args::from_arg_matches(&matches));
-    args.map_err(|error| {
+    let args = matches.and_then(|matches| SendArgs::from_arg_matches(&matches)).map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         Failure::usage("use these options of send", first).try_this("wirerate send --help")
-    })
+    })?;
+    job_of(args)
 }

@@ -21,7 +21,7 @@ const FCS_LEN: usize = 4;
 pub(super) fn check(port: &AgentPort, flows: &[Stream]) -> Result<(), String> {
     let name = &port.name;
     for flow in flows {
-        for range in words::destinations(&flow.entry.args) {
+        for range in words::destinations(&flow.entry.job) {
             check_destination(port, range)?;
         }
     }
@@ -30,7 +30,7 @@ pub(super) fn check(port: &AgentPort, flows: &[Stream]) -> Result<(), String> {
     }
     let (mut pps, mut bps) = (0.0, 0.0);
     for flow in flows {
-        if flow.entry.args.catch_up.is_some_and(|catch_up| !is_slow(catch_up)) {
+        if flow.entry.job.catch_up.is_some_and(|catch_up| !is_slow(catch_up)) {
             return Err(format!(
                 "port {name} has a highest rate in the agent's file, and --catch-up may be 1 or 2 then"
             ));

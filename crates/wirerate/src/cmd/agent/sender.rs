@@ -89,7 +89,7 @@ impl PortSender {
         let near = spread(nearest_cpus(&device, None, allowed)?, orders.first().map_or(0, |order| order.id));
         let mut requests = Vec::new();
         for (stream, cpu) in streams.iter().zip(near.iter().cycle()) {
-            let args = &stream.entry.args;
+            let args = &stream.entry.job;
             let own = args.cpus.as_ref().and_then(|cpus| cpus.0.first());
             requests.extend(streams::requests(
                 slice::from_ref(stream),

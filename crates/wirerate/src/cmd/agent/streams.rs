@@ -6,8 +6,8 @@ use crate::fleets::words;
 use fleet::{FlowOrder, Prepare};
 use packet::DeviceFacts;
 use program::outcome::Failure;
-use sender::args::Args;
-use sender::streams::{self, Stream, StreamEntry};
+use sender::job::{SendJob, StreamEntry};
+use sender::streams::{self, Stream};
 use units::Nanos;
 
 /// Prepares the flows that a port sends, for a device with these `facts`.
@@ -37,14 +37,14 @@ pub(super) fn planned(
     facts: &DeviceFacts,
 ) -> Result<Vec<Stream>, Failure> {
     let usage = |why: String| Failure::usage(format!("use port {}", port.name), why);
-    let arguments = |words: &[String]| -> Result<Args, Failure> {
+    let job_of = |words: &[String]| -> Result<SendJob, Failure> {
         let flow = words::parse(words, port.device(), Nanos(prepare.duration_ns)).map_err(usage)?;
-        Ok(Args { netns: port.netns.clone(), ..flow.args })
+        Ok(SendJob { netns: port.netns.clone(), ..flow.job })
     };
     let entry = |order: &&FlowOrder| -> Result<(u32, StreamEntry), Failure> {
         let entry = StreamEntry {
             name: order.id.to_string(),
-            args: arguments(&order.send)?,
+            job: job_of(&order.send)?,
             frame: None,
             start_ns: 0,
             weight: None,
@@ -52,5 +52,5 @@ pub(super) fn planned(
         Ok((order.number, entry))
     };
     let entries = orders.iter().map(entry).collect::<Result<_, _>>()?;
-    streams::prepare_numbered(entries, &arguments(&[])?, facts, prepare.seed, Some(prepare.mark))
+    streams::prepare_numbered(entries, &job_of(&[])?, facts, prepare.seed, Some(prepare.mark))
 }

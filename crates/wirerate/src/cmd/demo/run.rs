@@ -10,7 +10,7 @@ use program::outcome::{Failure, Outcome, Refused};
 use program::stop::Stop;
 use sender::device::TxDevice;
 use sender::report as send;
-use sender::run::{Job, nearest_cpus};
+use sender::run::{DeviceJob, nearest_cpus};
 use sender::watch::View;
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -76,7 +76,7 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
     let before = dropped(lab)?;
     let session = start_capture(lab, args)?;
     let cpus = nearest_cpus(&device, None, 1)?;
-    let job = Job::new(&device, Some(&tx.netns_name), cpus, config(lab, args.count.0));
+    let job = DeviceJob::new(&device, Some(&tx.netns_name), cpus, config(lab, args.count.0));
     let (sent, error) = job.run(stop, View { progress: !args.json && !args.quiet, ..View::default() })?;
     if let Some(error) = error {
         return Err(Failure::engine(format!("send on {}", tx.ifname), error, Some(&tx.netns_name)));
@@ -182,10 +182,10 @@ mod tests {
         let device = TxDevice::find_in(tx.netns().clone(), tx.ifname).expect("there is a device");
         let cpus = nearest_cpus(&device, None, 1).expect("there is a CPU");
         let config = Config { min_pkt_size: 1000, max_pkt_size: 1000, dst_mac: OTHER_MAC, ..config(&lab, 0) };
-        let job = Job {
+        let job = DeviceJob {
             duration_ns: 60_000_000_000,
             engine: Some(engine::EngineKind::Xdp),
-            ..Job::new(&device, Some(&tx.netns_name), cpus, config)
+            ..DeviceJob::new(&device, Some(&tx.netns_name), cpus, config)
         };
         let shell = std::process::Command::new("timeout").args(["50", "sh", "-c", &script]).spawn();
         let (sent, error) = job.run(&Stop::default(), View::default()).expect("it begins");

@@ -8,6 +8,9 @@ mod sender;
 mod total;
 
 use crate::bad_usage;
+use crate::send_args::SendArgs;
+use crate::stream_file::job_of;
+use ::sender::SendJob;
 use clap::Parser;
 use direction::MeasuredPath;
 use host::{DevicePlace, StartTime};
@@ -75,7 +78,7 @@ pub struct Args {
 #[command(name = "wirerate measure", disable_help_flag = true, args_override_self = true)]
 struct SendLine {
     #[command(flatten)]
-    args: ::sender::Args,
+    args: SendArgs,
 }
 
 /// Measures, once or `--runs` times.
@@ -133,28 +136,28 @@ impl Args {
         Ok(directions)
     }
 
-    /// The arguments of the sender of a direction.
-    fn sender(&self, from: &DevicePlace) -> Result<::sender::Args, Failure> {
+    /// What the sender of a direction does.
+    fn sender(&self, from: &DevicePlace) -> Result<SendJob, Failure> {
         self.sender_with(from, &self.send)
     }
 
-    /// The arguments of the sender from --rx to --tx with the options of --reverse. Count, time and
+    /// What the sender does from --rx to --tx with the options of --reverse. Count, time and
     /// rate are those of `forward`, unless there are others.
     fn reverse_sender(
         &self,
         from: &DevicePlace,
         options: &str,
-        forward: ::sender::Args,
-    ) -> Result<::sender::Args, Failure> {
+        forward: SendJob,
+    ) -> Result<SendJob, Failure> {
         let words: Vec<OsString> = options.split_whitespace().map(OsString::from).collect();
         let own = self.sender_with(from, &words)?;
         let limited = match own.count.is_some() || own.duration.is_some() {
             true => own,
-            false => ::sender::Args { count: forward.count, duration: forward.duration, ..own },
+            false => SendJob { count: forward.count, duration: forward.duration, ..own },
         };
         let paced = match limited.has_rate() {
             true => limited,
-            false => ::sender::Args {
+            false => SendJob {
                 rate: forward.rate,
                 pps: forward.pps,
                 delay: forward.delay,
@@ -162,20 +165,22 @@ impl Args {
                 ..limited
             },
         };
-        Ok(::sender::Args { start_at: forward.start_at, ..paced })
+        Ok(SendJob { start_at: forward.start_at, ..paced })
     }
 
-    fn sender_with(&self, from: &DevicePlace, options: &[OsString]) -> Result<::sender::Args, Failure> {
-        let netns = from.netns.iter().flat_map(|netns| ["--netns", netns]).map(OsString::from);
-        let json = self.options.counting.results.json.then(|| OsString::from("--json"));
-        let device = OsString::from(&from.device);
-        let quiet = self.quiet.then(|| OsString::from("--quiet"));
-        let words = [OsString::from("send"), device].into_iter().chain(netns).chain(json).chain(quiet);
-        let words: Vec<OsString> = words.chain(options.iter().cloned()).collect();
-        let line = SendLine::try_parse_from(&words).map_err(|error| {
+    fn sender_with(&self, from: &DevicePlace, options: &[OsString]) -> Result<SendJob, Failure> {
+        let words = ["send", &from.device].map(OsString::from).into_iter().chain(options.iter().cloned());
+        let line = SendLine::try_parse_from(words).map_err(|error| {
             bad_usage::explain(&error, &["wirerate", "send", &from.device].map(OsString::from))
         })?;
-        Ok(line.args)
+        let job = job_of(line.args)?;
+        let json = job.json || self.options.counting.results.json;
+        if json && job.csv {
+            return Err(Failure::usage("print rows of the sender as CSV", "its report is JSON")
+                .try_this("--json, or --csv"));
+        }
+        let netns = job.netns.or(from.netns.clone());
+        Ok(SendJob { netns, json, quiet: job.quiet || self.quiet, ..job })
     }
 }
 

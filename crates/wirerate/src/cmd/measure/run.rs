@@ -16,6 +16,7 @@ use program::row_printer::{Joined, RowFormat, RowPrinter, print_report};
 use program::start_at::refuse_if_late;
 use program::stop::Stop;
 use receiver::{self, Drain, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
+use sender::SendJob;
 use sender::device::TxDevice;
 use sender::report::Report;
 use sender::turn_back::turn_back;
@@ -35,7 +36,7 @@ const RUN_MASK: u64 = 0xfff;
 struct PathRun {
     direction: MeasuredPath,
     options: ReceiverArgs,
-    sender_args: sender::Args,
+    job: SendJob,
     copies: u64,
     unsent: UnsentNumbers,
     source: String,
@@ -57,34 +58,34 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let run = args.options.counting.meter.run.map_or_else(program::seed::fresh_seed, u64::from);
     let mut planned = Vec::new();
     for (index, direction) in directions.into_iter().enumerate() {
-        let mut sender_args = args.sender(&direction.from)?;
-        sender_args.start_at = args.start_at.or(sender_args.start_at);
-        refuse_if_late(sender_args.start_at, || format!("send on {}", direction.from))?;
-        if (count > 1 || args.has_rows()) && (sender_args.every_second || sender_args.csv) {
+        let mut job = args.sender(&direction.from)?;
+        job.start_at = args.start_at.or(job.start_at);
+        refuse_if_late(job.start_at, || format!("send on {}", direction.from))?;
+        if (count > 1 || args.has_rows()) && (job.every_second || job.csv) {
             let why = "the rows of the senders would be between others, and do not name them";
-            let option = if sender_args.csv { "--csv" } else { "--every-second" };
+            let option = if job.csv { "--csv" } else { "--every-second" };
             let (from, to) = (&direction.from, &direction.to);
             return Err(Failure::usage(format!("use {option} behind `--`"), why).try_this(format!(
                 "`wirerate measure --tx {from} --rx {to} {option}`, with all other options as they are"
             )));
         }
         if count > 1 {
-            spread(&mut sender_args, index)?;
+            spread(&mut job, index)?;
         }
         if let Some(options) = args.reverse.as_deref().filter(|_| direction.is_back) {
-            sender_args = args.reverse_sender(&direction.from, options, sender_args)?;
+            job = args.reverse_sender(&direction.from, options, job)?;
         } else if direction.is_back {
             let origin = TxDevice::find(direction.to.netns.as_deref(), &direction.to.device);
             let origin = origin.map_err(|why| Failure::host(format!("receive on {}", direction.to), why))?;
-            turn_back(&mut sender_args, &origin.facts)?;
+            turn_back(&mut job, &origin.facts)?;
         }
         // A switch may deliver the frames of one direction to the receiver of another.
-        let run = sender_args.run.map_or(run, u64::from).wrapping_add(index as u64) & RUN_MASK;
-        planned.push((direction, sender_args, run as u16));
+        let run = job.run.map_or(run, u64::from).wrapping_add(index as u64) & RUN_MASK;
+        planned.push((direction, job, run as u16));
     }
     let mut ready = Vec::new();
-    for (index, (direction, sender_args, run)) in planned.into_iter().enumerate() {
-        let (sender, options) = MeasureSender::prepare(sender_args, &args.options, run)?;
+    for (index, (direction, job, run)) in planned.into_iter().enumerate() {
+        let (sender, options) = MeasureSender::prepare(job, &args.options, run)?;
         ready.push((direction, sender, if count > 1 { numbered(options, index) } else { options }));
     }
     let (mut measured, mut senders) = (Vec::new(), Vec::new());
@@ -96,8 +97,8 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             _counted: receiver::count_frames(&receiving, device, netns, move || unsent_live.count()),
             unsent,
             source: receiver::source_text(&receiving),
-            begin: RunBegin::of(&receiving, sender.args.start_at),
-            sender_args: sender::Args { csv: args.csv || sender.args.csv, ..sender.args.clone() },
+            begin: RunBegin::of(&receiving, sender.job.start_at),
+            job: SendJob { csv: args.csv || sender.job.csv, ..sender.job.clone() },
             copies: sender.copies,
             direction,
             options,
@@ -150,7 +151,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 
 /// Options of one of several senders: its threads are on CPUs of their own, as far as there are
 /// enough.
-fn spread(sender: &mut sender::Args, index: usize) -> Result<(), Failure> {
+fn spread(sender: &mut SendJob, index: usize) -> Result<(), Failure> {
     let threads = sender.threads.unwrap_or(1) as usize;
     let allowed = CpuList::allowed().map_err(|why| Failure::host("choose CPUs to send from", why))?;
     let cpus: Vec<u32> = allowed.iter().collect();
@@ -220,12 +221,12 @@ fn conclude(
         windows.into_iter().map(|window| window.rate().unwrap_or_default()).collect();
     let (mut outcomes, mut parts) = (Vec::new(), Vec::new());
     for ((measured, active), (report, error)) in measured.into_iter().zip(rates.iter().copied()).zip(sent) {
-        let PathRun { direction, options, sender_args, copies, source, begin, receiving, .. } = measured;
+        let PathRun { direction, options, job, copies, source, begin, receiving, .. } = measured;
         let mode = options.mode_name(receiving.mode());
         let result = receiving.stop();
-        let print = |report: &_| sender::run::print(&sender_args, report);
-        let netns = sender_args.netns.as_deref();
-        outcomes.push(sender::run::conclude(&sender_args.device, netns, &report, error, print)?);
+        let print = |report: &_| sender::run::print(&job, report);
+        let netns = job.netns.as_deref();
+        outcomes.push(sender::run::conclude(&job.device, netns, &report, error, print)?);
         let streams = report.streams.iter();
         let sender = SenderCounts {
             numbers: report.sent.div_ceil(copies),
@@ -252,7 +253,7 @@ fn conclude(
         };
         let steps = all_lost::next_steps(&report, &direction.to.device, &result);
         outcomes.push(receipt.conclude(&result)?);
-        if !sender_args.quiet {
+        if !job.quiet {
             steps.iter().flatten().for_each(|step| eprintln!("wirerate: {step}"));
         }
         parts.push((result, sender));

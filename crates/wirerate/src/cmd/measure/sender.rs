@@ -6,7 +6,7 @@ use packet::{Config, SignatureLevel};
 use program::outcome::Failure;
 use program::stop::Stop;
 use receiver::{CountingArgs, MeterArgs, ReceiverArgs};
-use sender::args::SignatureName;
+use sender::job::{SendJob, SignatureName};
 use sender::own_frames::OwnFrames;
 use sender::rate::RequestedRate;
 use sender::report::Report;
@@ -22,8 +22,8 @@ const ACT: &str = "measure this run";
 /// A sender that is ready.
 #[derive(Debug)]
 pub(super) struct MeasureSender {
-    /// Its options.
-    pub(super) args: sender::Args,
+    /// What it does.
+    pub(super) job: SendJob,
     frames: MeasuredFrames,
     /// Frames with the same number.
     pub(super) copies: u64,
@@ -57,15 +57,15 @@ impl MeasureSender {
     /// # Errors
     /// Bad usage for a run that cannot be measured; refused by the host or the device.
     pub(super) fn prepare(
-        mut args: sender::Args,
+        mut job: SendJob,
         options: &ReceiverArgs,
         run: u16,
     ) -> Result<(Self, ReceiverArgs), Failure> {
-        if args.dry_run.is_some() {
+        if job.dry_run.is_some() {
             let failure = Failure::usage(ACT, "a dry run sends nothing");
             return Err(failure.try_this("wirerate send --dry-run"));
         }
-        args.end_frames.get_or_insert(0);
+        job.end_frames.get_or_insert(0);
         let marked = |flows: u32| ReceiverArgs {
             carried_flows: Some(flows),
             counting: CountingArgs {
@@ -76,41 +76,38 @@ impl MeasureSender {
             },
             ..options.clone()
         };
-        if let Some(path) = args.streams.clone() {
-            let streams = StreamSet::prepare(&args, &path, Some(run))?;
+        if !job.streams.is_empty() {
+            let streams = StreamSet::prepare(&job, Some(run))?;
             let options = marked(streams.flow_count() as u32);
             return Ok((
-                Self { args, frames: MeasuredFrames::Streams(Box::new(streams)), copies: 1 },
+                Self { job, frames: MeasuredFrames::Streams(Box::new(streams)), copies: 1 },
                 options,
             ));
         }
-        if args.has_own_frames() {
-            match args.signature {
+        if job.has_own_frames() {
+            match job.signature {
                 Some(SignatureName::None) => return Err(unsigned("--signature mark")),
-                None => args.signature = Some(SignatureName::Mark),
+                None => job.signature = Some(SignatureName::Mark),
                 Some(_) => {}
             }
-            args.run = Some(run);
-            let frames = OwnFrames::prepare(&args)?;
+            job.run = Some(run);
+            let frames = OwnFrames::prepare(&job)?;
             let options = marked(frames.flow_count());
-            return Ok((Self { args, frames: MeasuredFrames::Own(Box::new(frames)), copies: 1 }, options));
+            return Ok((Self { job, frames: MeasuredFrames::Own(Box::new(frames)), copies: 1 }, options));
         }
-        let mut config = sender::config::config(&args)?;
-        let pace = RequestedRate::of(&args)?;
-        if args.signature.is_none() {
+        let mut config = sender::config::config(&job)?;
+        let pace = RequestedRate::of(&job)?;
+        if job.signature.is_none() {
             sender::config::sign(&mut config, SignatureLevel::Full);
         }
-        let options = join(options, &args, &mut config, run)?;
+        let options = join(options, &job, &mut config, run)?;
         let copies = config.clone_skb.max(1) as u64;
-        Ok((
-            Self { args, frames: MeasuredFrames::Pktgen { config: Box::new(config), pace }, copies },
-            options,
-        ))
+        Ok((Self { job, frames: MeasuredFrames::Pktgen { config: Box::new(config), pace }, copies }, options))
     }
 
     /// The numbers that are not sent, also while it sends.
     pub(super) fn unsent(&self) -> UnsentNumbers {
-        UnsentNumbers { runs: self.args.started.clone(), copies: self.copies }
+        UnsentNumbers { runs: self.job.started.clone(), copies: self.copies }
     }
 
     /// Sends. An error is returned beside the report of what was sent before it. Without `shows`,
@@ -119,11 +116,11 @@ impl MeasureSender {
     /// # Errors
     /// Refused by the host or the device before the first frame.
     pub(super) fn transmit(self, shows: bool, stop: &Stop) -> Result<(Report, Option<EngineError>), Failure> {
-        let args = sender::Args { quiet: self.args.quiet || !shows, is_measured: true, ..self.args };
+        let job = SendJob { quiet: self.job.quiet || !shows, is_measured: true, ..self.job };
         match self.frames {
-            MeasuredFrames::Pktgen { config, pace } => sender::run::transmit(&args, *config, pace, stop),
-            MeasuredFrames::Own(frames) => frames.transmit(&args, stop),
-            MeasuredFrames::Streams(streams) => streams.transmit(&args, stop),
+            MeasuredFrames::Pktgen { config, pace } => sender::run::transmit(&job, *config, pace, stop),
+            MeasuredFrames::Own(frames) => frames.transmit(&job, stop),
+            MeasuredFrames::Streams(streams) => streams.transmit(&job, stop),
         }
     }
 }
@@ -138,7 +135,7 @@ fn unsigned(advice: &str) -> Failure {
 /// Bad usage for a run that cannot be measured.
 fn join(
     options: &ReceiverArgs,
-    sender: &sender::Args,
+    sender: &SendJob,
     config: &mut Config,
     run: u16,
 ) -> Result<ReceiverArgs, Failure> {

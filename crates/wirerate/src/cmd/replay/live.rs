@@ -10,6 +10,7 @@ use super::report::{GapErrors, ReplayCause, ReplayEnd, ReplayReport};
 use super::target;
 use super::verify::{SharedComparison, Verifier, VerifyReport, ignored_fields};
 use super::watch::watched;
+use crate::send_args::{EngineName, Entry};
 use capture_files::flow_statistics::FlowStatistics;
 use engine::{
     EngineKind, OtherDevice, ReplayControl, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource,
@@ -24,7 +25,6 @@ use program::run_control;
 use program::start_at::{StartReport, announce, refuse_if_late};
 use program::stop::Stop;
 use replay::{Fates, OutputPort, TargetKind, queue_of};
-use sender::args::{EngineName, Entry};
 use sender::device::TxDevice;
 use sender::report::LinkInterruptions;
 use sender::run::nearest_cpus;

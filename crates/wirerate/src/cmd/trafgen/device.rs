@@ -11,7 +11,7 @@ use program::stop::Stop;
 use sender::device::TxDevice;
 use sender::packets::Packets;
 use sender::rate::RequestedRate;
-use sender::run::{Job, conclude};
+use sender::run::{DeviceJob, conclude};
 use sender::watch::View;
 
 /// Finds the device.
@@ -38,14 +38,14 @@ pub(super) fn send(
 ) -> Result<Outcome, Failure> {
     let xmit_mode = if args.device.qdisc_path { XmitMode::QueueXmit } else { XmitMode::StartXmit };
     let config = packets.config(args.num, xmit_mode, seed);
-    let job = Job {
+    let job = DeviceJob {
         pace: pace(args, packets.mean_len()),
         packets: Some(packets),
         engine: args.engine.map(Into::into),
         keep_going: args.keep_going,
         allow_long: args.device.jumbo_support,
         long_option: "-J",
-        ..Job::new(device, args.netns.as_deref(), cpus(args)?, config)
+        ..DeviceJob::new(device, args.netns.as_deref(), cpus(args)?, config)
     };
     let view = View { progress: !args.json, are_events: events::are_followed(), ..View::default() };
     let (report, error) = job.run(stop, view)?;

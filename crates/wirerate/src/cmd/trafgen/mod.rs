@@ -5,13 +5,13 @@ mod device;
 mod input;
 mod output;
 
+use crate::send_args::EngineName;
 use capture_files::names::asked_format;
 use frames::{Expander, FrameSpec, PacketOrder};
 use host::DevicePlace;
 use program::out;
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
-use sender::args::EngineName;
 use sender::packets::{Packets, addresses};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

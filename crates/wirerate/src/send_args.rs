@@ -1,13 +1,16 @@
-//! The arguments of `wirerate send`.
+//! The options of `wirerate send`, and of all commands that send as it does.
+//!
+//! [`SendArgs::job`] makes of them what is sent: nothing behind it knows options.
 
-use super::workers::StartedRuns;
+#[cfg(test)]
+mod tests;
+
 use clap::ValueEnum;
 use engine::{CatchUp, Ramp, SendFcs};
 use host::StartTime;
 use packet::{Arrivals, MacAddr, XmitMode};
-use std::fmt;
+use sender::job::{self, PayloadText, SendJob};
 use std::path::PathBuf;
-use std::str::FromStr;
 use units::{
     Addresses, Count, CpuSequence, FrameRate, Interval, Labels, List, Mix, Nanos, Queues, VlanId,
     VlanPriority, VlanType, WireRate, number,
@@ -48,6 +51,27 @@ pub enum RandomField {
     InnerSrc,
 }
 
+impl From<RandomField> for job::RandomField {
+    fn from(name: RandomField) -> Self {
+        match name {
+            RandomField::Dst => Self::Dst,
+            RandomField::Src => Self::Src,
+            RandomField::UdpDst => Self::UdpDst,
+            RandomField::UdpSrc => Self::UdpSrc,
+            RandomField::Size => Self::Size,
+            RandomField::DstMac => Self::DstMac,
+            RandomField::SrcMac => Self::SrcMac,
+            RandomField::Vlan => Self::Vlan,
+            RandomField::Svlan => Self::Svlan,
+            RandomField::Mpls => Self::Mpls,
+            RandomField::Queue => Self::Queue,
+            RandomField::Flow => Self::Flow,
+            RandomField::InnerDst => Self::InnerDst,
+            RandomField::InnerSrc => Self::InnerSrc,
+        }
+    }
+}
+
 /// An ICMP or ICMPv6 message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum IcmpKind {
@@ -57,30 +81,12 @@ pub enum IcmpKind {
     Reply,
 }
 
-/// A payload as the user writes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PayloadText {
-    /// Text.
-    Text(String),
-    /// `0x` and digits.
-    Bytes(Vec<u8>),
-    /// `@` and the name of a file.
-    File(PathBuf),
-}
-
-impl FromStr for PayloadText {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix('@') {
-            return Ok(Self::File(path.into()));
+impl From<IcmpKind> for job::IcmpKind {
+    fn from(name: IcmpKind) -> Self {
+        match name {
+            IcmpKind::Echo => Self::Echo,
+            IcmpKind::Reply => Self::Reply,
         }
-        let Some(digits) = text.strip_prefix("0x") else { return Ok(Self::Text(text.to_owned())) };
-        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
-        let is_hex = digits.len().is_multiple_of(2) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let bytes =
-            is_hex.then(|| digits.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>()).flatten();
-        bytes.map(Self::Bytes).ok_or_else(|| "expected pairs of hexadecimal digits after 0x".to_owned())
     }
 }
 
@@ -123,14 +129,14 @@ pub enum EngineName {
     AfXdp,
 }
 
-/// The words of `--send-fcs`.
-fn send_fcs(text: &str) -> Result<SendFcs, String> {
-    if text == "bad" {
-        return Ok(SendFcs::Bad);
-    }
-    match number::<u32>(text) {
-        Some(number) => Ok(SendFcs::Value(number.to_be_bytes())),
-        None => Err("use bad, or four bytes such as 0xdeadbeef".to_owned()),
+impl From<EngineName> for engine::EngineKind {
+    fn from(name: EngineName) -> Self {
+        match name {
+            EngineName::Xdp => Self::Xdp,
+            EngineName::Skb => Self::Skb,
+            EngineName::AfPacket => Self::AfPacket,
+            EngineName::AfXdp => Self::AfXdp,
+        }
     }
 }
 
@@ -149,28 +155,26 @@ pub enum SignatureName {
     Mark,
 }
 
-impl SignatureName {
-    /// That of pktgen's frames; `None` for a mark, which they do not have.
-    pub fn level(self) -> Option<packet::SignatureLevel> {
-        use packet::SignatureLevel;
-        match self {
-            Self::None => Some(SignatureLevel::None),
-            Self::Pktgen => Some(SignatureLevel::Pktgen),
-            Self::Short => Some(SignatureLevel::Short),
-            Self::Full => Some(SignatureLevel::Full),
-            Self::Mark => None,
+impl From<SignatureName> for job::SignatureName {
+    fn from(name: SignatureName) -> Self {
+        match name {
+            SignatureName::None => Self::None,
+            SignatureName::Pktgen => Self::Pktgen,
+            SignatureName::Short => Self::Short,
+            SignatureName::Full => Self::Full,
+            SignatureName::Mark => Self::Mark,
         }
     }
 }
 
-impl From<EngineName> for engine::EngineKind {
-    fn from(name: EngineName) -> Self {
-        match name {
-            EngineName::Xdp => Self::Xdp,
-            EngineName::Skb => Self::Skb,
-            EngineName::AfPacket => Self::AfPacket,
-            EngineName::AfXdp => Self::AfXdp,
-        }
+/// The words of `--send-fcs`.
+fn send_fcs(text: &str) -> Result<SendFcs, String> {
+    if text == "bad" {
+        return Ok(SendFcs::Bad);
+    }
+    match number::<u32>(text) {
+        Some(number) => Ok(SendFcs::Value(number.to_be_bytes())),
+        None => Err("use bad, or four bytes such as 0xdeadbeef".to_owned()),
     }
 }
 
@@ -188,10 +192,7 @@ impl From<EngineName> for engine::EngineKind {
                   wirerate send eth1 --dst fd00::/112 --size 78-1514 --dry-run\n  \
                   wirerate send eth1 --dst 198.18.0.1 --tcp --syn --dport 80 --src 10.0.0.0/8 --random src"
 )]
-pub struct Args {
-    /// The runs, for a command that sends as a part of its work
-    #[arg(skip)]
-    pub started: StartedRuns,
+pub struct SendArgs {
     /// The device to send on: DEV, or DEV@NETNS in another network namespace
     #[arg(value_name = "DEV")]
     pub device: String,
@@ -483,12 +484,6 @@ pub struct Args {
     /// Print a row per second: time of day, frames sent, rate, errors
     #[arg(long, help_heading = "Output")]
     pub every_second: bool,
-    /// True for a sender of `measure`, whose receivers have the rows.
-    #[arg(skip)]
-    pub is_measured: bool,
-    /// True for the options of a stream in a file of `--streams`.
-    #[arg(skip)]
-    pub is_of_file: bool,
     /// Print the report, and rows of --every-second, as lines of JSON (docs/json.md)
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
@@ -506,32 +501,175 @@ pub struct Args {
     pub udp: bool,
 }
 
-impl Args {
-    /// True if it has a rate of its own.
-    pub fn has_rate(&self) -> bool {
-        self.ramp.is_some() || self.rate.is_some() || self.pps.is_some() || self.delay.is_some()
-    }
-
-    /// The lengths of the frames without FCS, unless they are a mix.
-    pub fn sizes(&self) -> Option<Interval<u32>> {
-        self.size.or(self.frame_size)
-    }
-
-    /// The mix of lengths without FCS.
-    pub fn mix(&self) -> Option<&Mix> {
-        self.imix.as_ref().or(self.frame_imix.as_ref())
-    }
-
-    /// A size of frames, as the user would write it.
-    pub fn size_advice(&self, frame_len: impl fmt::Display) -> String {
-        if self.is_of_file { format!("\"size\": {frame_len}") } else { format!("--size {frame_len}") }
-    }
-
-    /// True if frames are to carry a signature that only pktgen's frames have.
-    pub fn has_front_signature(&self) -> bool {
-        self.signature
-            .and_then(SignatureName::level)
-            .is_some_and(|level| level != packet::SignatureLevel::None)
+impl SendArgs {
+    /// What they ask for, without the streams of `--streams`.
+    pub fn job(self) -> SendJob {
+        let Self {
+            device,
+            dst_mac,
+            src_mac,
+            dst,
+            src,
+            udp_dst,
+            udp_src,
+            size,
+            frame_size,
+            imix,
+            frame_imix,
+            random,
+            flows,
+            flow_len,
+            vlan,
+            vlan_type,
+            vlan_prio,
+            vlan_dei,
+            svlan,
+            svlan_prio,
+            svlan_dei,
+            mpls,
+            tos,
+            udp_checksum,
+            ipsec,
+            spi,
+            frags,
+            send_fcs,
+            clone_skb,
+            signature,
+            run,
+            end_frames,
+            no_timestamp,
+            seed,
+            tcp,
+            syn,
+            icmp,
+            arp,
+            vxlan,
+            geneve,
+            gtpu,
+            tunnel_src_port,
+            gre,
+            inner_dst,
+            inner_src,
+            payload,
+            ttl,
+            frame,
+            frames,
+            streams: _,
+            count,
+            duration,
+            runs,
+            start_at,
+            rate,
+            pps,
+            delay,
+            ramp,
+            arrivals,
+            catch_up,
+            spin,
+            threads,
+            cpus,
+            netns,
+            batch,
+            queues,
+            skb_priority,
+            node,
+            xmit_mode,
+            engine,
+            keep_going,
+            allow_default_route,
+            allow_long,
+            dry_run,
+            write,
+            every_second,
+            json,
+            csv,
+            histogram,
+            quiet,
+            udp: _,
+        } = self;
+        SendJob {
+            device,
+            dst_mac,
+            src_mac,
+            dst,
+            src,
+            udp_dst,
+            udp_src,
+            size: size.or(frame_size),
+            mix: imix.or(frame_imix),
+            random: random.into_iter().map(Into::into).collect(),
+            flows,
+            flow_len,
+            vlan,
+            vlan_type,
+            vlan_prio,
+            vlan_dei,
+            svlan,
+            svlan_prio,
+            svlan_dei,
+            mpls,
+            tos,
+            udp_checksum,
+            ipsec,
+            spi,
+            frags,
+            send_fcs,
+            clone_skb,
+            signature: signature.map(Into::into),
+            run,
+            end_frames,
+            no_timestamp,
+            seed,
+            tcp,
+            syn,
+            icmp: icmp.map(Into::into),
+            arp,
+            vxlan,
+            geneve,
+            gtpu,
+            tunnel_src_port,
+            gre,
+            inner_dst,
+            inner_src,
+            payload,
+            ttl,
+            frame,
+            frames,
+            streams: Vec::new(),
+            count,
+            duration,
+            runs,
+            start_at,
+            rate,
+            pps,
+            delay,
+            ramp,
+            arrivals,
+            catch_up,
+            spin,
+            threads,
+            cpus,
+            netns,
+            batch,
+            queues,
+            skb_priority,
+            node,
+            xmit_mode: xmit_mode.into(),
+            engine: engine.map(Into::into),
+            keep_going,
+            allow_default_route,
+            allow_long,
+            dry_run,
+            write,
+            every_second,
+            json,
+            csv,
+            histogram,
+            quiet,
+            started: Default::default(),
+            is_measured: false,
+            is_of_file: false,
+        }
     }
 }
 

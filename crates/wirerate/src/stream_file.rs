@@ -1,11 +1,12 @@
 //! The file of `--streams`: JSON, one object per stream. Its members are options of `send` without
 //! the dashes, and those of a stream itself.
 
-use crate::args::Args;
+use crate::send_args::SendArgs;
 use clap::{CommandFactory, Parser};
 use packet::Arrivals;
 use program::outcome::Failure;
 use program::waiting_read;
+use sender::job::{SendJob, StreamEntry};
 use serde_json::{Map, Value};
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -18,41 +19,36 @@ const OF_STREAM: &[&str] = &["name", "frame", "start", "weight", "burst", "gap"]
 /// A file for error messages.
 const EXAMPLE: &str = r#"[{"name": "a", "dst": "198.18.0.2", "pps": "10k", "count": 1000}, {"name": "b", "dst": "198.18.0.3"}]"#;
 
-/// One stream, as the file has it.
-#[derive(Clone, Debug)]
-pub struct StreamEntry {
-    /// Its name in the report.
-    pub name: String,
-    /// Its options.
-    pub args: Args,
-    /// Its packets in trafgen's language, instead of the frames of its options.
-    pub frame: Option<String>,
-    /// Time from the start of the run to its first frame.
-    pub start_ns: u64,
-    /// Its part of the rate of the run.
-    pub weight: Option<NonZeroU32>,
-}
-
 /// The options of one stream, for the parser.
 #[derive(Parser)]
 #[command(name = "stream")]
 struct StreamWords {
     #[command(flatten)]
-    args: Args,
+    args: SendArgs,
 }
 
-/// Reads the streams of a file for the device of `run`.
+/// What the options of a run ask for, with the streams of its file.
 ///
 /// # Errors
 /// Refused when the file cannot be read, bad usage for anything that is not a list of streams.
-pub fn read(path: &Path, run: &Args) -> Result<Vec<StreamEntry>, Failure> {
+pub fn job_of(args: SendArgs) -> Result<SendJob, Failure> {
+    let path = args.streams.clone();
+    let mut job = args.job();
+    if let Some(path) = path {
+        job.streams = read(&path, &job)?;
+    }
+    Ok(job)
+}
+
+/// The streams of a file, for the device of `run`.
+fn read(path: &Path, run: &SendJob) -> Result<Vec<StreamEntry>, Failure> {
     let text = waiting_read::read_to_string(path).map_err(|why| Failure::read(path, why))?;
     parse(&text, run).map_err(|why| {
         Failure::usage(format!("read {}", path.display()), why).try_this(format!("streams such as {EXAMPLE}"))
     })
 }
 
-pub(super) fn parse(text: &str, run: &Args) -> Result<Vec<StreamEntry>, String> {
+pub(crate) fn parse(text: &str, run: &SendJob) -> Result<Vec<StreamEntry>, String> {
     let value: Value = serde_json::from_str(text).map_err(|why| why.to_string())?;
     let list = match &value {
         Value::Object(object) => object.get("streams").and_then(Value::as_array),
@@ -74,7 +70,7 @@ pub(super) fn parse(text: &str, run: &Args) -> Result<Vec<StreamEntry>, String> 
     Ok(streams)
 }
 
-fn entry(object: &Map<String, Value>, index: usize, run: &Args) -> Result<StreamEntry, String> {
+fn entry(object: &Map<String, Value>, index: usize, run: &SendJob) -> Result<StreamEntry, String> {
     let number = (index + 1).to_string();
     let name = member(object, "name")?.unwrap_or(number);
     let said = |why: String| format!("stream {name}: {why}");
@@ -88,18 +84,18 @@ fn entry(object: &Map<String, Value>, index: usize, run: &Args) -> Result<Stream
         let bad = |text: String| said(format!("{key} {text}: expected a whole number from 1 on"));
         text.map(|text| text.parse().map_err(|_| bad(text))).transpose()
     };
-    let mut args = args(object, run).map_err(said)?;
+    let mut job = job(object, run).map_err(said)?;
     match (whole("burst")?, time("gap")?) {
-        (Some(_), Some(_)) if args.arrivals.is_some() => {
+        (Some(_), Some(_)) if job.arrivals.is_some() => {
             return Err(said("burst and gap are its arrivals: leave out one of them".to_owned()));
         }
-        (Some(frames), gap_ns @ Some(_)) => args.arrivals = Some(Arrivals::Bursts { frames, gap_ns }),
+        (Some(frames), gap_ns @ Some(_)) => job.arrivals = Some(Arrivals::Bursts { frames, gap_ns }),
         (None, None) => {}
         (Some(_), None) => return Err(said("burst needs a gap, such as \"gap\": \"1ms\"".to_owned())),
         (None, Some(_)) => return Err(said("gap needs a burst, such as \"burst\": 8".to_owned())),
     }
     Ok(StreamEntry {
-        args,
+        job,
         frame: member(object, "frame").map_err(said)?,
         start_ns: time("start")?.unwrap_or(0),
         weight: whole("weight")?,
@@ -118,7 +114,7 @@ fn member(object: &Map<String, Value>, key: &str) -> Result<Option<String>, Stri
 }
 
 /// The options of a stream. What concerns the whole run is as for the run.
-fn args(object: &Map<String, Value>, run: &Args) -> Result<Args, String> {
+fn job(object: &Map<String, Value>, run: &SendJob) -> Result<SendJob, String> {
     let parser = StreamWords::command();
     let mut words = vec!["stream".to_owned(), run.device.clone()];
     for (key, value) in object.iter().filter(|(key, _)| !OF_STREAM.contains(&key.as_str())) {
@@ -150,14 +146,15 @@ fn args(object: &Map<String, Value>, run: &Args) -> Result<Args, String> {
         let text = why.render().to_string();
         text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
     })?;
-    Ok(Args {
-        duration: args.duration.or(run.duration),
+    let job = args.job();
+    Ok(SendJob {
+        duration: job.duration.or(run.duration),
         catch_up: run.catch_up,
         netns: run.netns.clone(),
         xmit_mode: run.xmit_mode,
         skb_priority: run.skb_priority,
         is_of_file: true,
-        ..args
+        ..job
     })
 }
 
@@ -166,8 +163,8 @@ mod tests {
     use super::*;
     use units::{Count, Pps};
 
-    fn run() -> Args {
-        StreamWords::parse_from(["stream", "veth0", "--duration", "3s"]).args
+    fn run() -> SendJob {
+        StreamWords::parse_from(["stream", "veth0", "--duration", "3s"]).args.job()
     }
 
     #[test]
@@ -178,12 +175,12 @@ mod tests {
             {"frame": "{ eth() }", "weight": 3}]}"#;
         let [web, other] = &parse(text, &run()).unwrap()[..] else { panic!("two streams") };
         assert_eq!((web.name.as_str(), web.start_ns, web.weight), ("web", 2_000_000, None));
-        assert_eq!((web.args.count, web.args.pps), (Some(Count(5)), Some(Pps(10_000).into())));
-        assert!(web.args.udp_checksum && web.args.random.len() == 2);
+        assert_eq!((web.job.count, web.job.pps), (Some(Count(5)), Some(Pps(10_000).into())));
+        assert!(web.job.udp_checksum && web.job.random.len() == 2);
         let frames = NonZeroU32::new(4).unwrap();
-        assert_eq!(web.args.arrivals, Some(Arrivals::Bursts { frames, gap_ns: Some(1_000_000) }));
+        assert_eq!(web.job.arrivals, Some(Arrivals::Bursts { frames, gap_ns: Some(1_000_000) }));
         assert_eq!((other.name.as_str(), other.frame.as_deref()), ("2", Some("{ eth() }")));
-        assert_eq!((other.weight, other.args.duration), (NonZeroU32::new(3), Some(Nanos(3_000_000_000))));
+        assert_eq!((other.weight, other.job.duration), (NonZeroU32::new(3), Some(Nanos(3_000_000_000))));
     }
 
     #[test]
