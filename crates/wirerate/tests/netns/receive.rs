@@ -436,7 +436,9 @@ fn both_directions_at_once() -> TestResult {
         let file = lab.file(&format!("flows-{number}.csv"));
         assert_eq!(fs::read_to_string(&file)?.lines().count(), 5, "{}", file.display());
     }
-    wirerate_run(&format!("{words} -- --streams none.json"))
+    let streams = lab.file("streams.json");
+    fs::write(&streams, r#"[{"dst": "198.18.0.2"}]"#)?;
+    wirerate_run(&format!("{words} -- --streams {}", streams.display()))
         .expect_code(2)
         .says(&["frames of --streams have the addresses of one direction"]);
     assert!(!lab.has_xdp());
