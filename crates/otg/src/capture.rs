@@ -133,17 +133,21 @@ fn read_filter(nodes: Vec<ConfigNode>) -> Vec<BitMatch> {
     matches
 }
 
+/// Bits of a custom filter, by default.
+const CUSTOM_BITS: u64 = 8;
+
 fn read_custom(node: &ConfigNode, start: usize) -> BitMatch {
     let offset = node.number("offset", 0, 0..=8 * 65_535) as usize;
-    let bits = node.number("bit_length", 8, 1..=8 * 65_535) as usize;
-    if !node.has("bit_length")
-        && let Some(digits) = node.text("value").map(|text| text.trim_start_matches("0x").len())
-        && digits > 2
-    {
-        let text = format!("has {digits} digits: give bit_length: {}", 4 * digits);
-        node.findings().error(&node.at("value"), text);
-        node.ignore(&["mask", "negate"]);
-        return BitMatch { bit: start + offset, bits, value: vec![0], mask: vec![0], negate: false };
+    let bits = node.number("bit_length", CUSTOM_BITS, 1..=8 * 65_535) as usize;
+    let digits = node.text("value").map_or(0, |text| text.trim_start_matches("0x").len());
+    // Clients write the default where the user gave no length.
+    if bits == CUSTOM_BITS as usize && digits > 2 {
+        let of_value = 4 * digits;
+        node.findings().warn(
+            &node.at("bit_length"),
+            format!("is not given: the {of_value} bits of the value are compared"),
+        );
+        return read_match(node, start + offset, of_value);
     }
     read_match(node, start + offset, bits)
 }

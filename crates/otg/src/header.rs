@@ -20,6 +20,7 @@ pub(crate) enum HeaderKind {
     Mpls,
     Gre,
     Vxlan,
+    Gtpv1,
     Custom,
 }
 
@@ -194,6 +195,33 @@ const VXLAN: [Row; 4] = [
     Row::number("reserved1", 8, 0),
 ];
 
+/// The header of GTP-U (3GPP TS 29.281).
+const GTPV1: [Row; 9] = [
+    Row::number("version", 3, 1),
+    Row::number("protocol_type", 1, 1),
+    Row::number("reserved", 1, 0),
+    Row::number("e_flag", 1, 0),
+    Row::number("s_flag", 1, 0),
+    Row::number("pn_flag", 1, 0),
+    Row::number("message_type", 8, 255),
+    Row::number("message_length", 16, 0).or_auto_if(0),
+    Row::number("teid", 32, 0),
+];
+/// Its flags, of which one makes the header longer.
+const GTPV1_FLAGS: std::ops::Range<usize> = 3..6;
+/// What is there with any of the flags.
+const GTPV1_OPTIONAL: [Row; 3] = [
+    Row::number("squence_number", 16, 0),
+    Row::number("n_pdu_number", 8, 0),
+    Row::number("next_extension_header_type", 8, 0),
+];
+const GTPV1_EXTENSION: [Row; 3] = [
+    // In units of four bytes.
+    Row::number("extension_length", 8, 0).or_auto_if(0),
+    Row::number("contents", 48, 0),
+    Row::number("next_extension_header", 8, 0),
+];
+
 /// Collects the fields of a header, in order of the wire.
 struct HeaderReader<'a, 'b> {
     node: &'b ConfigNode<'a>,
@@ -297,6 +325,7 @@ impl HeaderKind {
             "mpls" => Self::Mpls,
             "gre" => Self::Gre,
             "vxlan" => Self::Vxlan,
+            "gtpv1" => Self::Gtpv1,
             "custom" => Self::Custom,
             _ => return None,
         })
@@ -368,6 +397,7 @@ impl HeaderKind {
             Self::Mpls => only_rows(&mut reader, &MPLS),
             Self::Gre => read_gre(&mut reader),
             Self::Vxlan => only_rows(&mut reader, &VXLAN),
+            Self::Gtpv1 => read_gtpv1(&mut reader),
             Self::Custom => {
                 custom = read_custom(node);
                 read_field_tags(node, (0, 8 * custom.len() as u32), 1, &mut reader.tags);
@@ -410,6 +440,35 @@ fn read_gre(reader: &mut HeaderReader) -> Option<(usize, ChecksumChoice)> {
         if node.object(name).is_some() {
             node.findings().error(&node.at(name), "is there only with checksum_present 1");
         }
+    }
+    None
+}
+
+/// The numbers and the type of the first extension header are there when one of the flags is 1,
+/// extension headers only with `e_flag`.
+fn read_gtpv1(reader: &mut HeaderReader) -> Option<(usize, ChecksumChoice)> {
+    reader.rows(&GTPV1);
+    let node = reader.node;
+    let mut is_long = false;
+    for field in &reader.fields[GTPV1_FLAGS] {
+        if !field.pattern.is_constant() {
+            node.findings().error(&node.at(field.name), "has to be the same in all frames");
+        }
+        is_long |= field.pattern.at(0, 1) == Some(1);
+    }
+    if is_long {
+        reader.rows(&GTPV1_OPTIONAL);
+    } else {
+        for row in GTPV1_OPTIONAL.iter().filter(|row| node.object(row.name).is_some()) {
+            node.findings().error(&node.at(row.name), "is there only with e_flag, s_flag or pn_flag 1");
+        }
+    }
+    let has_extensions = reader.fields[GTPV1_FLAGS.start].pattern.at(0, 1) == Some(1);
+    for extension in node.objects("extension_headers") {
+        if !has_extensions {
+            node.findings().error(&node.at("extension_headers"), "are there only with e_flag 1");
+        }
+        extension.whole(|extension| reader.rows_of(Some(extension), &GTPV1_EXTENSION));
     }
     None
 }

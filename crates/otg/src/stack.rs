@@ -89,7 +89,7 @@ impl HeaderStack {
     /// True if the bytes behind a header are the next header of the stack, or no IP packet: the
     /// payload may be anything. A frame begins with an Ethernet header.
     fn is_followed(&self, index: usize) -> bool {
-        use HeaderKind::{Custom, Ethernet, Gre, Ipv4, Ipv6, Mpls, Vxlan};
+        use HeaderKind::{Custom, Ethernet, Gre, Gtpv1, Ipv4, Ipv6, Mpls, Vxlan};
         let header = &self.headers[index];
         let next = self.headers.get(index + 1).map(|next| next.kind);
         (index > 0 || header.kind == Ethernet)
@@ -98,6 +98,7 @@ impl HeaderStack {
                 Mpls => matches!(next, Some(Mpls | Ipv4 | Ipv6)),
                 Gre => next.is_some_and(|next| next == Ethernet || next.ether_type().is_some()),
                 Vxlan => next == Some(Ethernet),
+                Gtpv1 => matches!(next, Some(Ipv4 | Ipv6)),
                 _ => true,
             }
     }
@@ -211,6 +212,8 @@ impl HeaderStack {
             }
             (HeaderKind::Gre, "protocol") if next == Some(HeaderKind::Ethernet) => 0x6558,
             (HeaderKind::Gre, "protocol") => usize::from(ether_type.unwrap_or(0x0800)),
+            (HeaderKind::Gtpv1, "message_length") => len - GTPV1_LEN,
+            (HeaderKind::Gtpv1, "extension_length") => 2,
             (HeaderKind::Mpls, "label") => 16,
             (HeaderKind::Mpls, "bottom_of_stack") => usize::from(next != Some(HeaderKind::Mpls)),
             // The MAC address of a neighbour is unknown here; a VNI is 0.
@@ -260,6 +263,8 @@ impl HeaderStack {
     }
 }
 
+/// Bytes of a GTP-U header that its length does not count.
+const GTPV1_LEN: usize = 8;
 /// The EtherType of MPLS frames with a multicast label.
 const MPLS_MULTICAST: u128 = 0x8848;
 

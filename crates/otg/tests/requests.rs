@@ -297,10 +297,49 @@ fn random_values_without_a_seed_do_not_depend_on_other_flows() {
 }
 
 #[test]
-fn a_long_value_of_a_custom_filter_needs_its_length() {
-    let custom = json!({"choice": "custom", "custom": {"offset": 0, "value": "010203", "mask": "ffffff"}});
-    let json = json!({"ports": [{"name": "p", "location": "eth1"}],
-        "captures": [{"name": "c", "port_names": ["p"], "filters": [custom]}]});
-    let expected = "captures[0].filters[0].custom.value: has 6 digits: give bit_length: 24";
-    assert_eq!(OtgConfig::read(&json, 1).unwrap_err(), [expected]);
+fn a_custom_filter_without_a_length_compares_its_whole_value() {
+    for length in [json!(null), json!(8)] {
+        let mut custom = json!({"offset": 96, "value": "010203", "mask": "ffffff"});
+        if !length.is_null() {
+            custom["bit_length"] = length;
+        }
+        let filter = json!({"choice": "custom", "custom": custom});
+        let json = json!({"ports": [{"name": "p", "location": "eth1"}],
+            "captures": [{"name": "c", "port_names": ["p"], "filters": [filter]}]});
+        let (config, warnings) = OtgConfig::read(&json, 1).unwrap();
+        let filter = &config.captures[0].filter[0];
+        assert!(filter.matches(&[&[0; 12][..], &[1, 2, 3]].concat()));
+        assert!(!filter.matches(&[&[0; 12][..], &[1, 9, 3]].concat()));
+        let said =
+            "captures[0].filters[0].custom.bit_length: is not given: the 24 bits of the value are compared";
+        assert_eq!(warnings, [said]);
+    }
+}
+
+/// Checked with tshark: GTP with TEID 7 and length 56, and with an extension header.
+#[test]
+fn gtp_u_headers_have_their_length_and_what_their_flags_say() {
+    let frame = |gtpv1: Value| {
+        let headers = json!([
+            {"choice": "ethernet"}, {"choice": "ipv4"},
+            {"choice": "udp", "udp": {"src_port": {"value": 2152}, "dst_port": {"value": 2152}}},
+            {"choice": "gtpv1", "gtpv1": gtpv1}, {"choice": "ipv4"},
+        ]);
+        let flow = json!({"name": "f", "tx_rx": {"choice": "port", "port": {"tx_name": "p"}},
+            "packet": headers, "size": {"choice": "fixed", "fixed": 106}});
+        let json = json!({"ports": [{"name": "p", "location": "a"}], "flows": [flow]});
+        OtgConfig::read(&json, 1).map(|(config, _)| config.flows[0].packet(106).unwrap().template)
+    };
+    let plain = frame(json!({"teid": {"choice": "value", "value": 7}})).unwrap();
+    assert_eq!(plain[42..50], [0x30, 255, 0, 56, 0, 0, 0, 7]);
+    assert_eq!(plain[50], 0x45);
+    let extended = frame(json!({"e_flag": {"value": 1}, "squence_number": {"value": 5},
+        "next_extension_header_type": {"value": 0x85}, "extension_headers": [{"contents": {"value": 9}}]}));
+    let extended = extended.unwrap();
+    let expected = [0x34, 255, 0, 56, 0, 0, 0, 0, 0, 5, 0, 0x85, 2, 0, 0, 0, 0, 0, 9, 0];
+    assert_eq!(extended[42..62], expected);
+    assert_eq!(extended[62], 0x45);
+    let refusal = frame(json!({"squence_number": {"value": 5}})).unwrap_err();
+    let said = "flows[0].packet[3].gtpv1.squence_number: is there only with e_flag, s_flag or pn_flag 1";
+    assert_eq!(refusal, [said]);
 }

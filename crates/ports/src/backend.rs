@@ -198,7 +198,7 @@ impl OtgBackend {
     fn replace_flows(&self, json: Value, ports: Option<&[usize]>) -> Result<Vec<String>, ApiError> {
         let seed = lock(&self.state).seed;
         let checked = state::check(json, &*self.rules, ports, seed)?;
-        let CheckedConfig { json, config, warnings, .. } = checked;
+        let CheckedConfig { json, config, unconnected, warnings, .. } = checked;
         lock(&self.state).check_tags(&config)?;
         let (gone, changed) = lock(&self.state).differences(&config);
         self.end_flows(&gone, false);
@@ -210,7 +210,7 @@ impl OtgBackend {
             changed.iter().map(|flow| state.config.flows[*flow].name.clone()).collect()
         };
         let mut state = lock(&self.state);
-        state.change_flows(json, config);
+        state.change_flows(json, config, unconnected);
         let flows: Vec<usize> =
             (0..state.flows.len()).filter(|flow| names.contains(&state.config.flows[*flow].name)).collect();
         state.run_flows(&flows)?;
@@ -319,8 +319,9 @@ impl OtgBackend {
     /// Starts flows from frame 0. Returns warnings.
     ///
     /// # Errors
-    /// Gateways that do not answer, and runs that failed.
+    /// Ports without a location, gateways that do not answer, and runs that failed.
     pub(super) fn start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        lock(&self.state).refuse_unconnected(flows)?;
         self.resolve(flows)?;
         self.end_flows(flows, false);
         {
@@ -361,6 +362,7 @@ impl OtgBackend {
     }
 
     fn resume(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        lock(&self.state).refuse_unconnected(flows)?;
         self.resolve(flows)?;
         {
             let mut state = lock(&self.state);

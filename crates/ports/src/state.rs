@@ -21,7 +21,7 @@ use program::monitor::sources::{RunList, SendSource};
 use sender::device::TxDevice;
 use serde_json::{Value, json};
 use server::{ApiError, ErrorKind};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 use units::{human_bps, time_of_day_ns};
@@ -49,6 +49,8 @@ pub(super) struct ActiveState {
     pub(super) seed: u64,
     /// The next number of a flow in marks.
     next_number: u32,
+    /// Flows of ports without a location, each with its port: they do not start.
+    unconnected: BTreeMap<String, String>,
     /// How fast a late flow may catch up.
     sending: SendRules,
     /// All runs of flows, for metrics.
@@ -72,6 +74,8 @@ pub(super) struct CheckedConfig {
     devices: Vec<TxDevice>,
     /// The place of each device's port in the whole configuration.
     places: Vec<usize>,
+    /// Flows of ports without a location, each with its port.
+    pub(super) unconnected: BTreeMap<String, String>,
     sending: SendRules,
     pub(super) warnings: Vec<String>,
 }
@@ -127,7 +131,10 @@ pub(super) fn check(
     seed: u64,
 ) -> Result<CheckedConfig, ApiError> {
     let (mut config, mut warnings) = OtgConfig::read(&json, seed).map_err(refuse)?;
-    let whole: Vec<usize> = own.map_or_else(|| (0..config.ports.len()).collect(), <[usize]>::to_vec);
+    let (whole, unconnected) = match own {
+        Some(ports) => (ports.to_vec(), BTreeMap::new()),
+        None => (connected(&config, &mut warnings), unconnected(&config)),
+    };
     config.keep_ports(&whole).map_err(|port| ApiError::invalid(format!("there is no ports[{port}]")))?;
     let (mut devices, mut places, mut errors) = (Vec::<TxDevice>::new(), Vec::new(), Vec::new());
     for (port, at) in config.ports.iter().zip(whole) {
@@ -158,9 +165,35 @@ pub(super) fn check(
         places.push(at);
     }
     match errors.is_empty() {
-        true => Ok(CheckedConfig { json, config, seed, devices, places, sending: rules.sending(), warnings }),
+        true => {
+            let sending = rules.sending();
+            Ok(CheckedConfig { json, config, seed, devices, places, unconnected, sending, warnings })
+        }
         false => Err(refuse(errors)),
     }
+}
+
+/// The ports with a location. Of the others nothing is asked until a flow is to start.
+fn connected(config: &OtgConfig, warnings: &mut Vec<String>) -> Vec<usize> {
+    let (with, without): (Vec<usize>, Vec<usize>) =
+        (0..config.ports.len()).partition(|port| !config.ports[*port].location.is_empty());
+    warnings.extend(
+        without
+            .iter()
+            .map(|port| format!("ports[{port}].location: is empty: no flow of this port can start")),
+    );
+    with
+}
+
+/// Flows of ports without a location, each with its port.
+fn unconnected(config: &OtgConfig) -> BTreeMap<String, String> {
+    let is_unconnected =
+        |name: &&String| config.ports.iter().any(|port| port.name == **name && port.location.is_empty());
+    let port = |flow: &FlowConfig| {
+        let port = [&flow.tx_port].into_iter().chain(&flow.rx_ports).find(is_unconnected)?;
+        Some((flow.name.clone(), port.clone()))
+    };
+    config.flows.iter().filter_map(port).collect()
 }
 
 fn is_same(one: &TxDevice, other: &TxDevice) -> bool {
@@ -245,9 +278,9 @@ impl ActiveState {
         checked: CheckedConfig,
         mark: Option<u16>,
     ) -> Result<Vec<String>, ApiError> {
-        let CheckedConfig { json, config, seed, devices, places, sending, warnings } = checked;
+        let CheckedConfig { json, config, seed, devices, places, unconnected, sending, warnings } = checked;
         let (run, runs) = (mark.unwrap_or(self.run.wrapping_add(1)), self.runs.clone());
-        *self = Self { run, seed, runs, sending, ..Self::default() };
+        *self = Self { run, seed, runs, sending, unconnected, ..Self::default() };
         let cpus: Vec<u32> =
             CpuList::allowed().map_err(|error| ApiError::internal(error.to_string()))?.iter().collect();
         for (at, (port, device)) in config.ports.iter().zip(devices).enumerate() {
@@ -297,7 +330,13 @@ impl ActiveState {
     }
 
     /// Puts other flows on the same ports in force: flows of the same name continue.
-    pub(super) fn change_flows(&mut self, json: Value, config: OtgConfig) {
+    pub(super) fn change_flows(
+        &mut self,
+        json: Value,
+        config: OtgConfig,
+        unconnected: BTreeMap<String, String>,
+    ) {
+        self.unconnected = unconnected;
         // What was sent of flows that go stays in the counts of their ports.
         self.differences(&config).0.into_iter().for_each(|flow| self.keep_sent(flow));
         let flows = self.config.flows.iter().zip(std::mem::take(&mut self.flows));
@@ -459,6 +498,19 @@ impl ActiveState {
             None => Ok(()),
             Some(port) => Err(ApiError::internal(format!("port {}: {} is gone", port.name, port.location))),
         }
+    }
+
+    /// Refuses to start flows of ports without a location.
+    ///
+    /// # Errors
+    /// Each such flow, with its port.
+    pub(super) fn refuse_unconnected(&self, flows: &[usize]) -> Result<(), ApiError> {
+        let names = flows.iter().map(|flow| &self.config.flows[*flow].name);
+        let unconnected = names.filter_map(|name| {
+            Some(format!("flow {name}: its port {} has no location", self.unconnected.get(name)?))
+        });
+        let errors: Vec<String> = unconnected.collect();
+        if errors.is_empty() { Ok(()) } else { Err(refuse(errors)) }
     }
 
     /// True if this host sends the flow.

@@ -39,6 +39,7 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::a_configuration_replaces_one_that_is_sending", &[], replaced),
     case("otg::one_client_polls_while_another_starts_and_stops", &[], two_clients),
     case("otg::wrong_configurations_are_answered", &[], hostile),
+    case("otg::flows_of_ports_without_a_location_do_not_start", &[], unconnected),
     case("otg::thousands_of_flows_with_equal_headers", &[], thousands),
     case("otg::three_flows_have_six_ports", &[], six_ports),
     case("otg::a_removed_device_is_named", &[], removed),
@@ -460,6 +461,47 @@ pub(crate) fn ports_of(lab: &Lab) -> Value {
         {"name": "tx", "location": format!("{}/{TX_DEV}", lab.tx_netns)},
         {"name": "rx", "location": format!("{}/{RX_DEV}", lab.rx_netns)},
     ])
+}
+
+/// A script that was written without devices is accepted, and what it sends is sent nowhere.
+fn unconnected() -> TestResult {
+    if !has_curl() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve();
+    let mut ports = ports_of(&lab);
+    ports.as_array_mut().expect("ports").push(json!({"name": "away"}));
+    let flow = |name: &str, tx: &str, rx: &str| {
+        let ends = json!({"choice": "port", "port": {"tx_name": tx, "rx_names": [rx]}});
+        json!({"name": name, "tx_rx": ends, "metrics": {"enable": true},
+            "duration": {"choice": "fixed_packets", "fixed_packets": {"packets": 10}}})
+    };
+    let flows = [flow("here", "tx", "rx"), flow("there", "tx", "away"), flow("from", "away", "rx")];
+    let config = json!({"ports": ports, "flows": flows});
+    let (status, answer) = post(&lab, &address, "/config", &config);
+    let warning = "ports[2].location: is empty: no flow of this port can start";
+    assert_eq!((status, &answer["warnings"]), (200, &json!([warning])));
+    let (_, kept) = call(&lab, &address, "GET", "/config", &json!({}));
+    assert_eq!(kept["ports"][2], json!({"name": "away"}));
+    let start = |names: &[&str]| {
+        let transmit = json!({"state": "start", "flow_names": names});
+        let traffic = json!({"choice": "flow_transmit", "flow_transmit": transmit});
+        post(&lab, &address, "/control/state", &json!({"choice": "traffic", "traffic": traffic}))
+    };
+    let (status, answer) = start(&[]);
+    let refused =
+        json!(["flow there: its port away has no location", "flow from: its port away has no location",]);
+    assert_eq!((status, &answer["errors"]), (400, &refused));
+    assert_eq!(start(&["here"]).0, 200);
+    let counts = || {
+        let (_, rows) = post(&lab, &address, "/monitor/metrics", &json!({"choice": "flow"}));
+        let row = |row: &Value| ["frames_tx", "frames_rx"].map(|cell| row[cell].as_u64());
+        rows["flow_metrics"].as_array().expect("rows").iter().map(row).collect::<Vec<_>>()
+    };
+    until("the frames have arrived", || counts()[0] == [Some(10); 2]);
+    assert_eq!(counts()[1..], [[Some(0); 2]; 2]);
+    Ok(())
 }
 
 /// One flow for each pair of ports: each is counted at its own.
