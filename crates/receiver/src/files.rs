@@ -1,6 +1,6 @@
 //! Files beside the report: a line per flow, and the histogram of latencies.
 
-use super::ResultArgs;
+use super::Results;
 use capture::{ReceiveResult, open};
 use measure::{FlowFigures, FlowRow, HistogramLog, flow_rows};
 use program::out;
@@ -16,7 +16,7 @@ const CSV_HEADER: &str = "stream,flow,received,unique,duplicate,reordered,too_ol
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn check_files(results: &ResultArgs) -> Result<(), Failure> {
+pub fn check_files(results: &Results) -> Result<(), Failure> {
     for path in results.flows_out.iter().chain(&results.hgrm) {
         let opened = open::create_or_keep(path);
         opened.refused(format!("write {}", path.display()))?;

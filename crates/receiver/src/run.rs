@@ -1,7 +1,7 @@
 //! A run of `wirerate receive`: start, rows if requested, end, report, files.
 
 use super::report::{Second, SenderCounts, StreamFigures, StreamSent};
-use super::{Args, CaptureFigures, ReceiverArgs, ReflectFigures, Report, ResultArgs, files};
+use super::{CaptureFigures, ReceiveJob, ReceiverOptions, ReflectFigures, Report, Results, files};
 use capture::{ReceiveObserver, ReceiveOptions, ReceiveResult, Receiving, SourceFacts, XdpModeChoice};
 use host::{Netns, Stack, StartTime};
 use measure::{Loss, MeterOptions};
@@ -28,44 +28,44 @@ const SETTLE: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// Bad usage for a check that cannot be made; refused by the host or the device.
-pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    let act = || format!("receive on {}", args.run.device);
-    refuse_if_late(args.start_at, act)?;
-    let receiving = start(&args.run.device, args.run.netns.as_deref(), &args.options)?;
-    refuse_if_late(args.start_at, act)?;
-    let begin = RunBegin::of(&receiving, args.start_at);
-    let (source, mode) = (source_text(&receiving), args.options.mode_name(receiving.mode()));
-    let reflection = args.options.reflection;
+pub fn run(job: &ReceiveJob, stop: &Stop) -> Result<Outcome, Failure> {
+    let act = || format!("receive on {}", job.run.device);
+    refuse_if_late(job.start_at, act)?;
+    let receiving = start(&job.run.device, job.run.netns.as_deref(), &job.options)?;
+    refuse_if_late(job.start_at, act)?;
+    let begin = RunBegin::of(&receiving, job.start_at);
+    let (source, mode) = (source_text(&receiving), job.options.mode_name(receiving.mode()));
+    let reflection = job.options.reflection;
     let act = if reflection.is_some() { "reflecting" } else { "measuring" };
-    if !args.run.quiet {
-        eprintln!("wirerate: {act} frames of {} ({source})", args.run.device);
+    if !job.run.quiet {
+        eprintln!("wirerate: {act} frames of {} ({source})", job.run.device);
     }
-    if !receiving.device().is_up() && !args.run.quiet {
-        eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.run.device);
+    if !receiving.device().is_up() && !job.run.quiet {
+        eprintln!("wirerate: {} is down: nothing can arrive until it is up", job.run.device);
     }
-    let _counted = count_frames(&receiving, &args.run.device, args.run.netns.as_deref(), || 0);
+    let _counted = count_frames(&receiving, &job.run.device, job.run.netns.as_deref(), || 0);
     let mut window = ActiveWindow::default();
-    let watched = watch(&receiving, args, begin, stop, &mut window);
+    let watched = watch(&receiving, job, begin, stop, &mut window);
     let result = receiving.stop();
     if result.is_device_gone {
-        eprintln!("wirerate: {} went away: measuring ends here", args.run.device);
+        eprintln!("wirerate: {} went away: measuring ends here", job.run.device);
     }
     watched?;
     let receipt = Receipt {
-        device: &args.run.device,
-        netns: args.run.netns.as_deref(),
-        results: &args.options.counting.results,
+        device: &job.run.device,
+        netns: job.run.netns.as_deref(),
+        results: &job.options.counting.results,
         mode,
         is_round_trip: false,
         round_trip_ns: reflection.and_then(|reflection| reflection.round_trip_ns),
         source,
         capture: None,
-        sent: args.run.sent.map(|sent| sent.0).or(result.announced),
+        sent: job.run.sent.map(|sent| sent.0).or(result.announced),
         sender: None,
         begin,
         active: window.rate().unwrap_or_default(),
         streams: Vec::new(),
-        is_report_on_stderr: args.run.rows.csv,
+        is_report_on_stderr: job.run.rows.csv,
     };
     receipt.conclude(&result)
 }
@@ -119,7 +119,7 @@ pub struct Receipt<'a> {
     /// Its namespace, as the user named it.
     pub netns: Option<&'a str>,
     /// How the report is printed, and what is checked.
-    pub results: &'a ResultArgs,
+    pub results: &'a Results,
     /// What became of the frames.
     pub mode: &'static str,
     /// How frames were taken off the device.
@@ -209,7 +209,7 @@ impl Receipt<'_> {
 ///
 /// # Errors
 /// Refused by the host or the device.
-pub fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -> Result<Receiving, Failure> {
+pub fn start(device: &str, netns: Option<&str>, options: &ReceiverOptions) -> Result<Receiving, Failure> {
     let act = || match netns {
         Some(netns) => format!("receive on {device} in {netns}"),
         None => format!("receive on {device}"),
@@ -247,14 +247,14 @@ pub fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -> Resul
 /// Prints the requested rows until the run ends.
 fn watch(
     receiving: &Receiving,
-    args: &Args,
+    job: &ReceiveJob,
     begin: RunBegin,
     stop: &Stop,
     window: &mut ActiveWindow,
 ) -> Result<(), Failure> {
-    let wanted = args.run.count.map(|count| count.0).filter(|count| *count > 0);
-    let duration = args.run.duration.map(|duration| Duration::from_nanos(duration.0));
-    let mut printer = args.run.rows.printer(args.options.counting.results.json, args.run.quiet);
+    let wanted = job.run.count.map(|count| count.0).filter(|count| *count > 0);
+    let duration = job.run.duration.map(|duration| Duration::from_nanos(duration.0));
+    let mut printer = job.run.rows.printer(job.options.counting.results.json, job.run.quiet);
     let mut seconds = Seconds::of(None, begin, receiving);
     let observer = receiving.observer();
     let mut late = LateFrames::default();

@@ -24,6 +24,7 @@ pub mod json_error;
 pub mod mgcap;
 pub mod other_tools;
 pub mod path_words;
+pub mod receive_args;
 pub mod rx_args;
 pub mod send_args;
 pub mod short_help;

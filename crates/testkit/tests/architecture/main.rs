@@ -114,6 +114,16 @@ fn no_command_imports_another() {
     assert!(found.is_empty(), "these files import commands: {found:?}");
 }
 
+/// Options become values in the commands, once: what sends and receives gets no text to parse.
+#[test]
+fn what_sends_and_receives_has_no_parser_of_options() {
+    for name in ["units", "capture-files", "sender", "receiver"] {
+        let manifest = manifest(&folder_of(name).join("Cargo.toml"));
+        let dependencies = manifest["dependencies"].as_table().expect("a table");
+        assert!(!dependencies.contains_key("clap"), "{name}");
+    }
+}
+
 /// What a build may leave out is decided where commands and modules are listed, so that no other
 /// file has parts that only some builds compile.
 #[test]

@@ -1,5 +1,6 @@
 //! `wirerate analyze FILE...`: loss, duplicates, order and latency of the frames in capture files.
 
+use crate::receive_args::{MeterArgs, ResultArgs};
 use capture::ReceiveResult;
 use capture_files::losses::LossTimeline;
 use capture_files::playlist::{Played, Playlist, PlaylistOptions};
@@ -8,7 +9,7 @@ use measure::{Arrival, Meter, OrderFigures};
 use program::active_window::ActiveRate;
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
-use receiver::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin, check_files};
+use receiver::{CaptureFigures, LINES_MAX, Receipt, RunBegin, check_files};
 use replay::{InterfaceChoice, Record};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -64,7 +65,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         loss_interfaces: args.interface.clone(),
         ..PlaylistOptions::default()
     };
-    check_files(&args.results)?;
+    check_files(&args.results.job())?;
     let mut playlist = Playlist::open(args.files.clone(), options)?;
     let mut analysis = Analysis::new(args);
     while !stop.is_set() {
@@ -98,7 +99,7 @@ struct Analysis<'a> {
 
 impl<'a> Analysis<'a> {
     fn new(args: &'a Args) -> Self {
-        let meter = Meter::new(args.meter.options(LINES_MAX)).with_arrivals();
+        let meter = Meter::new(args.meter.job().options(LINES_MAX)).with_arrivals();
         Self {
             interfaces: &args.interface,
             meter: if args.sent_here { meter } else { meter.without_boot_clock() },
@@ -181,7 +182,7 @@ impl<'a> Analysis<'a> {
         let receipt = Receipt {
             device: &files.join(", "),
             netns: None,
-            results: &args.results,
+            results: &args.results.job(),
             mode: "file",
             is_round_trip: false,
             round_trip_ns: None,

@@ -32,6 +32,7 @@ pub mod trafgen;
 use crate::fleets;
 #[cfg(feature = "mgcap")]
 use crate::mgcap;
+use crate::receive_args::ReceiveArgs;
 use crate::send_args::SendArgs;
 use crate::stream_file::job_of;
 #[cfg(feature = "report")]
@@ -198,7 +199,7 @@ pub enum Command {
     Sink(Monitored<count::Args>),
     /// Measure loss, duplicates, order and latency of the frames of a sender
     #[command(after_help = RECEIVE_HELP)]
-    Receive(Box<Monitored<receiver::Args>>),
+    Receive(Box<Monitored<ReceiveArgs>>),
     /// Send through a device under test, and measure what comes back
     #[command(after_help = MEASURE_HELP)]
     Measure(Box<Monitored<measure::Args>>),
@@ -357,7 +358,7 @@ impl Command {
             }
             Self::Receive(command) => {
                 let subject = subject("receive", &command.args.run.device, command.args.run.netns.as_deref());
-                command.run(subject, stop, |args| receiver::run(args, stop))
+                command.run(subject, stop, |args| receiver::run(&args.job(), stop))
             }
             Self::Measure(command) => {
                 let place = command.args.transmitter();

@@ -1,9 +1,10 @@
 //! `wirerate reflect DEV`: sends measured frames back, so that their sender measures round trips.
 
+use crate::receive_args::{CountingArgs, ReceiveRunArgs};
 use capture::SourceKind;
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
-use receiver::{self, CountingArgs, ReceiveRunArgs, ReceiverArgs, Reflection};
+use receiver::{ReceiveJob, ReceiverOptions, Reflection};
 use sender::device::TxDevice;
 use units::Nanos;
 
@@ -35,12 +36,12 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if !args.allow_default_route {
         device.spare_default_route()?;
     }
-    let options = ReceiverArgs {
+    let options = ReceiverOptions {
         carried_flows: None,
         reflection: Some(Reflection { round_trip_ns: args.round_trip.map(|time| time.0) }),
         source: Some(SourceKind::Xdp),
         mirror: false,
-        counting: args.counting.clone(),
+        counting: args.counting.job(),
     };
-    receiver::run(&receiver::Args { run: args.run.clone(), start_at: None, options }, stop)
+    receiver::run(&ReceiveJob { run: args.run.job(), start_at: None, options }, stop)
 }

@@ -8,6 +8,7 @@ mod sender;
 mod total;
 
 use crate::bad_usage;
+use crate::receive_args::ReceiverArgs;
 use crate::send_args::SendArgs;
 use crate::stream_file::job_of;
 use ::sender::SendJob;
@@ -17,7 +18,6 @@ use host::{DevicePlace, StartTime};
 use program::outcome::{Failure, Outcome};
 use program::runs::Repeated;
 use program::stop::Stop;
-use receiver::ReceiverArgs;
 use std::ffi::OsString;
 use units::Nanos;
 

@@ -15,7 +15,7 @@ use program::outcome::{Failure, Outcome};
 use program::row_printer::{Joined, RowFormat, RowPrinter, print_report};
 use program::start_at::refuse_if_late;
 use program::stop::Stop;
-use receiver::{self, Drain, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
+use receiver::{self, Drain, Receipt, ReceiverOptions, RunBegin, Seconds, SenderCounts, StreamSent};
 use sender::SendJob;
 use sender::device::TxDevice;
 use sender::report::Report;
@@ -35,7 +35,7 @@ const RUN_MASK: u64 = 0xfff;
 /// A direction with its receiver at work.
 struct PathRun {
     direction: MeasuredPath,
-    options: ReceiverArgs,
+    options: ReceiverOptions,
     job: SendJob,
     copies: u64,
     unsent: UnsentNumbers,
@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     let mut ready = Vec::new();
     for (index, (direction, job, run)) in planned.into_iter().enumerate() {
-        let (sender, options) = MeasureSender::prepare(job, &args.options, run)?;
+        let (sender, options) = MeasureSender::prepare(job, &args.options.job(), run)?;
         ready.push((direction, sender, if count > 1 { numbered(options, index) } else { options }));
     }
     let (mut measured, mut senders) = (Vec::new(), Vec::new());
@@ -164,7 +164,7 @@ fn spread(sender: &mut SendJob, index: usize) -> Result<(), Failure> {
 }
 
 /// Files of one of several directions: `flows.csv` becomes `flows-1.csv`.
-fn numbered(mut options: ReceiverArgs, index: usize) -> ReceiverArgs {
+fn numbered(mut options: ReceiverOptions, index: usize) -> ReceiverOptions {
     let name = |path: PathBuf| {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let end = path.extension().map(|end| format!(".{}", end.to_string_lossy())).unwrap_or_default();

@@ -5,7 +5,7 @@ use engine::EngineError;
 use packet::{Config, SignatureLevel};
 use program::outcome::Failure;
 use program::stop::Stop;
-use receiver::{CountingArgs, MeterArgs, ReceiverArgs};
+use receiver::{Counting, MeterRules, ReceiverOptions};
 use sender::job::{SendJob, SignatureName};
 use sender::own_frames::OwnFrames;
 use sender::rate::RequestedRate;
@@ -58,18 +58,18 @@ impl MeasureSender {
     /// Bad usage for a run that cannot be measured; refused by the host or the device.
     pub(super) fn prepare(
         mut job: SendJob,
-        options: &ReceiverArgs,
+        options: &ReceiverOptions,
         run: u16,
-    ) -> Result<(Self, ReceiverArgs), Failure> {
+    ) -> Result<(Self, ReceiverOptions), Failure> {
         if job.dry_run.is_some() {
             let failure = Failure::usage(ACT, "a dry run sends nothing");
             return Err(failure.try_this("wirerate send --dry-run"));
         }
         job.end_frames.get_or_insert(0);
-        let marked = |flows: u32| ReceiverArgs {
+        let marked = |flows: u32| ReceiverOptions {
             carried_flows: Some(flows),
-            counting: CountingArgs {
-                meter: MeterArgs { run: Some(run), ..options.counting.meter.clone() },
+            counting: Counting {
+                meter: MeterRules { run: Some(run), ..options.counting.meter.clone() },
                 // Packets of one flow can have different addresses, which decide the receive queue.
                 shared_flows: true,
                 ..options.counting.clone()
@@ -134,11 +134,11 @@ fn unsigned(advice: &str) -> Failure {
 /// # Errors
 /// Bad usage for a run that cannot be measured.
 fn join(
-    options: &ReceiverArgs,
+    options: &ReceiverOptions,
     sender: &SendJob,
     config: &mut Config,
     run: u16,
-) -> Result<ReceiverArgs, Failure> {
+) -> Result<ReceiverOptions, Failure> {
     let thread_count = match &sender.cpus {
         Some(cpus) => cpus.0.len() as u32,
         None => sender.threads.unwrap_or(1),
