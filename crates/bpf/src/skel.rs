@@ -1,5 +1,7 @@
 //! The skeletons that `libbpf-cargo` wrote from the programs: one module for each `*.bpf.c`.
 
+use std::sync::OnceLock;
+
 macro_rules! skeleton {
     ($module:ident, $program:literal, $file:literal) => {
         #[doc = concat!("`", $program, "`.")]
@@ -16,6 +18,11 @@ macro_rules! skeleton {
             include!(concat!(env!("OUT_DIR"), $file));
         }
     };
+}
+
+/// The object that the build script has packed. It stays in memory once it was used.
+fn unpacked(packed: &[u8], object: &'static OnceLock<Vec<u8>>) -> &'static [u8] {
+    object.get_or_init(|| zstd::decode_all(packed).expect("the build script has packed it"))
 }
 
 skeleton!(abi, "abi.bpf.c", "/abi.skel.rs");
