@@ -137,8 +137,8 @@ pub struct SendJob {
     pub mix: Option<Mix>,
     /// Fields that are drawn at random from their ranges instead of incremented.
     pub random: Vec<RandomField>,
-    /// Exactly so many flows: source ports vary first, then destination ports, then addresses within
-    /// their ranges.
+    /// Exactly so many flows: source ports vary first, then destination ports, then addresses
+    /// within their ranges.
     pub flows: Option<u32>,
     /// Frames of one flow in a row. Over as many IPv4 destinations or more, each flow is one, as in
     /// pktgen.
@@ -223,8 +223,8 @@ pub struct SendJob {
     pub runs: Option<u32>,
     /// When the first frame is due.
     pub start_at: Option<StartTime>,
-    /// Bits per second on the wire, or a share of the line. At most one of `rate`, `pps`, `delay` and
-    /// `ramp` is given; none is as fast as possible.
+    /// Bits per second on the wire, or a share of the line. At most one of `rate`, `pps`, `delay`
+    /// and `ramp` is given; none is as fast as possible.
     pub rate: Option<WireRate>,
     /// Frames per second.
     pub pps: Option<FrameRate>,

@@ -1,5 +1,5 @@
-//! Sending frames on a device. A [`SendJob`] has what is to be done; the commands fill it from their
-//! options, files or plans.
+//! Sending frames on a device. A [`SendJob`] has what is to be done; the commands fill it from
+//! their options, files or plans.
 #![forbid(unsafe_code)]
 
 pub mod capture_frames;

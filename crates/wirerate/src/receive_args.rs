@@ -1,5 +1,5 @@
-//! The options of `wirerate receive`, and of all commands that receive as it does. `job` and its like
-//! make of them what a receiver does.
+//! The options of `wirerate receive`, and of all commands that receive as it does. Their functions
+//! `job` make of them what a receiver does.
 
 use capture::SourceKind;
 use host::StartTime;

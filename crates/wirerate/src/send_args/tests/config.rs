@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What `wirerate send veth0 WORDS` asks for.
 fn ask(words: &str) -> Result<Config, Failure> {
-    config(&job_of(&format!("veth0 {words}")))
+    config(&job_of(format!("veth0 {words}")))
 }
 
 fn v4(text: &str) -> Option<Ipv4Addr> {

@@ -20,7 +20,7 @@ fn port_count(ports: Interval<u16>) -> u64 {
 }
 
 fn spread_of(words: &str) -> Result<SendJob, Failure> {
-    let args = job_of(&format!("veth0 --dst-mac 02:00:00:00:00:01 {words}"));
+    let args = job_of(format!("veth0 --dst-mac 02:00:00:00:00:01 {words}"));
     spread(&args).map(Cow::into_owned)
 }
 

@@ -9,7 +9,7 @@ use sender::packets::Packets;
 use std::collections::BTreeSet;
 
 fn written(words: &str) -> Result<String, Failure> {
-    text(&job_of(&format!("veth0 {words}")), MacAddr([2, 0, 0, 0, 0, 9]))
+    text(&job_of(format!("veth0 {words}")), MacAddr([2, 0, 0, 0, 0, 9]))
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn options_are_a_packet_in_the_language() {
 }
 
 fn made(words: &str) -> Result<Packets, Failure> {
-    let args = job_of(&format!("veth0 --dst 10.0.0.2 {words}"));
+    let args = job_of(format!("veth0 --dst 10.0.0.2 {words}"));
     packets(&args, MacAddr([2, 0, 0, 0, 0, 9]), &DeviceFacts::default(), 0)
 }
 

@@ -11,7 +11,7 @@ use sender::rate::RequestedRate;
 use sender::streams::*;
 
 fn streams(text: &str, words: &[&str]) -> Result<Vec<Stream>, Failure> {
-    let run = job_of(&format!("veth0 {}", words.join(" ")));
+    let run = job_of(format!("veth0 {}", words.join(" ")));
     let entries = stream_file::parse(text, &run).expect("a good list");
     prepare(entries, &run, &DeviceFacts::default(), 7, None)
 }

@@ -5,7 +5,7 @@ use program::outcome::Failure;
 use sender::tags::*;
 
 fn text(words: &str) -> Result<String, Failure> {
-    let args = job_of(&format!("veth0 --dst 10.0.0.1 {words}"));
+    let args = job_of(format!("veth0 --dst 10.0.0.1 {words}"));
     let text = |tag: VlanTag| {
         format!("{}:{}:{}{}", tag.ethertype, tag.id, tag.priority, if tag.dei { "d" } else { "" })
     };

@@ -10,7 +10,7 @@ use sender::turn_back::*;
 use std::net::Ipv4Addr;
 
 fn args(words: &str) -> SendJob {
-    job_of(&format!("b0 {words}"))
+    job_of(format!("b0 {words}"))
 }
 
 fn turned(words: &str) -> Result<SendJob, Failure> {
