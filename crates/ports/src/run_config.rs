@@ -8,7 +8,7 @@ use measure::Loss;
 use otg::metrics::{FlowState, MetricsTable};
 use otg::{Copies, TaggedQuery};
 use program::active_window::ActiveRate;
-use program::monitor::count_in;
+use program::monitor::count_sender_in;
 use program::monitor::sources::RunList;
 use program::out;
 use program::outcome::{Failure, Outcome};
@@ -57,7 +57,7 @@ pub(super) struct RunArgs {
 pub(super) fn run(args: &RunArgs, stop: &Stop) -> Result<Outcome, Failure> {
     let config = read(&args.config)?;
     let runs = RunList::default();
-    let _counted = count_in(runs.source());
+    let _counted = count_sender_in(runs.source());
     let backend = OtgBackend::new(Box::new(args.devices.rules()), runs);
     let outcome = carry_out(args, config, &backend, stop);
     backend.release();

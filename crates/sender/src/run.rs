@@ -17,7 +17,7 @@ use anyhow::anyhow;
 use engine::{CatchUp, EngineError, EngineKind, Limits, Request, SendFcs, TxOptions};
 use host::{CpuList, StartTime};
 use packet::{Config, DeviceFacts, Flags, XmitMode};
-use program::monitor::count_in;
+use program::monitor::count_sender_in;
 use program::monitor::sources::{self, DeviceLabels};
 use program::outcome::{Failure, Outcome};
 use program::row_printer::{Joined, RowFormat, print_report};
@@ -120,7 +120,7 @@ pub fn drive(
     let workers = WorkerSet::start(&device.netns, requests, stop, info.start_at)?;
     workers.share(&view.started);
     let labels = DeviceLabels::new(&info.device, info.netns.as_deref());
-    let _counted = count_in(sources::send(labels, workers.sources()));
+    let _counted = count_sender_in(sources::send(labels, workers.sources()));
     let control = Arc::new(workers.control(limits));
     let offered = run_control::offer(Arc::<SendControl>::clone(&control));
     let mut watch = Watch::new(view, info.count);

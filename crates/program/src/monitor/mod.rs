@@ -16,7 +16,7 @@ mod scraped;
 mod views;
 
 pub use address::MonitorAddress;
-pub use registry::{Counted, count_in};
+pub use registry::{Counted, count_in, count_sender_in};
 
 use crate::outcome::{Failure, Outcome};
 use crate::run_control;

@@ -4,16 +4,31 @@
 //! that has ended stay in the sums.
 
 use metrics::MetricSet;
+use metrics::families::{FLOW_FRAMES, SEND_FRAMES};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Senders are read again while less was sent than received: a driver counts a frame when it was
+/// handed over, and the receiver may have counted it a moment before.
+const SENT_LATER: Duration = Duration::from_micros(50);
+const SENT_TRIES: u32 = 20;
 
 /// Adds present counts to a set.
 type ReadCounts = Box<dyn Fn(&mut MetricSet) + Send>;
 
+/// Something that counts.
+struct Live {
+    number: u64,
+    is_sender: bool,
+    read: ReadCounts,
+}
+
 /// Everything that counts or has counted.
 #[derive(Default)]
 struct Registry {
-    live: Vec<(u64, ReadCounts)>,
+    live: Vec<Live>,
     past: MetricSet,
     has_counted: bool,
 }
@@ -40,13 +55,22 @@ pub struct Counted(Option<u64>);
 
 /// Lets `read` add its counts at each scrape until the result is dropped.
 pub fn count_in(read: impl Fn(&mut MetricSet) + Send + 'static) -> Counted {
+    enter(Box::new(read), false)
+}
+
+/// The same for what sends: it is read last, so that no more was received than sent.
+pub fn count_sender_in(read: impl Fn(&mut MetricSet) + Send + 'static) -> Counted {
+    enter(Box::new(read), true)
+}
+
+fn enter(read: ReadCounts, is_sender: bool) -> Counted {
     if !IS_ENABLED.load(Relaxed) {
         return Counted(None);
     }
     let number = NEXT.fetch_add(1, Relaxed);
     let mut registry = lock();
     let registry = registry.get_or_insert_default();
-    registry.live.push((number, Box::new(read)));
+    registry.live.push(Live { number, is_sender, read });
     registry.has_counted = true;
     Counted(Some(number))
 }
@@ -57,10 +81,10 @@ impl Drop for Counted {
         // One lock: a scrape finds the counts in one of the two places.
         let mut registry = lock();
         let Some(registry) = &mut *registry else { return };
-        if let Some(place) = registry.live.iter().position(|(other, _)| *other == number) {
-            let (_, read) = registry.live.swap_remove(place);
+        if let Some(place) = registry.live.iter().position(|live| live.number == number) {
+            let ended = registry.live.swap_remove(place);
             let mut last = MetricSet::default();
-            read(&mut last);
+            (ended.read)(&mut last);
             registry.past.add_ended(&last);
         }
     }
@@ -70,9 +94,27 @@ impl Drop for Counted {
 pub(super) fn read() -> (MetricSet, bool) {
     let registry = lock();
     let Some(registry) = &*registry else { return (MetricSet::default(), false) };
-    let mut set = registry.past.clone();
-    registry.live.iter().for_each(|(_, read)| read(&mut set));
-    (set, registry.has_counted)
+    let (senders, others): (Vec<&Live>, Vec<&Live>) = registry.live.iter().partition(|live| live.is_sender);
+    let mut counted = registry.past.clone();
+    others.iter().for_each(|live| (live.read)(&mut counted));
+    let received = received(&counted);
+    for is_last in (1..=SENT_TRIES).map(|number| number == SENT_TRIES) {
+        let mut set = counted.clone();
+        senders.iter().for_each(|live| (live.read)(&mut set));
+        let sent: u64 = set.counts(&SEND_FRAMES).map(|(_, frames)| frames).sum();
+        if is_last || senders.is_empty() || sent >= received {
+            return (set, registry.has_counted);
+        }
+        thread::sleep(SENT_LATER);
+    }
+    unreachable!("the last try returns")
+}
+
+/// Frames that arrived, each once.
+fn received(set: &MetricSet) -> u64 {
+    let unique =
+        set.counts(&FLOW_FRAMES).filter(|(labels, _)| labels.last().is_some_and(|fate| fate == "unique"));
+    unique.map(|(_, frames)| frames).sum()
 }
 
 #[cfg(test)]
@@ -100,5 +142,14 @@ mod tests {
         assert!(text().ends_with("netns=\"\"} 8\n"), "{}", text());
         drop(second);
         assert!(read().1);
+        // A sender that is behind its receiver for a moment.
+        let readings = AtomicU64::new(0);
+        let _sender = count_sender_in(move |set| {
+            let sent = 90 + 10 * readings.fetch_add(1, Relaxed);
+            set.count(&SEND_FRAMES, &["x", "", "0", "0", "xdp"], sent);
+        });
+        let _receiver = count_in(|set| set.count(&FLOW_FRAMES, &["y", "", "0", "unique"], 100));
+        let sent = read().0.counts(&SEND_FRAMES).map(|(_, frames)| frames).sum::<u64>();
+        assert_eq!(sent, 100);
     }
 }
