@@ -112,9 +112,9 @@ pub(super) fn read() -> (MetricSet, bool) {
 
 /// Frames that arrived, each once.
 fn received(set: &MetricSet) -> u64 {
-    let unique =
-        set.counts(&FLOW_FRAMES).filter(|(labels, _)| labels.last().is_some_and(|fate| fate == "unique"));
-    unique.map(|(_, frames)| frames).sum()
+    let is_first =
+        |labels: &[String]| matches!(labels, [.., fate] if fate == "in_order" || fate == "reordered");
+    set.counts(&FLOW_FRAMES).filter(|(labels, _)| is_first(labels)).map(|(_, frames)| frames).sum()
 }
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
             let sent = 90 + 10 * readings.fetch_add(1, Relaxed);
             set.count(&SEND_FRAMES, &["x", "", "0", "0", "xdp"], sent);
         });
-        let _receiver = count_in(|set| set.count(&FLOW_FRAMES, &["y", "", "0", "unique"], 100));
+        let _receiver = count_in(|set| set.count(&FLOW_FRAMES, &["y", "", "0", "in_order"], 100));
         let sent = read().0.counts(&SEND_FRAMES).map(|(_, frames)| frames).sum::<u64>();
         assert_eq!(sent, 100);
     }
