@@ -103,7 +103,8 @@ impl Found {
     pub(crate) fn of_bytes(pending: u64, taken: u64, size: u64) -> Self {
         let much = (size / 8).min(4 * BUFFER_LEN as u64);
         Self {
-            has_more: pending - taken > much / 8,
+            // More may have come between the two numbers.
+            has_more: pending.saturating_sub(taken) > much / 8,
             than_wanted: match pending {
                 pending if pending > much => Greater,
                 pending if pending <= much / 2 => Less,
@@ -193,6 +194,7 @@ mod tests {
             assert_eq!(found(much + 1, size).than_wanted, Greater);
         }
         assert_eq!(found(512 << 20, 1 << 30).than_wanted, Greater, "a large ring is no reason to sleep long");
+        assert!(!Found::of_bytes(100, 200, 8 << 20).has_more, "what came during the look was taken as well");
         // Of a ring of 8 MiB half a batch is worth another look.
         assert!(!found(384 << 10, 8 << 20).has_more && found((384 << 10) + 1, 8 << 20).has_more);
     }
