@@ -10,10 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Senders are read again while less was sent than received: a driver counts a frame when it was
-/// handed over, and the receiver may have counted it a moment before.
-const SENT_LATER: Duration = Duration::from_micros(50);
-const SENT_TRIES: u32 = 20;
+/// Senders are read again while less was sent than received, for up to 50 ms: a sender counts its
+/// frames when a call of the kernel returns, and the receiver has counted some by then. A call
+/// takes 2 ms, and longer where the sender waits for its CPU.
+const SENT_LATER: Duration = Duration::from_micros(100);
+const SENT_TRIES: u32 = 500;
 
 /// Adds present counts to a set.
 type ReadCounts = Box<dyn Fn(&mut MetricSet) + Send>;
