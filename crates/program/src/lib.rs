@@ -13,7 +13,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(all(feature = "fleet", feature = "live", feature = "metrics")),
-    allow(dead_code, unreachable_pub, reason = "the groups that use it are left out")
+    allow(dead_code, reason = "the groups that use it are left out")
 )]
 
 pub mod active_window;

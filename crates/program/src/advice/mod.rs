@@ -14,8 +14,6 @@ mod host_error;
 pub use capture_error::for_capture;
 pub use control_files::{for_exec, for_serve};
 pub use engine_error::{for_engine, for_engine_here};
-#[cfg(feature = "fleet")]
-pub use fleets::for_two_agents;
 #[cfg(feature = "otg")]
-pub use fleets::{for_hub, for_objection};
+pub use fleets::{for_hub, for_objection, for_two_agents};
 pub use host_error::for_host;

@@ -99,16 +99,18 @@ pub(super) fn read() -> (MetricSet, bool) {
     let mut counted = registry.past.clone();
     others.iter().for_each(|live| (live.read)(&mut counted));
     let received = received(&counted);
-    for is_last in (1..=SENT_TRIES).map(|number| number == SENT_TRIES) {
+    let with_senders = || {
         let mut set = counted.clone();
         senders.iter().for_each(|live| (live.read)(&mut set));
-        let sent: u64 = set.counts(&SEND_FRAMES).map(|(_, frames)| frames).sum();
-        if is_last || senders.is_empty() || sent >= received {
-            return (set, registry.has_counted);
-        }
+        set
+    };
+    let sent = |set: &MetricSet| set.counts(&SEND_FRAMES).map(|(_, frames)| frames).sum::<u64>();
+    let (mut set, mut tries) = (with_senders(), 1);
+    while tries < SENT_TRIES && !senders.is_empty() && sent(&set) < received {
         thread::sleep(SENT_LATER);
+        (set, tries) = (with_senders(), tries + 1);
     }
-    unreachable!("the last try returns")
+    (set, registry.has_counted)
 }
 
 /// Frames that arrived, each once.
