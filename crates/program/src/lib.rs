@@ -19,6 +19,7 @@
 pub mod active_window;
 pub mod advice;
 mod args_of;
+pub mod device_files;
 pub mod events;
 pub mod expectations;
 pub mod groups;

@@ -1,36 +1,27 @@
 //! The binary: arguments and commands.
 //!
-//! Each subcommand has a module under `cmd`. What several of them use is in the modules here and in
-//! the crates `program`, `capture-files`, `sender`, `receiver`, `doctor` and `ports`:
-//! [`other_tools`] and [`bad_usage`] answer words that no command has, [`edit_args`] are the
-//! options that edit packets, [`path_words`] sorts the options of commands that take those of
-//! `send` as well, [`trials`] are what searches repeat, [`connections`] those with live servers.
+//! Each subcommand of the core has a module under `cmd`. Those of groups are in the crates
+//! `export`, `fleets`, `mgcap`, `ports` and `trials`. `cmd` lists all. What several commands use is
+//! in the modules here and in the crates `program`, `options`, `capture-files`, `sender`,
+//! `receiver`, `connections` and `doctor`: [`other_tools`] and [`bad_usage`] answer words that no
+//! command has, [`edit_args`] are the options that edit packets, [`path_words`] sorts the options
+//! of commands that take those of `send` as well.
 //!
-//! Features of cargo leave groups of commands out: the modules below and `cmd` have them. A build
-//! with less has code that only the commands left out use.
+//! Features of cargo leave groups of commands out: `cmd` has them. A build with less has code that
+//! only the commands left out use.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "the groups that use it are left out"))]
 
 pub mod bad_usage;
 pub mod cmd;
 pub mod completions;
-pub mod connection_args;
-pub mod connections;
 pub mod device_patterns;
 pub mod edit_args;
-#[cfg(feature = "fleet")]
-pub mod fleets;
 pub mod json_error;
-pub mod mgcap;
 pub mod other_tools;
 pub mod path_words;
-pub mod receive_args;
 pub mod rx_args;
-pub mod send_args;
 pub mod short_help;
-pub mod stream_file;
-#[cfg(feature = "report")]
-pub mod trials;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};

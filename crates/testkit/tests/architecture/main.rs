@@ -18,6 +18,12 @@ const PURE_CRATES: [&str; 16] = [
 ];
 const IO_AND_CLOCKS: [&str; 7] = ["fs", "net::Tcp", "net::Udp", "process", "env", "thread", "time::"];
 
+/// The program and its parts that several commands use.
+const PROGRAM: [&str; 8] =
+    ["wirerate", "program", "options", "capture-files", "sender", "receiver", "connections", "doctor"];
+/// The groups of commands that a build may leave out.
+const GROUPS: [&str; 5] = ["export", "fleets", "mgcap", "ports", "trials"];
+
 /// The folders of crates: the product, and what it is tested and measured with.
 const FOLDERS: [&str; 2] = ["crates", "lab"];
 
@@ -133,7 +139,7 @@ fn few_files_of_the_program_know_its_features() {
         ("program", &["advice/mod.rs", "groups.rs", "lib.rs", "monitor/mod.rs"]),
     ];
     let mut found = Vec::new();
-    for name in ["wirerate", "program", "capture-files", "sender", "receiver", "doctor", "ports"] {
+    for name in PROGRAM.into_iter().chain(GROUPS) {
         let source = folder_of(name).join("src");
         let allowed = ALLOWED.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, files)| files);
         for file in Modules::of(&source).files().filter(|file| !allowed.contains(file)) {
@@ -142,6 +148,20 @@ fn few_files_of_the_program_know_its_features() {
         }
     }
     assert!(found.is_empty(), "these files depend on features: {found:?}");
+}
+
+/// What the program uses in every build does not use what some builds lack.
+#[test]
+fn groups_of_commands_can_be_left_out() {
+    for name in crates().iter().filter(|name| !GROUPS.contains(&name.as_str())) {
+        let manifest = manifest(&folder_of(name).join("Cargo.toml"));
+        let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table);
+        for group in GROUPS {
+            let Some(dependency) = dependencies.and_then(|all| all.get(group)) else { continue };
+            let is_optional = dependency.get("optional").and_then(toml::Value::as_bool) == Some(true);
+            assert!(name == "wirerate" && is_optional, "{name} depends on {group}");
+        }
+    }
 }
 
 /// The command of a file of `crates/wirerate/src`: its file or folder below `cmd`.

@@ -1,11 +1,11 @@
 //! `wirerate analyze FILE...`: loss, duplicates, order and latency of the frames in capture files.
 
-use crate::receive_args::{MeterArgs, ResultArgs};
 use capture::ReceiveResult;
 use capture_files::losses::LossTimeline;
 use capture_files::playlist::{Played, Playlist, PlaylistOptions};
 use host::ClockOffset;
 use measure::{Arrival, Meter, OrderFigures};
+use options::receive::{MeterArgs, ResultArgs};
 use program::active_window::ActiveRate;
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;

@@ -1,11 +1,11 @@
 //! `wirerate exec -- CMD`: a command that finds pktgen's control files at `/proc/net/pktgen`.
 
-use crate::mgcap::Captures;
 use ctlfs::Tree;
 use ctlfs::control::Control;
 use ctlfs::exec::{Exec, ExecError};
 use engine::{EngineError, EngineKind};
 use program::advice;
+use program::device_files::Captures;
 use program::log;
 use program::outcome::{Failure, Outcome};
 use std::ffi::OsString;

@@ -1,44 +1,28 @@
 //! The subcommands: one enum, one file each.
 
 pub mod accept;
-#[cfg(feature = "fleet")]
-pub mod agent;
 pub mod analyze;
 pub mod capture;
 pub mod count;
 pub mod ctl;
 pub mod demo;
 pub mod exec;
-#[cfg(feature = "export")]
-pub mod export;
 pub mod help;
 pub mod info;
 pub mod man;
 pub mod measure;
-#[cfg(feature = "mgcap")]
-pub mod mgdump;
 pub mod reflect;
 pub mod replay;
-#[cfg(feature = "report")]
-pub mod report;
 pub mod rewrite;
-#[cfg(feature = "report")]
-pub mod rfc2544;
 pub mod serve;
 pub mod timestamp;
 pub mod trafgen;
 
-#[cfg(feature = "fleet")]
-use crate::fleets;
-#[cfg(feature = "mgcap")]
-use crate::mgcap;
-use crate::receive_args::ReceiveArgs;
-use crate::send_args::SendArgs;
-use crate::stream_file::job_of;
-#[cfg(feature = "report")]
-use crate::trials;
-use crate::{completions, connections};
+use crate::completions;
 use host::DevicePlace;
+use options::receive::ReceiveArgs;
+use options::send::SendArgs;
+use options::stream_file::job_of;
 use program::monitor::{Monitored, RunSubject};
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
@@ -228,15 +212,15 @@ pub enum Command {
     Demo(demo::Args),
     #[cfg(feature = "report")]
     /// Find the highest load that passes between two devices without loss
-    Search(Box<Monitored<trials::Args>>),
+    Search(Box<Monitored<trials::search::Args>>),
     #[cfg(feature = "report")]
     /// Run the tests of RFC 2544: throughput, latency, loss, bursts, recovery
     #[command(name = "rfc2544")]
-    Rfc2544(Box<Monitored<rfc2544::Args>>),
+    Rfc2544(Box<Monitored<trials::rfc2544::Args>>),
     #[cfg(feature = "report")]
     /// Render result files as one HTML page and compare them
     #[command(after_help = REPORT_HELP)]
-    Report(report::Args),
+    Report(trials::page::Args),
     #[cfg(feature = "otg")]
     /// Serve the Open Traffic Generator API, for snappi, gosnappi and otgen
     #[command(after_help = OTG_HELP)]
@@ -244,7 +228,7 @@ pub enum Command {
     #[cfg(feature = "fleet")]
     /// Let a fleet send and receive on ports of this host
     #[command(after_help = AGENT_HELP)]
-    Agent(agent::Args),
+    Agent(fleets::agent::Args),
     #[cfg(feature = "fleet")]
     /// Run one test over many hosts: loss, latency and rates of flows between them
     #[command(after_help = FLEET_HELP)]
@@ -257,7 +241,7 @@ pub enum Command {
     Serve(Monitored<serve::Args>),
     #[cfg(feature = "mgcap")]
     /// Capture to output.pcapng as mgcap's mgdump did; also by that name
-    Mgdump(mgdump::Args),
+    Mgdump(mgcap::mgdump::Args),
     #[cfg(feature = "mgcap")]
     /// Keep captures that are read from /dev/mgcap/DEV; also by that name
     Mgcap(mgcap::Args),
@@ -385,28 +369,28 @@ impl Command {
             Self::Demo(args) => demo::run(&args, stop),
             #[cfg(feature = "report")]
             Self::Search(command) => {
-                command.run(subject("search", "", None), stop, |args| trials::run(args, stop))
+                command.run(subject("search", "", None), stop, |args| trials::search::run(args, stop))
             }
             #[cfg(feature = "report")]
             Self::Rfc2544(command) => {
-                command.run(subject("rfc2544", "", None), stop, |args| rfc2544::run(args, stop))
+                command.run(subject("rfc2544", "", None), stop, |args| trials::rfc2544::run(args, stop))
             }
             #[cfg(feature = "report")]
-            Self::Report(args) => report::run(&args),
+            Self::Report(args) => trials::page::run(&args),
             #[cfg(feature = "otg")]
             Self::Otg(command) => {
                 let stop = Stop::on_signals()?;
                 command.run(subject("otg", "", None), &stop, |args| ports::run(args, &stop))
             }
             #[cfg(feature = "fleet")]
-            Self::Agent(args) => agent::run(&args, stop),
+            Self::Agent(args) => fleets::agent::run(&args, stop),
             #[cfg(feature = "fleet")]
             Self::Fleet(args) => fleets::run(&args, stop),
             Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Serve(command) => command.run(subject("serve", "", None), stop, serve::run),
             #[cfg(feature = "mgcap")]
-            Self::Mgdump(args) => mgdump::run(&args, stop),
+            Self::Mgdump(args) => mgcap::mgdump::run(&args, stop),
             #[cfg(feature = "mgcap")]
             Self::Mgcap(args) => mgcap::run(&args),
             #[cfg(feature = "mgcap")]

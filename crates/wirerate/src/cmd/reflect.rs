@@ -1,7 +1,7 @@
 //! `wirerate reflect DEV`: sends measured frames back, so that their sender measures round trips.
 
-use crate::receive_args::{CountingArgs, ReceiveRunArgs};
 use capture::SourceKind;
+use options::receive::{CountingArgs, ReceiveRunArgs};
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
 use receiver::{ReceiveJob, ReceiverOptions, Reflection};

@@ -1,6 +1,5 @@
 //! `wirerate serve`: the control files on a directory, for everyone, until it is stopped.
 
-use crate::mgcap::Captures;
 use ctlfs::Tree;
 use ctlfs::control::{Control, StartedRun};
 use ctlfs::serve::{DEFAULT_MOUNT, Serve};
@@ -8,6 +7,7 @@ use ctlfs::slots::{DEFAULT_DIR, SlotTree};
 use engine::{EngineError, EngineKind};
 use host::Netns;
 use program::advice;
+use program::device_files::Captures;
 use program::log;
 use program::monitor::count_in;
 use program::monitor::sources::{DeviceLabels, RunList, SendSource};

@@ -6,7 +6,7 @@ mod run;
 pub use report::Report;
 pub use run::run;
 
-use crate::connection_args::XdpArg;
+use connections::args::XdpArg;
 use program::row_printer::RowArgs;
 use units::{Addresses, Count, Interval, Nanos, VlanId};
 

@@ -2,8 +2,8 @@
 
 use super::report::AcceptRow;
 use super::{AcceptClose, Args, Report};
-use crate::connection_args::{Target, count_of, xdp_text};
 use anyhow::anyhow;
+use connections::args::{Target, count_of, xdp_text};
 use engine::{AcceptRequest, Accepting};
 use program::active_window::ActiveWindow;
 use program::monitor::count_in;

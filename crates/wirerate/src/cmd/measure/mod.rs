@@ -8,13 +8,13 @@ mod sender;
 mod total;
 
 use crate::bad_usage;
-use crate::receive_args::ReceiverArgs;
-use crate::send_args::SendArgs;
-use crate::stream_file::job_of;
 use ::sender::SendJob;
 use clap::Parser;
 use direction::MeasuredPath;
 use host::{DevicePlace, StartTime};
+use options::receive::ReceiverArgs;
+use options::send::SendArgs;
+use options::stream_file::job_of;
 use program::outcome::{Failure, Outcome};
 use program::runs::Repeated;
 use program::stop::Stop;

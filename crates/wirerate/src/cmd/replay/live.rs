@@ -10,13 +10,13 @@ use super::report::{GapErrors, ReplayCause, ReplayEnd, ReplayReport};
 use super::target;
 use super::verify::{SharedComparison, Verifier, VerifyReport, ignored_fields};
 use super::watch::watched;
-use crate::send_args::{EngineName, Entry};
 use capture_files::flow_statistics::FlowStatistics;
 use engine::{
     EngineKind, OtherDevice, ReplayControl, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource,
     ReplayStep,
 };
 use host::{CpuList, DevicePlace, HostError};
+use options::send::{EngineName, Entry};
 use packet::FRAME_LEN_MAX;
 use program::monitor::count_in;
 use program::monitor::sources::{self, DeviceLabels};

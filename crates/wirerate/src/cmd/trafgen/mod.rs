@@ -5,10 +5,10 @@ mod device;
 mod input;
 mod output;
 
-use crate::send_args::EngineName;
 use capture_files::names::asked_format;
 use frames::{Expander, FrameSpec, PacketOrder};
 use host::DevicePlace;
+use options::send::EngineName;
 use program::out;
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
