@@ -263,13 +263,13 @@ impl ControlServer {
         Ok(server)
     }
 
-    /// Waits until a client sends something, at most `timeout`.
-    pub fn wait(&self, timeout: Duration) {
-        self.wait_or(timeout, None);
+    /// Waits until a client sends something, at most `timeout`. True if one has.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.wait_or(timeout, None)
     }
 
     /// As [`Self::wait`], and also until `wake` is readable.
-    pub fn wait_or(&self, timeout: Duration, wake: Option<BorrowedFd<'_>>) {
+    pub fn wait_or(&self, timeout: Duration, wake: Option<BorrowedFd<'_>>) -> bool {
         let readable = PollFlags::POLLIN;
         let listeners = self.listeners.iter().map(|listener| PollFd::new(listener.socket.as_fd(), readable));
         let clients = self.clients.iter().map(|client| PollFd::new(client.stream.as_fd(), readable));
@@ -277,7 +277,7 @@ impl ControlServer {
         fds.extend(wake.map(|wake| PollFd::new(wake, readable)));
         let timeout_ms = timeout.as_micros().div_ceil(1000).try_into().unwrap_or(u16::MAX);
         // A signal ends the wait early, which is what the caller wants then.
-        let _ = poll(&mut fds, PollTimeout::from(timeout_ms));
+        poll(&mut fds, PollTimeout::from(timeout_ms)).is_ok_and(|ready| ready > 0)
     }
 
     /// Answers what was said until now. `answer` gets each command and says what it did, or why
@@ -433,8 +433,9 @@ mod tests {
             let is_over = &is_over;
             scope.spawn(move || {
                 while !is_over.load(Relaxed) {
-                    server.wait(Duration::from_millis(5));
-                    server.serve(&mut answer);
+                    if server.wait(Duration::from_millis(5)) {
+                        server.serve(&mut answer);
+                    }
                 }
             });
             let result = work();

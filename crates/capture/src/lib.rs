@@ -36,6 +36,7 @@ mod socket_receiver;
 mod stats;
 mod sys;
 mod time;
+mod to_writer;
 mod writer;
 
 pub use backend::{AtFacts, SourceFacts, TpacketFacts, XdpFacts};

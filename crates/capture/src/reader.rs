@@ -10,18 +10,19 @@ use crate::record::ring::{RingRecord, TimeSource};
 use crate::record::ring_handle::RingHandle;
 use crate::sys;
 use crate::time::utc::UtcClock;
+use crate::to_writer::ToWriter;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{SendError, Sender};
 use std::time::Duration;
 
 /// Shortest sleep over an empty ring.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
-/// Batches that are sent together, at most: 2 MiB.
-const UNSENT_MAX: usize = 8;
+/// Batches that are sent together, at most: what the cache of a CPU still holds when they come back
+/// as buffers.
+const UNSENT_MAX: usize = 2;
 /// How long to wait for a buffer before looking again how full the ring is.
 const BUFFER_WAIT: Duration = Duration::from_micros(200);
 
@@ -41,7 +42,7 @@ pub(crate) struct BatchReader {
     pub(crate) encoder: Encoder,
     pub(crate) ring: Arc<RingHandle>,
     /// Where batches go; `None` when frames are only counted.
-    pub(crate) writer: Option<Sender<Vec<EncodedBatch>>>,
+    pub(crate) writer: Option<ToWriter>,
     /// Frames dropped because no buffer was free, and not yet reported in the file.
     pub(crate) lost_here: u32,
     /// What the next call of [`Self::send`] sends.
@@ -121,7 +122,7 @@ impl BatchReader {
     fn send(&mut self) {
         let batches = std::mem::take(&mut self.unsent.batches);
         if let Some(writer) = self.writer.as_ref().filter(|_| !batches.is_empty())
-            && let Err(SendError(batches)) = writer.send(batches)
+            && let Err(batches) = writer.send(batches)
         {
             let records = batches.iter().map(|batch| batch.index.len() as u64).sum();
             self.ring.counts.lost_disk.fetch_add(records, Relaxed);
@@ -282,7 +283,7 @@ impl Pause {
     fn next(&mut self, found: Found) -> Option<Duration> {
         if self.has_slept {
             self.sleep = match found.than_wanted {
-                Greater => (self.sleep / 2).max(SLEEP_MIN),
+                Greater => (self.sleep * 3 / 4).max(SLEEP_MIN),
                 Equal => self.sleep,
                 Less => (self.sleep * 2).min(found.sleep_max),
             };
@@ -323,7 +324,7 @@ mod tests {
                 96,
             ),
             ring: RingHandle::for_test(),
-            writer: Some(writer),
+            writer: Some(ToWriter::new(writer, std::thread::current())),
             lost_here: 0,
             unsent: Unsent::default(),
         };
@@ -474,7 +475,7 @@ mod tests {
             // The writer takes an empty ring for one whose records have been sent.
             assert_eq!(reader.ring.progress.taken(), sent.iter().sum::<usize>() as u64);
         }
-        assert_eq!(sent, [0, 0, 0, 4 * 2048, 0, 0, 2 * 2048 + 10]);
+        assert_eq!(sent, [0, 2 * 2048, 0, 2 * 2048, 0, 2 * 2048, 10]);
     }
 
     #[test]
@@ -512,8 +513,8 @@ mod tests {
         assert_eq!(sleeps(false, Equal, 3), [2000, 2000, 2000]);
         // Too much for a sleep of that length; the looks that follow take the rest.
         assert_eq!(sleeps(true, Greater, 3), [0, 0, 0]);
-        assert_eq!(sleeps(false, Less, 2), [1000, 2000]);
-        for _ in 0..9 {
+        assert_eq!(sleeps(false, Less, 2), [1500, 2000]);
+        for _ in 0..15 {
             assert_eq!(sleeps(true, Greater, 1), [0]);
             sleeps(false, Less, 1);
         }

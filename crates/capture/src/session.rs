@@ -32,6 +32,7 @@ use crate::record::pool::Pool;
 use crate::record::ring_handle::{ReaderProgress, RingDevice, RingDevices, RingHandle};
 use crate::stats::Stats;
 use crate::time::utc::{UtcClock, check_time_of_day, utc_now_ns};
+use crate::to_writer::ToWriter;
 use crate::writer::{CaptureWriter, WriterOrder, WriterReport};
 use crate::{
     CaptureError, ClockMode, DataSetNames, Mode, Options, Order, Output, OutputOptions, RunAs, describe,
@@ -289,7 +290,9 @@ impl Session {
             self.writer = Some(self.start_writer(options, (handles, file_of_ring), from, sinks)?);
         }
         for (number, (place, ring)) in rings.into_iter().enumerate() {
-            let reader = self.reader(options, number, place, writes.then(|| batches.clone()));
+            let to_writer =
+                self.writer.as_ref().map(|writer| ToWriter::new(batches.clone(), writer.thread().clone()));
+            let reader = self.reader(options, number, place, to_writer);
             self.readers.push(start_reader(number, reader, ring)?);
         }
         Ok(self)
@@ -391,7 +394,7 @@ impl Session {
         options: &Options,
         ring: usize,
         place: RingPlace,
-        writer: Option<Sender<Vec<EncodedBatch>>>,
+        writer: Option<ToWriter>,
     ) -> BatchReader {
         let devices = Arc::clone(&self.state.taps[place.tap].devices);
         let (clock, header_cut) = (options.clock, options.header_cut);

@@ -16,6 +16,7 @@ use crate::reader::{Shared, keep_off};
 use crate::record::batch::{self, Chunk, EncodedBatch, IndexEntry};
 use crate::record::ring_handle::RingHandle;
 use crate::time::utc::utc_now_ns;
+use crate::to_writer::receive;
 use crate::{Order, sys};
 use host::Capability;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -140,7 +141,7 @@ impl CaptureWriter {
 
 fn as_they_come(mut state: WriterState, batches: &Receiver<Vec<EncodedBatch>>) -> WriterReport {
     loop {
-        match batches.recv_timeout(TICK) {
+        match receive(batches, TICK) {
             Ok(sent) => sent.into_iter().for_each(|batch| state.hand_on(batch)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return state.end(None),
@@ -164,7 +165,7 @@ fn in_order_of_time(
     let mut reorderer = Reorderer::new(state.rings.len(), window_ns);
     loop {
         let timeout = if reorderer.holds_any() { POLL_INTERVAL } else { TICK };
-        match batches.recv_timeout(timeout) {
+        match receive(batches, timeout) {
             Ok(sent) => sent.into_iter().for_each(|batch| reorderer.push(batch, &mut state)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
@@ -256,7 +257,7 @@ impl ChunkSink for WriterState {
             recorder.append(chunk, &accounting);
         } else if self.files.is_empty() {
             // Frames that are only shown and counted.
-            accounting.settle(chunk.index, chunk.index.len());
+            accounting.settle_chunk(chunk, chunk.index.len());
         } else if let [file] = &mut self.files[..] {
             file.append(chunk, &accounting);
         } else {

@@ -43,7 +43,7 @@ impl PendingBatches {
     fn rest(&self) -> Chunk<'_> {
         let batch = &self.batches[0];
         let (bytes, index) = (&batch.bytes[self.taken_len..], &batch.index[self.taken..]);
-        Chunk { bytes, index, last_ns: batch.last_ns }
+        Chunk { bytes, index, ..batch.chunk() }
     }
 
     fn pop(&mut self) -> EncodedBatch {

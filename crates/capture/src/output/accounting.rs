@@ -1,7 +1,7 @@
 //! Counts of written and lost records, per ring and per interface, and the limit of frames.
 
 use crate::output::ledger::{Decision, Ledger};
-use crate::record::batch::IndexEntry;
+use crate::record::batch::{Chunk, IndexEntry};
 use crate::record::ring_handle::RingHandle;
 use crate::stats::ReaderCounts;
 use std::cell::RefCell;
@@ -38,6 +38,15 @@ impl<'a> Accounting<'a> {
 }
 
 impl Accounting<'_> {
+    /// As [`Self::settle`], for the records of a chunk.
+    pub(crate) fn settle_chunk(&self, chunk: &Chunk<'_>, kept: usize) {
+        if self.output.is_some() || !chunk.is_alike || kept < chunk.index.len() {
+            return self.settle(chunk.index, kept);
+        }
+        self.add_written(chunk.index);
+        self.limit.wrote(kept as u64);
+    }
+
     /// The first `kept` records are in the output, the others are lost at the disk.
     pub(crate) fn settle(&self, index: &[IndexEntry], kept: usize) {
         if let Some((ledger, number)) = self.output {
@@ -46,19 +55,7 @@ impl Accounting<'_> {
             return self.decide(&[(Decision::Written, kept), (Decision::Lost, lost)]);
         }
         let (written, lost) = index.split_at(kept);
-        let is_alike =
-            |a: &IndexEntry, b: &IndexEntry| a.ring() == b.ring() && a.is_hardware() == b.is_hardware();
-        for alike in written.chunk_by(is_alike) {
-            let (counts, count) = (&self.rings[alike[0].ring()].counts, alike.len() as u64);
-            counts.written.fetch_add(count, Relaxed);
-            if alike[0].is_hardware() {
-                counts.hardware_time.fetch_add(count, Relaxed);
-            }
-            let cut = cut_of(alike);
-            if cut > 0 {
-                counts.cut.fetch_add(cut, Relaxed);
-            }
-        }
+        written.chunk_by(|a, b| a.is_counted_as(*b)).for_each(|alike| self.add_written(alike));
         self.add(lost, |counts| &counts.lost_disk);
         self.limit.wrote(written.len() as u64);
         self.limit.give_back(lost.len() as u64);
@@ -96,6 +93,19 @@ impl Accounting<'_> {
     /// These records left the window of a recorder that saved none of them.
     pub(crate) fn not_kept(&self, index: &[IndexEntry]) {
         self.add(index, |counts| &counts.not_kept);
+    }
+
+    /// Adds records that are all counted as the first one is.
+    fn add_written(&self, alike: &[IndexEntry]) {
+        let Some(first) = alike.first() else { return };
+        let (counts, count) = (&self.rings[first.ring()].counts, alike.len() as u64);
+        counts.written.fetch_add(count, Relaxed);
+        if first.is_hardware() {
+            counts.hardware_time.fetch_add(count, Relaxed);
+        }
+        if first.is_cut() {
+            counts.cut.fetch_add(count, Relaxed);
+        }
     }
 
     /// Adds records to one count of their rings, once for those of a ring that follow each other.
@@ -274,6 +284,23 @@ mod tests {
         let counts = counts.map(|counts| (counts.written, counts.hardware_time, counts.lost_disk));
         assert_eq!(counts, [(2, 2, 1), (1, 0, 1)]);
         assert_eq!(limit.take(100), 7);
+        // A chunk of alike records is counted as each of them is.
+        for (count, cuts) in [(3, [true; 3]), (3, [true, false, true]), (2, [false; 3])] {
+            let (rings, limit) = ([RingHandle::for_test()], Limit::new(None));
+            let mut batch = EncodedBatch::default();
+            for is_cut in &cuts[..count] {
+                batch.push(IndexEntry::new(5, 0, 0, 1, true).with_cut(*is_cut));
+            }
+            let is_alike = cuts.iter().all(|cut| *cut == cuts[0]);
+            assert_eq!(batch.chunk().is_alike, is_alike);
+            let accounting = Accounting::new(&rings, &limit);
+            accounting.settle_chunk(&batch.chunk(), count);
+            accounting.settle_chunk(&batch.chunk(), 1);
+            let counts = rings[0].counts.get();
+            let cut = cuts[..count].iter().chain(&cuts[..1]).filter(|cut| **cut).count();
+            let expected = (count as u64 + 1, count as u64 + 1, cut as u64, count as u64 - 1);
+            assert_eq!((counts.written, counts.hardware_time, counts.cut, counts.lost_disk), expected);
+        }
         let mut counts = FileCounts::new(true);
         counts.add(&batch.index);
         assert_eq!([0, 1, 2, 3].map(|n| counts.written(n)), [1, 3, 1, 0].map(Some));

@@ -528,7 +528,7 @@ impl FileSet {
             return self.note_room();
         }
         let kept = self.sink.as_mut().map_or(0, |sink| sink.append(chunk));
-        accounting.settle(chunk.index, kept);
+        accounting.settle_chunk(chunk, kept);
         self.counts.add(&chunk.index[..kept]);
     }
 

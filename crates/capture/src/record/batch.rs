@@ -68,6 +68,12 @@ impl IndexEntry {
         self.interface & CUT != 0
     }
 
+    /// True for two records of one ring that are counted in the same counts.
+    #[inline]
+    pub(crate) fn is_counted_as(self, other: Self) -> bool {
+        self.ring == other.ring && (self.interface ^ other.interface) & (HARDWARE | CUT) == 0
+    }
+
     /// True if the host sent the frame.
     pub(crate) fn is_outgoing(self) -> bool {
         self.interface & OUTGOING != 0
@@ -98,6 +104,8 @@ pub(crate) struct EncodedBatch {
     pub(crate) last_ns: u64,
     /// True if a record is older than one before it.
     pub(crate) is_disordered: bool,
+    /// True if not all records are counted in the same counts.
+    is_mixed: bool,
 }
 
 impl EncodedBatch {
@@ -111,6 +119,7 @@ impl EncodedBatch {
     pub(crate) fn push(&mut self, entry: IndexEntry) {
         self.is_disordered |= entry.time_ns < self.last_ns;
         self.last_ns = self.last_ns.max(entry.time_ns);
+        self.is_mixed |= self.index.first().is_some_and(|first| !first.is_counted_as(entry));
         self.index.push(entry);
     }
 
@@ -119,6 +128,7 @@ impl EncodedBatch {
         if self.index.is_empty() {
             std::mem::swap(&mut self.index, &mut other.index);
             (self.last_ns, self.is_disordered) = (other.last_ns, other.is_disordered);
+            self.is_mixed = other.is_mixed;
         } else {
             other.index.iter().for_each(|entry| self.push(*entry));
         }
@@ -133,13 +143,13 @@ impl EncodedBatch {
 
     /// All records of a batch that has some.
     pub(crate) fn chunk(&self) -> Chunk<'_> {
-        Chunk { bytes: &self.bytes, index: &self.index, last_ns: self.last_ns }
+        Chunk { bytes: &self.bytes, index: &self.index, last_ns: self.last_ns, is_alike: !self.is_mixed }
     }
 
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.index.clear();
-        (self.last_ns, self.is_disordered) = (0, false);
+        (self.last_ns, self.is_disordered, self.is_mixed) = (0, false, false);
     }
 }
 
@@ -150,11 +160,15 @@ pub(crate) struct Chunk<'a> {
     pub(crate) index: &'a [IndexEntry],
     /// The largest time.
     pub(crate) last_ns: u64,
+    /// True if all records are known to be counted in the same counts, so that the index need not
+    /// be read for it.
+    pub(crate) is_alike: bool,
 }
 
 impl<'a> Chunk<'a> {
     pub(crate) fn new(bytes: &'a [u8], index: &'a [IndexEntry]) -> Self {
-        Self { bytes, index, last_ns: index.iter().map(|entry| entry.time_ns).max().unwrap_or(0) }
+        let last_ns = index.iter().map(|entry| entry.time_ns).max().unwrap_or(0);
+        Self { bytes, index, last_ns, is_alike: false }
     }
 
     /// Time of the first record.

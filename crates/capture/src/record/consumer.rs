@@ -10,10 +10,14 @@ use crate::record::ring::RingRecord;
 use std::cmp::Ordering::{self, Equal, Greater, Less};
 use std::time::Duration;
 
-/// Longest sleep over a ring, and the size from which on it may be twice as long. Long frames come
-/// with 2 GB/s at most where one CPU sends and receives them.
+/// Longest sleep over a ring.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
+/// A ring of this size holds what comes in 4 ms: long frames come with 2 GB/s at most where one CPU
+/// sends and receives them, frames of 60 bytes fill 1.7 GB/s at 10 Gbit/s.
 const LARGE_RING: u64 = 8 << 20;
+const LARGE_RING_SLEEP_MAX: Duration = Duration::from_millis(3);
+/// What should come into a large ring during a sleep, at most.
+const LARGE_RING_MUCH: u64 = 6 * BUFFER_LEN as u64;
 /// From the stamp of a device until the frame is in a ring, at most: the device collects frames
 /// before it interrupts.
 pub(crate) const STAMP_DELAY_NS: u64 = 1_000_000;
@@ -99,18 +103,19 @@ impl Found {
     /// A look took `taken` of the `pending` bytes of a ring of `size` bytes.
     ///
     /// Each sleep costs two threads a wake-up, which takes as long as hundreds of frames: a 16th to
-    /// an 8th of the ring, or 0.5 to 1 MiB of a larger one, is what should come together.
+    /// an 8th of the ring, or 0.75 to 1.5 MiB of a large one, is what should come together.
     pub(crate) fn of_bytes(pending: u64, taken: u64, size: u64) -> Self {
-        let much = (size / 8).min(4 * BUFFER_LEN as u64);
+        let is_large = size >= LARGE_RING;
+        let much = if is_large { LARGE_RING_MUCH } else { size / 8 };
         Self {
             // More may have come between the two numbers.
-            has_more: pending.saturating_sub(taken) > much / 8,
+            has_more: pending.saturating_sub(taken) > (much / 8).min(BUFFER_LEN as u64 / 2),
             than_wanted: match pending {
                 pending if pending > much => Greater,
                 pending if pending <= much / 2 => Less,
                 _ => Equal,
             },
-            sleep_max: if size >= LARGE_RING { 2 * SLEEP_MAX } else { SLEEP_MAX },
+            sleep_max: if is_large { LARGE_RING_SLEEP_MAX } else { SLEEP_MAX },
         }
     }
 }
@@ -187,7 +192,7 @@ mod tests {
     #[test]
     fn a_sixteenth_to_an_eighth_of_a_ring_is_what_should_come_during_a_sleep() {
         let found = |pending, size| Found::of_bytes(pending, pending.min(256 << 10), size);
-        for (size, little, much) in [(64 << 10, 4 << 10, 8 << 10), (8 << 20, 512 << 10, 1 << 20)] {
+        for (size, little, much) in [(64 << 10, 4 << 10, 8 << 10), (8 << 20, 768 << 10, 1536 << 10)] {
             assert_eq!(found(little, size).than_wanted, Less);
             assert_eq!(found(little + 1, size).than_wanted, Equal);
             assert_eq!(found(much, size).than_wanted, Equal);

@@ -366,10 +366,11 @@ fn watch(
         match server {
             None => thread::sleep(POLL_INTERVAL.min(left)),
             Some(server) => {
-                server.wait(POLL_INTERVAL.min(left));
-                server.serve(|command| {
-                    execute(command, session, mode, &mut is_over, (before, &mut stats_ticker))
-                });
+                if server.wait(POLL_INTERVAL.min(left)) {
+                    server.serve(|command| {
+                        execute(command, session, mode, &mut is_over, (before, &mut stats_ticker))
+                    });
+                }
             }
         }
         if take_write_out() {

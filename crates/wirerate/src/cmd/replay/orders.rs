@@ -45,9 +45,10 @@ impl ReplayOrders {
             let _ = wake.set_read_timeout(Some(timeout)).and_then(|()| { wake }.read(&mut [0]));
             return;
         };
-        server.wait_or(timeout, Some(wake.as_fd()));
-        let (control, is_timed) = (&self.control, self.is_timed);
-        server.serve(|command| execute(command, control, is_timed));
+        if server.wait_or(timeout, Some(wake.as_fd())) {
+            let (control, is_timed) = (&self.control, self.is_timed);
+            server.serve(|command| execute(command, control, is_timed));
+        }
     }
 }
 
