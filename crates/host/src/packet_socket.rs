@@ -128,8 +128,10 @@ impl PacketSocket {
         let mut control = [0_u64; 8];
         // SAFETY: a structure of pointers and numbers, for which zeros are valid.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr().cast(), parts.len());
-        (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
+        // The lengths have other types in other C libraries.
+        (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr().cast(), parts.len() as _);
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control) as _;
         // SAFETY: `IoSliceMut` has the layout of `iovec`; the call fills at most the bytes of
         // `space` and of `control`, which are exclusively ours.
         let len = unsafe { libc::recvmsg(self.0.as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
