@@ -1,8 +1,8 @@
 //! The file of `--streams`: JSON, one object per stream. Its members are options of `send` without
 //! the dashes, and those of a stream itself.
 
-use crate::send::SendArgs;
-use clap::{CommandFactory, Parser};
+use crate::send::{FrameArgs, SendArgs};
+use clap::{Args, CommandFactory, Parser};
 use packet::Arrivals;
 use program::outcome::Failure;
 use program::waiting_read;
@@ -116,15 +116,17 @@ fn member(object: &Map<String, Value>, key: &str) -> Result<Option<String>, Stri
 /// The options of a stream. What concerns the whole run is as for the run.
 fn job(object: &Map<String, Value>, run: &SendJob) -> Result<SendJob, String> {
     let parser = StreamWords::command();
+    let frames = FrameArgs::augment_args(clap::Command::new("frames"));
+    let named = |command: &clap::Command, key: &str| {
+        command.get_arguments().any(|option| option.get_long() == Some(key))
+    };
     let mut words = vec!["stream".to_owned(), run.device.clone()];
     for (key, value) in object.iter().filter(|(key, _)| !OF_STREAM.contains(&key.as_str())) {
-        let is_own = |argument: &&clap::Arg| {
-            OF_RUN.contains(&key.as_str()) || argument.get_help_heading() == Some("Frames")
-        };
-        let option = parser.get_arguments().find(|argument| argument.get_long() == Some(key));
-        if option.filter(is_own).is_none() {
-            let why =
-                if option.is_some() { "is an option of the whole run" } else { "is no option of a stream" };
+        if !OF_RUN.contains(&key.as_str()) && !named(&frames, key) {
+            let why = match named(&parser, key) {
+                true => "is an option of the whole run",
+                false => "is no option of a stream",
+            };
             return Err(format!("{key} {why}"));
         }
         let text = |value: &Value| match value {

@@ -357,6 +357,16 @@ impl FrameRate {
     pub fn pps(self) -> f64 {
         self.0 as f64 / 1e6
     }
+
+    /// The most whole frames per second that are not more.
+    pub fn pps_below(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// The fewest whole frames per second that are not less.
+    pub fn pps_above(self) -> u64 {
+        self.0.div_ceil(1_000_000)
+    }
 }
 
 impl From<Pps> for FrameRate {

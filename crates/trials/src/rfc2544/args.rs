@@ -2,7 +2,7 @@
 
 use crate::search::PathArgs;
 use search::{BILLION, Method};
-use units::{Nanos, Pps};
+use units::{FrameRate, Nanos};
 
 /// Arguments of `wirerate rfc2544`.
 #[derive(Clone, Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub struct Args {
     pub tests: Vec<Rfc2544Test>,
     /// Throughput of the one frame size from an earlier run, instead of a search for it
     #[arg(long, value_name = "PPS")]
-    pub throughput: Option<Pps>,
+    pub throughput: Option<FrameRate>,
     /// Time after which the tests end with the results so far, such as 1h30m
     #[arg(short = 't', long, value_name = "TIME")]
     pub budget: Option<Nanos>,

@@ -20,7 +20,7 @@ use search::{
     BackToBack, BurstSettings, LatencyAtLoads, LatencySettings, LossCurve, Procedure, Recovery,
     RecoverySettings, SearchSettings, ThroughputSearch,
 };
-use units::{Pps, time_of_day_ns};
+use units::time_of_day_ns;
 
 /// Runs the tests and prints their results.
 ///
@@ -53,7 +53,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 /// A throughput is that of one frame size.
 fn check(args: &Args) -> Result<(), Failure> {
     match args.throughput {
-        Some(Pps(0)) => Err(Failure::usage("test at --throughput 0", "no frame would be sent")),
+        Some(rate) if rate.pps_below() == 0 => {
+            let why = "loads are whole frames per second: no frame would be sent";
+            Err(Failure::usage(format!("test at --throughput {rate}"), why))
+        }
         Some(_) if args.path.sizes().len() != 1 => {
             Err(Failure::usage("take --throughput as known", "it is that of one frame size")
                 .try_this("--frame-sizes 64 --throughput PPS"))
@@ -137,8 +140,8 @@ impl SizeTests<'_, '_> {
     /// Searches for the throughput, which the other tests need. Returns whether it was found, and
     /// the highest load that the sender reaches.
     fn throughput(&mut self, effort: Effort) -> Result<(bool, u64), Failure> {
-        if let Some(Pps(known)) = self.args.throughput {
-            self.record.throughput_pps = Some(known);
+        if let Some(known) = self.args.throughput {
+            self.record.throughput_pps = Some(known.pps_below());
             return Ok((true, self.tester.max_load_pps()));
         }
         let goals = vec![effort.method.goal(0)];

@@ -4,7 +4,7 @@ use super::frame_size::FrameSize;
 use program::outcome::Failure;
 use search::{BILLION, Method};
 use std::path::PathBuf;
-use units::{Count, Nanos, Pps, percentage};
+use units::{Count, FrameRate, Nanos, percentage};
 
 /// The lowest load, in frames per second, unless the highest is near it.
 const MIN_PPS: u64 = 1000;
@@ -21,12 +21,12 @@ pub struct PathArgs {
     /// Network namespace of devices that are named without one
     #[arg(long, value_name = "NETNS")]
     pub netns: Option<String>,
-    /// Highest load [default: the rate of the medium, or 20M]
+    /// Highest load; loads are whole frames per second [default: the rate of the medium, or 20M]
     #[arg(long, value_name = "PPS")]
-    pub max_pps: Option<Pps>,
+    pub max_pps: Option<FrameRate>,
     /// Lowest load [default: 1000, or a tenth of --max-pps below 10k]
     #[arg(long, value_name = "PPS")]
-    pub min_pps: Option<Pps>,
+    pub min_pps: Option<FrameRate>,
     /// Also send from --rx to --tx at once, with addresses and ports exchanged. Loads and results
     /// are sums of both directions, and each direction has half
     #[arg(long)]
@@ -82,7 +82,7 @@ impl PathArgs {
     /// # Errors
     /// Bad usage if the lowest is not below the highest.
     pub fn loads(&self, highest: u64) -> Result<(u64, u64), Failure> {
-        let lowest = self.min_pps.map_or_else(|| MIN_PPS.min(highest / 10).max(1), |pps| pps.0);
+        let lowest = self.min_pps.map_or_else(|| MIN_PPS.min(highest / 10).max(1), FrameRate::pps_above);
         if (1..highest).contains(&lowest) {
             return Ok((lowest, highest));
         }
@@ -191,6 +191,22 @@ fn loss_ratio(text: &str) -> Result<LossRatio, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_are_whole_loads_within_the_rates_of_the_user() {
+        let path = |limits: &str| program::args_of::<PathArgs>(&format!("--tx a --rx b {limits}")).unwrap();
+        for (limits, lowest, highest) in [
+            ("--max-pps 1488095.24", 1_000, 1_488_095),
+            ("--max-pps 20.5 --min-pps 0.5", 1, 20),
+            ("--max-pps 2.5k --min-pps 1.0005k", 1_001, 2_500),
+        ] {
+            let path = path(limits);
+            let most = path.max_pps.map(FrameRate::pps_below).unwrap();
+            assert_eq!(path.loads(most).unwrap(), (lowest, highest), "{limits}");
+        }
+        let none = path("--max-pps 0.9");
+        assert!(none.loads(none.max_pps.map_or(9, FrameRate::pps_below)).is_err());
+    }
 
     #[test]
     fn loss_ratios_are_read_exactly() {

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::thread;
 use std::time::{Duration, Instant};
-use units::{Count, CpuSequence, Nanos, Pps, human_bps, human_duration, quantity_of, utc_time};
+use units::{Count, CpuSequence, FrameRate, Nanos, Pps, human_bps, human_duration, quantity_of, utc_time};
 
 /// The highest load where the medium has no rate.
 const MAX_LOAD_PPS: u64 = 20_000_000;
@@ -183,7 +183,7 @@ impl Tester {
             wire_len: lens[0],
             // Both directions have the medium for themselves.
             speed_bps: directions.iter().map(|direction| direction.speed_bps).sum(),
-            max_pps: args.max_pps.map(|pps| pps.0),
+            max_pps: args.max_pps.map(FrameRate::pps_below),
             page_pools: PagePools::watch(),
             is_quiet: args.quiet,
             traffic,

@@ -1,6 +1,5 @@
 //! Arguments of `wirerate capture`.
 
-use super::autostop::Autostop;
 use super::files::{FileArgs, above_zero};
 use super::recorder::RecorderArgs;
 use super::source::SourceArgs;
@@ -54,9 +53,6 @@ pub struct Args {
     /// sockets
     #[arg(long)]
     pub wait: bool,
-    /// dumpcap's limits: duration:SECONDS, packets:N, filesize:KB or files:N
-    #[arg(short = 'a', long = "autostop", value_name = "LIMIT", hide = true)]
-    pub autostop: Vec<Autostop>,
     /// Switch to this user once the devices are open: files belong to it, all privileges are
     /// dropped
     #[arg(short = 'Z', long, value_name = "NAME")]
@@ -98,20 +94,13 @@ pub struct Args {
 impl Args {
     /// Frames to write; `None` for no limit.
     pub fn frames_max(&self) -> Option<u64> {
-        let packets = self.autostop.iter().find_map(|limit| limit.packets());
+        let packets = self.files.autostop.iter().find_map(|limit| limit.packets());
         self.count.map(|count| count.0).or(packets).filter(|count| *count > 0)
-    }
-
-    /// The options of files, with the limits that dumpcap's `-a` gives.
-    pub fn files(&self) -> FileArgs {
-        let size = self.autostop.iter().find_map(|limit| limit.size_bytes()).map(Size);
-        let files = self.autostop.iter().find_map(|limit| limit.files());
-        FileArgs { stop_after: self.files.stop_after.or(size), stop_after_files: files, ..self.files.clone() }
     }
 
     /// Time to capture, in nanoseconds; `None` for no limit.
     pub fn duration_ns(&self) -> Option<u64> {
-        let duration = self.autostop.iter().find_map(|limit| limit.duration_ns());
+        let duration = self.files.autostop.iter().find_map(|limit| limit.duration_ns());
         self.duration.map(|duration| duration.0).or(duration)
     }
 
@@ -244,8 +233,5 @@ mod tests {
         let args = parsed("-i eth0 -w f -a duration:10 -a packets:7");
         assert_eq!((args.duration_ns(), args.frames_max()), (Some(10_000_000_000), Some(7)));
         assert_eq!(parsed("eth0 -t 3s").duration_ns(), Some(3_000_000_000));
-        let files = parsed("-i eth0 -w f -a filesize:100").files();
-        assert_eq!(files.stop_after, Some(Size(100_000)));
-        assert_eq!(parsed("-i eth0 -w f -C 1 -a files:3").files().stop_after_files, Some(3));
     }
 }

@@ -1,6 +1,6 @@
 //! Arguments of `wirerate capture` about the format, rotation and writing of files.
 
-use super::autostop::{FileLimit, megabytes, positive, seconds};
+use super::autostop::{Autostop, FileLimit, megabytes, positive, seconds};
 use capture::names::plain_name;
 use capture::rotate::{FileInterval, RotatePolicy};
 use capture::{Compression, DataSetNames, Format, OnError, Options, Order};
@@ -55,9 +55,9 @@ pub struct FileArgs {
     /// End the capture before its files together are longer than this, before compression
     #[arg(long, requires = "write", value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
     pub stop_after: Option<Size>,
-    /// Files after which the capture ends (dumpcap's -a files:N)
-    #[arg(skip)]
-    pub stop_after_files: Option<u64>,
+    /// dumpcap's limits: duration:SECONDS, packets:N, filesize:KB or files:N
+    #[arg(short = 'a', long = "autostop", value_name = "LIMIT", hide = true)]
+    pub autostop: Vec<Autostop>,
     /// Total size of all files on disk; the oldest are removed. Needs --rotate-size or
     /// --rotate-every
     #[arg(long, requires = "write", value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
@@ -141,7 +141,10 @@ impl FileArgs {
         let every = self.rotate_every.map(|every| every.0).or(every);
         // tcpdump -G 60 -W 1 captures for a minute, and ends.
         let ends = self.tcpdump_every.is_some() && self.tcpdump_size.is_none() && self.files.is_none();
-        let stop_after_files = self.stop_after_files.or(self.tcpdump_files.filter(|_| ends));
+        let of_dumpcap = self.autostop.iter().find_map(|limit| limit.files());
+        let stop_after_files = of_dumpcap.or(self.tcpdump_files.filter(|_| ends));
+        let stop_after_bytes = self.autostop.iter().find_map(|limit| limit.size_bytes());
+        let stop_after_bytes = self.stop_after.map(|size| size.0).or(stop_after_bytes);
         let files = self.files.map(|files| files.0).or(files.filter(|_| !ends));
         let number = |files: Option<u64>| {
             files.and_then(|files| NonZeroU32::new(u32::try_from(files).unwrap_or(u32::MAX)))
@@ -151,7 +154,7 @@ impl FileArgs {
             interval: every.and_then(NonZeroU64::new).map(|length_ns| FileInterval { length_ns, is_aligned }),
             ring_files: number(files),
             quota_bytes: self.quota.and_then(|quota| NonZeroU64::new(quota.0)),
-            stop_after_bytes: self.stop_after.and_then(|size| NonZeroU64::new(size.0)),
+            stop_after_bytes: stop_after_bytes.and_then(NonZeroU64::new),
             stop_after_files: number(stop_after_files),
             ..RotatePolicy::default()
         }
@@ -310,14 +313,17 @@ mod tests {
             ("-C 5 -W 3", Some(3), None),
             ("-C 5 -G 60 -W 3", Some(3), None),
             ("--rotate-every 1h --files 24", Some(24), None),
+            ("-C 1 -a files:3", None, Some(3)),
         ] {
             let policy = options("x", words).rotate;
             assert_eq!(policy.ring_files.map(NonZeroU32::get), ring_files, "{words}");
             assert_eq!(policy.stop_after_files.map(NonZeroU32::get), stop_after_files, "{words}");
         }
-        let policy = options("x", "--stop-after 1GB").rotate;
-        assert_eq!(policy.stop_after_bytes, NonZeroU64::new(1_000_000_000));
-        assert!(!policy.rotates());
+        for words in ["--stop-after 1GB", "-a filesize:1000000", "--stop-after 1GB -a filesize:7"] {
+            let policy = options("x", words).rotate;
+            assert_eq!(policy.stop_after_bytes, NonZeroU64::new(1_000_000_000), "{words}");
+            assert!(!policy.rotates());
+        }
     }
 
     /// `-w x.pcap.gz` wrote an uncompressed pcapng file of that name.

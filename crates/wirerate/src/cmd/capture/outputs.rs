@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub fn refusal(args: &Args) -> Result<(), Failure> {
     refuse_counts(args)?;
     let has_limit = |limit: &Autostop| limit.size_bytes().is_some() || limit.files().is_some();
-    if args.write.is_empty() && args.autostop.iter().any(has_limit) {
+    if args.write.is_empty() && args.files.autostop.iter().any(has_limit) {
         return Err(without_file().try_this("-w frames.pcapng"));
     }
     let mut seen: Vec<PathBuf> = Vec::new();
@@ -114,7 +114,7 @@ pub fn filter_of(targets: &Targets, output: usize) -> Option<String> {
 pub fn more(args: &Args, targets: &Targets) -> io::Result<Vec<OutputOptions>> {
     let more = args.write.iter().enumerate().skip(1).map(|(number, name)| {
         let snaplen = args.snaplen_of(number);
-        let Options { format, compression, .. } = args.files().apply(Some(name), 0, Options::new(""));
+        let Options { format, compression, .. } = args.files.apply(Some(name), 0, Options::new(""));
         Ok(OutputOptions {
             output: output(Some(name))?,
             filter: filter_of(targets, number),

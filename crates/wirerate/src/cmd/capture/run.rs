@@ -254,7 +254,7 @@ fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
     if is_group && args.source.source.is_none() && args.source.at.is_none() {
         options.source = SourceKind::Tpacket;
     }
-    Ok(args.files().apply(args.write.first().map(PathBuf::as_path), host::local_utc_offset_s(), options))
+    Ok(args.files.apply(args.write.first().map(PathBuf::as_path), host::local_utc_offset_s(), options))
 }
 
 fn failure(job: &CaptureJob<'_>, why: CaptureError) -> Failure {
