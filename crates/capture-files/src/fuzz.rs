@@ -8,6 +8,7 @@
 use super::input::of_stream;
 use super::records::FileRecords;
 use packet::Rng;
+use program::console::Console;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -266,7 +267,7 @@ struct Found {
 fn read(file: Vec<u8>, plain_len_max: usize) -> Option<Found> {
     let file_len = Some(file.len() as u64);
     let opened = of_stream(Box::new(Cursor::new(file)), file_len).ok()?;
-    let mut records = FileRecords::of(Path::new("fuzz"), opened).ok()?;
+    let mut records = FileRecords::of(Path::new("fuzz"), opened, &Console::default()).ok()?;
     let (mut found, mut hash) = (Found::default(), DefaultHasher::new());
     while records.advance() {
         found.packets += 1;

@@ -4,6 +4,7 @@ use super::damage::Damages;
 use super::input::{OtherFormat, file_len, is_stdin};
 use super::losses::Losses;
 use super::records::{FileRecords, OddPackets};
+use program::console::Console;
 use program::outcome::Failure;
 use program::shell::shell_word;
 use replay::{InterfaceChoice, Record};
@@ -48,6 +49,7 @@ pub struct Playlist {
     /// Losses of these interfaces count, or of all if there are none.
     loss_interfaces: Vec<InterfaceChoice>,
     fcs: FcsPolicy,
+    console: Console,
     order: FileOrder,
 }
 
@@ -80,6 +82,8 @@ pub struct PlaylistOptions {
     pub loss_interfaces: Vec<InterfaceChoice>,
     /// What happens to frame check sequences.
     pub fcs: FcsPolicy,
+    /// Where packets are counted in.
+    pub console: Console,
 }
 
 /// What the next call of [`Playlist::advance`] found.
@@ -163,7 +167,8 @@ pub fn sort_by_first_packets(files: &mut [PathBuf]) -> Result<(), Failure> {
         return Err(Failure::usage(ACT, why));
     }
     files.sort_by_cached_key(|file| {
-        let mut records = FileRecords::open(file).ok()?;
+        // Its packets are counted when they are played.
+        let mut records = FileRecords::open(file, &Console::default()).ok()?;
         let mut time_ns = None;
         while time_ns.is_none() && records.advance() {
             time_ns = records.record(0).time_ns;
@@ -192,7 +197,7 @@ impl Playlist {
     /// # Errors
     /// Refused when a file cannot be opened; bad usage for several loops of standard input.
     pub fn open(mut files: Vec<PathBuf>, options: PlaylistOptions) -> Result<Self, Failure> {
-        let PlaylistOptions { command, merges, sorts, loops, loss_interfaces, fcs } = options;
+        let PlaylistOptions { command, merges, sorts, loops, loss_interfaces, fcs, console } = options;
         if loops != 1 {
             refuse_stdin(&files, "send standard input several times")?;
         }
@@ -219,6 +224,7 @@ impl Playlist {
             facts: FileFindings::default(),
             loss_interfaces,
             fcs,
+            console,
             order: FileOrder::default(),
         };
         playlist.start_loop()?;
@@ -406,7 +412,7 @@ impl Playlist {
     fn open_next(&mut self) -> Result<bool, Failure> {
         while let Some(path) = self.files.get(self.next_file) {
             self.next_file += 1;
-            match FileRecords::open(path) {
+            match FileRecords::open(path, &self.console) {
                 Ok(mut opened) => {
                     opened.set_number(self.next_file - 1);
                     self.open.push(opened);
@@ -477,12 +483,13 @@ fn is_chosen(interfaces: &[InterfaceChoice], is_of: impl Fn(&InterfaceChoice) ->
     interfaces.is_empty() || interfaces.iter().any(is_of)
 }
 
-/// Opens a capture file. `command` is that of the user up to the files.
+/// Opens a capture file, whose packets are counted in at `console`. `command` is that of the user
+/// up to the files.
 ///
 /// # Errors
 /// Refused when it cannot be opened or is no capture file.
-pub fn open_records(path: &Path, command: &str) -> Result<FileRecords, Failure> {
-    FileRecords::open(path).map_err(|why| unreadable(path, why, command))
+pub fn open_records(path: &Path, command: &str, console: &Console) -> Result<FileRecords, Failure> {
+    FileRecords::open(path, console).map_err(|why| unreadable(path, why, command))
 }
 
 /// One of several files that cannot be read, for a line of damages; with the command that reads it

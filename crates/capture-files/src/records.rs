@@ -10,7 +10,8 @@ use pcapng::{
     Block, ByteOrder, Interface, NoTime, Packet, PacketBuf, PacketFlags, PlainPacket, RawOption, ReadError,
     Statistics, pcap,
 };
-use program::monitor::{Counted, count_in};
+use program::console::Console;
+use program::monitor::Counted;
 use replay::{Direction, Record};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -211,17 +212,17 @@ impl RecordHead {
     }
 }
 
-/// The packets of a file so far, for the counts of the process.
+/// The packets of a file so far, for the counts of the command.
 struct ShownCount {
     packets: Arc<AtomicU64>,
     _counted: Counted,
 }
 
 impl ShownCount {
-    fn new() -> Self {
+    fn new(console: &Console) -> Self {
         let packets = Arc::<AtomicU64>::default();
         let read = Arc::clone(&packets);
-        let counted = count_in(move |set: &mut MetricSet| {
+        let counted = console.count_in(move |set: &mut MetricSet| {
             let packets = read.load(Relaxed);
             if packets > 0 {
                 set.count(&READ_PACKETS, &[], packets);
@@ -255,17 +256,17 @@ pub struct FileRecords {
 }
 
 impl FileRecords {
-    /// Opens a pcap or pcapng file.
+    /// Opens a pcap or pcapng file. Its packets are counted in at `console`.
     ///
     /// # Errors
     /// When it cannot be read, or is neither. A compressed file that ends or is damaged before its
     /// first packet can be opened: it has no packets, and its damage is counted.
-    pub fn open(path: &Path) -> anyhow::Result<Self> {
-        Self::of(path, input::open(path)?)
+    pub fn open(path: &Path, console: &Console) -> anyhow::Result<Self> {
+        Self::of(path, input::open(path)?, console)
     }
 
     /// The packets of an opened file, which messages call `path`.
-    pub(super) fn of(path: &Path, opened: OpenedFile) -> anyhow::Result<Self> {
+    pub(super) fn of(path: &Path, opened: OpenedFile, console: &Console) -> anyhow::Result<Self> {
         let OpenedFile { mut bytes, file_len, compressed } = opened;
         let mut start = Vec::new();
         let read = bytes.by_ref().take(pcap::HEADER_LEN as u64).read_to_end(&mut start);
@@ -307,7 +308,7 @@ impl FileRecords {
             head,
             order_ns: 0,
             count: 0,
-            shown: ShownCount::new(),
+            shown: ShownCount::new(console),
             number: 0,
             odd: OddPackets::default(),
             damages,

@@ -6,11 +6,10 @@ use super::{Args, Report, Setup};
 use crate::args::{targets_text, xdp_text};
 use engine::Connecting;
 use packet::Arrivals;
-use program::monitor::count_in;
 use program::monitor::sources::{self, DeviceLabels};
 use program::out::OutError;
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{PERIOD, RowFormat, RowTime, print_report};
+use program::row_printer::{PERIOD, RowFormat, RowTime};
 use program::stop::Stop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +31,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let connecting =
         Connecting::start(setup.request).map_err(|why| Failure::engine(&act, why, args.netns.as_deref()))?;
     let labels = DeviceLabels::new(&ifname, args.netns.as_deref());
-    let _counted = count_in(sources::connect(Arc::clone(connecting.program()), labels));
+    let _counted = stop.console().count_in(sources::connect(Arc::clone(connecting.program()), labels));
     let xdp = xdp_text(connecting.mode(), connecting.native_refusal());
     if !args.quiet {
         eprintln!("{notes} ({xdp})");
@@ -55,7 +54,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         answer_check,
     };
     let report = Report::new(head, &result);
-    print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
+    stop.console().report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
     let failures: Vec<String> = args.expect.iter().filter_map(|check| check.failure(&report)).collect();
     failures.iter().for_each(|failure| eprintln!("wirerate: {failure}"));
     let is_good = match args.expect.is_empty() {
@@ -78,7 +77,7 @@ fn notes(args: &Args, setup: &Setup) -> String {
 /// Prints the requested rows until the run ends.
 fn watch(connecting: &Connecting, args: &Args, stop: &Stop) -> Result<(), OutError> {
     let start = Instant::now();
-    let mut printer = args.rows.printer(args.json, args.quiet);
+    let mut printer = args.rows.printer(stop.console(), args.json, args.quiet);
     let mut last: Option<ConnectRow> = None;
     while !connecting.wait_for_end(POLL_INTERVAL) {
         if stop.is_set() {

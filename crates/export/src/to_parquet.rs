@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Report, Failure> {
         let facts = std::fs::metadata(file).map_err(|why| Failure::read(file, why))?;
         // A file of another kind is refused before anything is written.
         if facts.is_file() {
-            open_records(file, COMMAND)?;
+            open_records(file, COMMAND, stop.console())?;
         }
     }
     let mut files = args.files.clone();
@@ -107,7 +107,7 @@ fn run_name(path: &Path) -> String {
 
 /// Opens a file, of which the data set says length and checksum.
 fn open(path: &Path, stop: &Stop) -> anyhow::Result<(Source, FileRecords)> {
-    Ok((Source::of(path, stop)?, FileRecords::open(path)?))
+    Ok((Source::of(path, stop)?, FileRecords::open(path, stop.console())?))
 }
 
 /// An export while files are read.

@@ -39,7 +39,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use part::HostPart;
 use program::hub_access::HubArgs;
 use program::monitor::sources::RunList;
-use program::monitor::{Monitored, RunSubject, count_sender_in};
+use program::monitor::{Monitored, RunSubject};
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
 use progress::DrainRule;
@@ -244,8 +244,8 @@ fn serve(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let failed = |error: std::io::Error| Failure::refused(act, anyhow!("{error}"));
     let token = token::read(args.token_file.as_deref(), args.token.as_deref());
     let token = token.map_err(|why| Failure::usage(act, why))?;
-    let runs = RunList::default();
-    let _counted = count_sender_in(runs.source());
+    let runs = RunList::of(stop.console());
+    let _counted = runs.count_in();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).thread_name("otg-server").enable_all().build().map_err(failed)?;
     let (backend, task) = runtime.block_on(async {

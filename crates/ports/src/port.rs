@@ -9,8 +9,9 @@ use engine::Worker;
 use measure::{FlowDetail, FlowLine, MeterOptions, TagPart};
 use otg::metrics::TrafficCounts;
 use otg::{MetricTag, OtgConfig, PortConfig};
+use program::console::Console;
+use program::monitor::Counted;
 use program::monitor::sources::{self, DeviceLabels};
-use program::monitor::{Counted, count_in};
 use sender::device::TxDevice;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -80,7 +81,7 @@ impl Port {
         config: &PortConfig,
         whole: &OtgConfig,
         device: TxDevice,
-        cpu: u32,
+        (cpu, console): (u32, &Console),
         run: u16,
         now_ns: u64,
     ) -> Result<Self, PortRefusal> {
@@ -116,7 +117,7 @@ impl Port {
             receiver.set_tag(None, &egress);
         }
         let labels = labels_of(&device);
-        let _counted = count_in(sources::receive_total(receiver.observer(), labels));
+        let _counted = console.count_in(sources::receive_total(receiver.observer(), labels));
         let is_up = device.link.has_carrier();
         Ok(Self {
             _counted,

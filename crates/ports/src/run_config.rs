@@ -8,11 +8,11 @@ use measure::Loss;
 use otg::metrics::{FlowState, MetricsTable};
 use otg::{Copies, TaggedQuery};
 use program::active_window::ActiveRate;
-use program::monitor::count_sender_in;
+use program::console::Console;
 use program::monitor::sources::RunList;
 use program::out;
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{RowFormat, print_report};
+use program::row_printer::RowFormat;
 use program::rx_stats::RxHead;
 use program::stop::Stop;
 use receiver::{Expectation, Report};
@@ -56,8 +56,8 @@ pub(super) struct RunArgs {
 /// Bad usage for a configuration that is refused; refused by the host or a device.
 pub(super) fn run(args: &RunArgs, stop: &Stop) -> Result<Outcome, Failure> {
     let config = read(&args.config)?;
-    let runs = RunList::default();
-    let _counted = count_sender_in(runs.source());
+    let runs = RunList::of(stop.console());
+    let _counted = runs.count_in();
     let backend = OtgBackend::new(Box::new(args.devices.rules()), runs);
     let outcome = carry_out(args, config, &backend, stop);
     backend.release();
@@ -121,7 +121,7 @@ fn carry_out(args: &RunArgs, config: Value, backend: &OtgBackend, stop: &Stop) -
         (MetricsTable::of_flows(rows, Vec::new()), reports(args, state))
     });
     let table = serde_json::to_value(table).expect("a table of metrics has a JSON form");
-    print(args, table["flow_metrics"].as_array().map_or(&[], |rows| rows), &reports)?;
+    print(args, table["flow_metrics"].as_array().map_or(&[], |rows| rows), &reports, stop.console())?;
     let has_lost =
         |report: &Report| report.loss.is_some_and(|loss| args.expect.is_empty() && loss.lost_max > 0);
     let is_good = failures.is_empty() && reports.iter().all(|report| report.is_good() && !has_lost(report));
@@ -198,11 +198,11 @@ fn loss_of(state: &ActiveState, flow: usize, result: &ReceiveResult) -> Option<L
     })
 }
 
-fn print(args: &RunArgs, rows: &[Value], reports: &[Report]) -> Result<(), Failure> {
+fn print(args: &RunArgs, rows: &[Value], reports: &[Report], console: &Console) -> Result<(), Failure> {
     let format = RowFormat::of(args.json, false);
     let json_lines: String = rows.iter().map(|row| out::json_line(&facts::OTG_FLOW, row)).collect();
-    print_report(format, &json_lines, &flow_lines(rows))?;
-    Ok(reports.iter().try_for_each(|report| print_report(format, &report.json_line(), report))?)
+    console.report(format, &json_lines, &flow_lines(rows))?;
+    Ok(reports.iter().try_for_each(|report| console.report(format, &report.json_line(), report))?)
 }
 
 /// A line for each flow.

@@ -286,7 +286,7 @@ impl ActiveState {
         for (at, (port, device)) in config.ports.iter().zip(devices).enumerate() {
             // The last CPUs first: the first ones often serve interrupts.
             let cpu = cpus[cpus.len() - 1 - at % cpus.len()];
-            match Port::open(port, &config, device, cpu, self.run, time_of_day_ns()) {
+            match Port::open(port, &config, device, (cpu, self.runs.console()), self.run, time_of_day_ns()) {
                 Ok(port) => self.ports.push(port),
                 Err(PortRefusal { text, is_busy }) => {
                     self.ports.clear();

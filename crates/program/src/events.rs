@@ -4,41 +4,47 @@
 use metrics::EventLog;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-static LOG: OnceLock<Arc<EventLog>> = OnceLock::new();
-/// The reports so far as text.
-static REPORTS: Mutex<String> = Mutex::new(String::new());
-
-fn reports() -> MutexGuard<'static, String> {
-    // A panic leaves text behind, which stays valid.
-    REPORTS.lock().unwrap_or_else(PoisonError::into_inner)
+/// The rows and reports of one command.
+#[derive(Debug, Default)]
+pub struct Events {
+    log: OnceLock<Arc<EventLog>>,
+    /// The reports so far as text.
+    reports: Mutex<String>,
 }
 
-/// From now on lines are kept. Returns where.
-pub fn follow() -> Arc<EventLog> {
-    Arc::clone(LOG.get_or_init(Arc::default))
-}
-
-/// True after [`follow`].
-pub fn are_followed() -> bool {
-    LOG.get().is_some()
-}
-
-/// Adds a line of JSON if lines are kept.
-pub fn add(line: impl FnOnce() -> String) {
-    if let Some(log) = LOG.get() {
-        log.add(&line());
+impl Events {
+    fn reports(&self) -> MutexGuard<'_, String> {
+        // A panic leaves text behind, which stays valid.
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// Adds a report: its lines of JSON, and its text for people.
-pub fn add_report(lines: &str, text: &str) {
-    if let Some(log) = LOG.get() {
-        lines.lines().for_each(|line| log.add(line));
-        reports().push_str(text);
+    /// From now on lines are kept. Returns where.
+    pub fn follow(&self) -> Arc<EventLog> {
+        Arc::clone(self.log.get_or_init(Arc::default))
     }
-}
 
-/// The reports so far as text.
-pub fn report_text() -> String {
-    reports().clone()
+    /// True after [`Self::follow`].
+    pub fn are_followed(&self) -> bool {
+        self.log.get().is_some()
+    }
+
+    /// Adds a line of JSON if lines are kept.
+    pub fn add(&self, line: impl FnOnce() -> String) {
+        if let Some(log) = self.log.get() {
+            log.add(&line());
+        }
+    }
+
+    /// Adds a report: its lines of JSON, and its text for people.
+    pub fn add_report(&self, lines: &str, text: &str) {
+        if let Some(log) = self.log.get() {
+            lines.lines().for_each(|line| log.add(line));
+            self.reports().push_str(text);
+        }
+    }
+
+    /// The reports so far as text.
+    pub fn report_text(&self) -> String {
+        self.reports().clone()
+    }
 }

@@ -1,13 +1,13 @@
 //! What the commands of wirerate share.
 //!
 //! [`outcome`] turns errors into text and exit codes, with what to try about them from [`advice`].
-//! [`stop`] handles Ctrl-C, [`signal_counts`] SIGUSR1 and SIGUSR2. [`out`] writes the data,
-//! [`row_printer`] prints a line of numbers per second, [`term`] shows progress. [`monitor`] serves
-//! the counters, `tui` shows them on a full screen, `web` on a page; [`events`] holds the rows for
-//! programs that follow a command. [`run_control`] and [`run_orders`] change a run that sends,
-//! [`runs`] repeats one, [`start_at`] is the time that it may have to start at. [`groups`] are the
-//! commands that a build may leave out. [`waiting_read`] reads inputs that may have to be waited
-//! for.
+//! [`stop`] handles Ctrl-C, [`signal_counts`] SIGUSR1 and SIGUSR2. A command shows what it does on
+//! its [`console`]: [`out`] writes the data, [`row_printer`] prints a line of numbers per second,
+//! [`term`] shows progress. [`monitor`] serves the counters, `tui` shows them on a full screen,
+//! `web` on a page; [`events`] holds the rows for programs that follow a command. [`run_control`]
+//! and [`run_orders`] change a run that sends, [`runs`] repeats one, [`start_at`] is the time that
+//! it may have to start at. [`groups`] are the commands that a build may leave out.
+//! [`waiting_read`] reads inputs that may have to be waited for.
 //!
 //! Features are those of the program: they leave groups of commands out.
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@
 pub mod active_window;
 pub mod advice;
 mod args_of;
+pub mod console;
 pub mod device_files;
 pub mod events;
 pub mod expectations;

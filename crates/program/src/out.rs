@@ -8,7 +8,28 @@ use facts::Document;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How rows and reports are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFormat {
+    /// Columns for people, with a header line.
+    Text,
+    /// One JSON object per line.
+    Json,
+    /// Comma-separated values with a header line.
+    Csv,
+}
+
+impl RowFormat {
+    /// The format that `--json` and `--csv` ask for.
+    pub fn of(json: bool, csv: bool) -> Self {
+        match (json, csv) {
+            (_, true) => Self::Csv,
+            (true, false) => Self::Json,
+            (false, false) => Self::Text,
+        }
+    }
+}
 
 /// Stdout did not take what we had to say.
 #[derive(Debug, thiserror::Error)]
@@ -32,37 +53,11 @@ struct JsonLine<'a, T> {
     body: &'a T,
 }
 
-/// What is to be printed once the terminal is no longer a full screen; `None` without one.
-static KEPT: Mutex<Option<String>> = Mutex::new(None);
-
-fn kept() -> MutexGuard<'static, Option<String>> {
-    // A panic leaves text behind, which is as good.
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// From now on, what would be printed is kept.
-pub fn keep() {
-    kept().get_or_insert_default();
-}
-
-/// Prints what was kept, and keeps nothing from now on.
-pub fn print_kept() {
-    let kept = kept().take();
-    if let Some(kept) = kept {
-        // The terminal that it is for may be closed.
-        let _ = text(&kept);
-    }
-}
-
 /// Prints `text` as it is.
 ///
 /// # Errors
 /// When stdout is closed or full.
 pub fn text(text: &str) -> Result<(), OutError> {
-    if let Some(kept) = kept().as_mut() {
-        kept.push_str(text);
-        return Ok(());
-    }
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     Ok(stdout.flush()?)

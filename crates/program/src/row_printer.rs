@@ -3,9 +3,10 @@
 //! A row type lists its cells once ([`Row::cells`]); text and CSV are made from them. JSON is the
 //! serialized row, with the same numbers.
 
-use crate::events;
+pub use crate::out::RowFormat;
+
+use crate::console::Console;
 use crate::out::{self, OutError};
-use crate::term::is_progress_elsewhere;
 use facts::Document;
 use serde::Serialize;
 use std::fmt::{self, Display, Write};
@@ -18,28 +19,6 @@ pub const PERIOD: Duration = Duration::from_secs(1);
 
 /// Width of the column with the time of day.
 const TIME_WIDTH: usize = 8;
-
-/// How rows are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowFormat {
-    /// Columns for people, with a header line.
-    Text,
-    /// One JSON object per line.
-    Json,
-    /// Comma-separated values with a header line.
-    Csv,
-}
-
-impl RowFormat {
-    /// The format that `--json` and `--csv` ask for.
-    pub fn of(json: bool, csv: bool) -> Self {
-        match (json, csv) {
-            (_, true) => Self::Csv,
-            (true, false) => Self::Json,
-            (false, false) => Self::Text,
-        }
-    }
-}
 
 /// Options of a command whose rows are its progress.
 #[derive(Clone, Debug, clap::Args)]
@@ -55,12 +34,14 @@ pub struct RowArgs {
 impl RowArgs {
     /// A printer, if rows are requested, people watch at a terminal, or programs follow the run.
     /// With `quiet`, a terminal alone is no reason to print rows.
-    pub fn printer(&self, json: bool, quiet: bool) -> Option<RowPrinter> {
+    pub fn printer(&self, console: &Console, json: bool, quiet: bool) -> Option<RowPrinter> {
         let format = RowFormat::of(json, self.csv);
-        let is_watched =
-            format == RowFormat::Text && !quiet && io::stdout().is_terminal() && !is_progress_elsewhere();
+        let is_watched = format == RowFormat::Text
+            && !quiet
+            && io::stdout().is_terminal()
+            && !console.is_progress_elsewhere();
         let is_printed = self.every_second || self.csv || is_watched;
-        RowPrinter::new(is_printed.then_some(format), events::are_followed())
+        RowPrinter::new(console, is_printed.then_some(format), console.events().are_followed())
     }
 }
 
@@ -143,6 +124,7 @@ pub trait Row: Serialize {
 /// Prints rows, below a header line where the format has one, and adds them to the events.
 #[derive(Debug)]
 pub struct RowPrinter {
+    console: Console,
     /// `None` if rows are events only.
     format: Option<RowFormat>,
     offset_s: i32,
@@ -150,11 +132,11 @@ pub struct RowPrinter {
 }
 
 impl RowPrinter {
-    /// A printer to standard output, if there is a format or the rows are events. Text shows local
-    /// time.
-    pub fn new(format: Option<RowFormat>, are_events: bool) -> Option<Self> {
+    /// A printer to `console`, if there is a format or the rows are events. Text shows local time.
+    pub fn new(console: &Console, format: Option<RowFormat>, are_events: bool) -> Option<Self> {
         let is_needed = format.is_some() || are_events;
-        is_needed.then(|| Self { format, offset_s: host::local_utc_offset_s(), has_header: false })
+        let (console, offset_s) = (console.clone(), host::local_utc_offset_s());
+        is_needed.then_some(Self { console, format, offset_s, has_header: false })
     }
 
     /// Prints `row`.
@@ -162,7 +144,8 @@ impl RowPrinter {
     /// # Errors
     /// When standard output is closed or full.
     pub fn print(&mut self, row: &impl Row) -> Result<(), OutError> {
-        out::text(&self.lines(row))
+        let lines = self.lines(row);
+        self.console.text(&lines)
     }
 
     /// Prints `row` to standard error, for a command whose data has standard output.
@@ -172,7 +155,7 @@ impl RowPrinter {
 
     /// The header line if it is due, and the line of `row`. Adds the row to the events.
     fn lines(&mut self, row: &impl Row) -> String {
-        events::add(|| out::json_line(row.document(), row));
+        self.console.events().add(|| out::json_line(row.document(), row));
         let Some(format) = self.format else { return String::new() };
         let cells = row.cells();
         let header = match (format, std::mem::replace(&mut self.has_header, true)) {
@@ -191,21 +174,6 @@ impl RowPrinter {
                 }
             }
     }
-}
-
-/// Prints the report of a command, and adds it to the events. With rows of CSV it goes to standard
-/// error.
-///
-/// # Errors
-/// When standard output is closed or full.
-pub fn print_report(format: RowFormat, json_lines: &str, report: &impl Display) -> Result<(), OutError> {
-    events::add_report(json_lines, &report.to_string());
-    match format {
-        RowFormat::Json => return out::text(json_lines),
-        RowFormat::Csv => eprint!("{report}"),
-        RowFormat::Text => return out::report(report),
-    }
-    Ok(())
 }
 
 /// A report of two parts.
@@ -271,7 +239,8 @@ mod tests {
     }
 
     fn printed(format: RowFormat) -> String {
-        let mut printer = RowPrinter { format: Some(format), offset_s: 0, has_header: false };
+        let mut printer =
+            RowPrinter { offset_s: 0, ..RowPrinter::new(&Console::default(), Some(format), false).unwrap() };
         let time = RowTime { time_ns: 1_795_313_700_250_000_000, elapsed_ns: 1_000_400_000 };
         let first = Sample { time, sent: 1_200_000, rate_pps: 1.2e6, wire_bps: 806.4e6, lost: Some(3) };
         let second = Sample { lost: None, ..first };

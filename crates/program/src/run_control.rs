@@ -3,6 +3,7 @@
 //! A command that sends offers its control; the full-screen view and the web page use it.
 
 use packet::Rate;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A new rate.
@@ -29,31 +30,40 @@ pub trait RunControl: Send + Sync {
     fn is_paused(&self) -> bool;
 }
 
-static PRESENT: Mutex<Option<Arc<dyn RunControl>>> = Mutex::new(None);
-
-fn lock() -> MutexGuard<'static, Option<Arc<dyn RunControl>>> {
-    // A panic leaves a control behind, which stays valid.
-    PRESENT.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// The control of the run that sends at present, if there is one.
+#[derive(Default)]
+pub(crate) struct RunControls(Mutex<Option<Arc<dyn RunControl>>>);
 
 /// The control of the present run until this is dropped.
-#[derive(Debug)]
 #[must_use]
-pub struct Offered(());
+pub struct Offered(Arc<RunControls>);
 
-/// Offers the control of a run.
-pub fn offer(control: Arc<dyn RunControl>) -> Offered {
-    *lock() = Some(control);
-    Offered(())
+impl fmt::Debug for Offered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offered").finish_non_exhaustive()
+    }
+}
+
+impl RunControls {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<dyn RunControl>>> {
+        // A panic leaves a control behind, which stays valid.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Offers the control of a run.
+    pub(crate) fn offer(this: &Arc<Self>, control: Arc<dyn RunControl>) -> Offered {
+        *this.lock() = Some(control);
+        Offered(Arc::clone(this))
+    }
+
+    /// The control of the run that sends at present.
+    pub(crate) fn present(&self) -> Option<Arc<dyn RunControl>> {
+        self.lock().clone()
+    }
 }
 
 impl Drop for Offered {
     fn drop(&mut self) {
-        *lock() = None;
+        *self.0.lock() = None;
     }
-}
-
-/// The control of the run that sends at present.
-pub fn present() -> Option<Arc<dyn RunControl>> {
-    lock().clone()
 }

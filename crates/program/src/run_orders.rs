@@ -1,6 +1,7 @@
 //! What the user orders on a screen or a page, carried out on the run that sends.
 
-use crate::run_control::{self, NewRate, RunControl};
+use crate::console::Console;
+use crate::run_control::{NewRate, RunControl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use packet::Rate;
@@ -27,12 +28,13 @@ pub enum RunOrder {
     Stop,
 }
 
-/// Carries out an order for `command`. Returns the line that says what was done.
+/// Carries out an order for `command`, which has this console. Returns the line that says what was
+/// done.
 ///
 /// # Errors
 /// The line that says why it was not.
-pub fn carry_out(order: &RunOrder, command: &str) -> Result<String, String> {
-    let control = || control_of(command, run_control::present());
+pub fn carry_out(order: &RunOrder, command: &str, console: &Console) -> Result<String, String> {
+    let control = || control_of(command, console.control());
     match order {
         // As Ctrl-C: a second one ends the program at once.
         RunOrder::Stop => match kill(Pid::this(), Signal::SIGINT) {

@@ -1,9 +1,8 @@
 //! `--runs N`: a command several times, and what the runs say together.
 
-use crate::events;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
-use crate::row_printer::{RowFormat, print_report};
+use crate::row_printer::RowFormat;
 use crate::stop::Stop;
 use engine::PagePools;
 use report::figures::{FigureSummary, figures_of, runs_table, summarize};
@@ -49,7 +48,7 @@ impl Repeated<'_> {
     /// # Errors
     /// Those of the first run that fails; no other follows it.
     pub fn run(self, mut once: impl FnMut() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
-        let log = events::follow();
+        let log = self.stop.console().events().follow();
         let page_pools = PagePools::watch();
         let (mut runs, mut outcome, mut next) = (Vec::new(), Outcome::Done, log.lines_from(0).1);
         for number in 1..=self.runs {
@@ -96,6 +95,7 @@ impl Repeated<'_> {
             wide,
             exit_code: u8::from(outcome != Outcome::Done),
         };
-        Ok(print_report(RowFormat::of(self.json, false), &out::json_line(&facts::RUNS, &record), &text)?)
+        let (format, line) = (RowFormat::of(self.json, false), out::json_line(&facts::RUNS, &record));
+        Ok(self.stop.console().report(format, &line, &text)?)
     }
 }

@@ -1,10 +1,10 @@
 //! SIGUSR1 prints the counts of a running command, SIGUSR2 writes a capture to the disk.
 //!
 //! The counts are those that `--metrics` serves, one line each, on standard error: everything that
-//! registers itself by [`crate::monitor::count_in`]. `replay` pauses at SIGUSR1 as tcpreplay does,
+//! registers itself at the console of the command. `replay` pauses at SIGUSR1 as tcpreplay does,
 //! and `exec` passes signals on to its command.
 
-use crate::monitor;
+use crate::console::Console;
 use crate::stop::SignalError;
 use metrics::MetricSet;
 use metrics::families::{FAMILIES, FamilyKind};
@@ -30,13 +30,14 @@ pub fn take_write_out() -> bool {
 ///
 /// # Errors
 /// When the kernel refuses a handler.
-pub fn start(prints: bool, keeps_rights: bool) -> Result<(), SignalError> {
+pub fn start(console: &Console, prints: bool, keeps_rights: bool) -> Result<(), SignalError> {
     let write_out = WRITE_OUT.get_or_init(Arc::default);
     flag::register(SIGUSR2, Arc::clone(write_out)).map_err(SignalError::of(SIGUSR2))?;
     if !prints {
         return Ok(());
     }
-    monitor::keep_counts();
+    console.keep_counts();
+    let console = console.clone();
     let failed = SignalError::of(SIGUSR1);
     let (woken, waker) = UnixStream::pair().map_err(&failed)?;
     low_level::pipe::register(SIGUSR1, waker).map_err(&failed)?;
@@ -44,16 +45,16 @@ pub fn start(prints: bool, keeps_rights: bool) -> Result<(), SignalError> {
         if !keeps_rights {
             let _ = host::keep_capabilities(&[]);
         }
-        print_at_signals(woken);
+        print_at_signals(woken, &console);
     };
     thread::Builder::new().name("counts".to_owned()).spawn(wait).map_err(&failed)?;
     Ok(())
 }
 
-fn print_at_signals(mut woken: UnixStream) {
+fn print_at_signals(mut woken: UnixStream, console: &Console) {
     // Every signal writes a byte; the handler keeps the other end open.
     while woken.read_exact(&mut [0]).is_ok() {
-        eprint!("{}", text(&monitor::counts()));
+        eprint!("{}", text(&console.counts().0));
     }
 }
 

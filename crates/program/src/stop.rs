@@ -4,6 +4,7 @@
 //! timeout(1) signals the process and then its group, and a terminal and a script may signal at the
 //! same time: two signals within half a second count as one.
 
+use crate::console::Console;
 use crate::raw_terminal;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -48,9 +49,13 @@ impl SignalError {
     }
 }
 
-/// The flag, shared by the signal handler and every worker.
+/// A running command, as all of its parts reach it: the flag that ends it, which the signal handler
+/// and every worker share, and its console.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop {
+    flag: Arc<AtomicBool>,
+    console: Console,
+}
 
 impl Stop {
     /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; SIGINT or SIGTERM half a second after
@@ -114,12 +119,12 @@ impl Stop {
 
     /// True after a signal.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.flag.load(Ordering::Relaxed)
     }
 
     /// Asks all workers to stop.
     pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.flag.store(true, Ordering::Relaxed);
     }
 
     /// A flag that the second signal sets from now on; only the third one ends the process at once.
@@ -127,9 +132,14 @@ impl Stop {
         Arc::clone(ABANDON.get_or_init(Arc::default))
     }
 
+    /// What the command shows, and what shows it.
+    pub fn console(&self) -> &Console {
+        &self.console
+    }
+
     /// The flag itself, for workers in other crates.
     pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
+        Arc::clone(&self.flag)
     }
 }
 

@@ -3,21 +3,7 @@
 use anstream::{AutoStream, ColorChoice, stream::RawStream};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-
-/// True if the progress of the command is shown by a full screen, or by lines of its own.
-static PROGRESS_IS_ELSEWHERE: AtomicBool = AtomicBool::new(false);
-
-/// From now on there is no progress line, and no rows for people unless they are asked for.
-pub fn show_progress_elsewhere() {
-    PROGRESS_IS_ELSEWHERE.store(true, Relaxed);
-}
-
-/// True after [`show_progress_elsewhere`].
-pub fn is_progress_elsewhere() -> bool {
-    PROGRESS_IS_ELSEWHERE.load(Relaxed)
-}
 
 /// Time between two redraws; fast enough to feel alive, slow enough to read.
 pub const REDRAW: Duration = Duration::from_millis(250);
@@ -140,7 +126,7 @@ impl LiveLine {
     pub fn new(wanted: bool, total: u64) -> Self {
         // A dumb terminal cannot erase a line.
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let visible = wanted && io::stderr().is_terminal() && !is_dumb && !is_progress_elsewhere();
+        let visible = wanted && io::stderr().is_terminal() && !is_dumb;
         let target = match visible {
             true => ProgressDrawTarget::term_like(Box::new(NarrowStderr)),
             false => ProgressDrawTarget::hidden(),

@@ -3,7 +3,7 @@
 //! It reads the same metrics as `--metrics` serves and `--tui` shows. Orders need a token, which is
 //! printed with the address.
 
-use crate::events;
+use crate::console::Console;
 use crate::run_orders::{self, RunOrder};
 use crate::stop::BlockedSignals;
 use live::{PAGE_FILES, PageView, ScreenHead};
@@ -38,6 +38,7 @@ pub struct Web {
 struct WebBackend {
     command: String,
     source: Arc<dyn WebSource>,
+    console: Console,
     started: Instant,
     view: Mutex<PageView>,
     is_stopping: AtomicBool,
@@ -48,13 +49,23 @@ impl Web {
     ///
     /// # Errors
     /// The address is in use or not of this host; no thread; no random numbers.
-    pub fn start(address: SocketAddr, head: ScreenHead, source: Arc<dyn WebSource>) -> io::Result<Self> {
+    pub fn start(
+        address: SocketAddr,
+        head: ScreenHead,
+        source: Arc<dyn WebSource>,
+        console: &Console,
+    ) -> io::Result<Self> {
         let token = new_token()?;
-        let config =
-            PageConfig { address, token: token.clone(), files: &PAGE_FILES, events: events::follow() };
+        let config = PageConfig {
+            address,
+            token: token.clone(),
+            files: &PAGE_FILES,
+            events: console.events().follow(),
+        };
         let backend = WebBackend {
             command: head.command.clone(),
             source,
+            console: console.clone(),
             started: Instant::now(),
             view: Mutex::new(PageView::new(head)),
             is_stopping: AtomicBool::new(false),
@@ -100,7 +111,7 @@ impl PageBackend for WebBackend {
     }
 
     fn end(&self) -> String {
-        let report = events::report_text();
+        let report = self.console.events().report_text();
         serde_json::json!({ "html": self.view().report(&report), "report": report }).to_string()
     }
 
@@ -109,7 +120,7 @@ impl PageBackend for WebBackend {
     }
 
     fn report(&self) -> String {
-        self.view().report(&events::report_text())
+        self.view().report(&self.console.events().report_text())
     }
 
     fn carry_out(&self, order: &PageOrder) -> Result<String, String> {
@@ -123,7 +134,7 @@ impl PageBackend for WebBackend {
             PageOrder::Stop => RunOrder::Stop,
             PageOrder::Rate(text) => RunOrder::SetRate(text.clone()),
         };
-        run_orders::carry_out(&order, &self.command)
+        run_orders::carry_out(&order, &self.command, &self.console)
     }
 }
 

@@ -6,10 +6,11 @@ use capture::{ReceiveObserver, ReceiveOptions, ReceiveResult, Receiving, SourceF
 use host::{Netns, Stack, StartTime};
 use measure::{Loss, MeterOptions};
 use program::active_window::{ActiveRate, ActiveWindow};
+use program::console::Console;
+use program::monitor::Counted;
 use program::monitor::sources::{self, DeviceLabels};
-use program::monitor::{Counted, count_in};
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{PERIOD, RowFormat, RowTime, print_report};
+use program::row_printer::{PERIOD, RowFormat, RowTime};
 use program::rx_stats::RxHead;
 use program::start_at::{StartReport, left, refuse_if_late};
 use program::stop::Stop;
@@ -43,7 +44,8 @@ pub fn run(job: &ReceiveJob, stop: &Stop) -> Result<Outcome, Failure> {
     if !receiving.device().is_up() && !job.run.quiet {
         eprintln!("wirerate: {} is down: nothing can arrive until it is up", job.run.device);
     }
-    let _counted = count_frames(&receiving, &job.run.device, job.run.netns.as_deref(), || 0);
+    let _counted =
+        count_frames(&receiving, (&job.run.device, job.run.netns.as_deref()), stop.console(), || 0);
     let mut window = ActiveWindow::default();
     let watched = watch(&receiving, job, begin, stop, &mut window);
     let result = receiving.stop();
@@ -67,18 +69,18 @@ pub fn run(job: &ReceiveJob, stop: &Stop) -> Result<Outcome, Failure> {
         streams: Vec::new(),
         is_report_on_stderr: job.run.rows.csv,
     };
-    receipt.conclude(&result)
+    receipt.conclude(&result, stop.console())
 }
 
-/// Serves the counts of a receiver until the result is dropped. `unsent` returns how many numbers
-/// its sender did not send so far.
+/// Counts the frames of a receiver in at `console` until the result is dropped. `unsent` returns
+/// how many numbers its sender did not send so far.
 pub fn count_frames(
     receiving: &Receiving,
-    device: &str,
-    netns: Option<&str>,
+    (device, netns): (&str, Option<&str>),
+    console: &Console,
     unsent: impl Fn() -> u64 + Send + 'static,
 ) -> Counted {
-    count_in(sources::receive(receiving.observer(), DeviceLabels::new(device, netns), unsent))
+    console.count_in(sources::receive(receiving.observer(), DeviceLabels::new(device, netns), unsent))
 }
 
 /// When the time of a run begins; the default is with its first event.
@@ -145,14 +147,14 @@ pub struct Receipt<'a> {
 }
 
 impl Receipt<'_> {
-    /// Prints the report and writes the files. Returns the outcome.
-    pub fn conclude(self, result: &ReceiveResult) -> Result<Outcome, Failure> {
+    /// Prints the report to `console` and writes the files. Returns the outcome.
+    pub fn conclude(self, result: &ReceiveResult, console: &Console) -> Result<Outcome, Failure> {
         let (options, is_report_on_stderr) = (self.results, self.is_report_on_stderr);
         let mut report = self.report(result);
         let failed = options.expect.iter().filter_map(|check| check.failure(&report));
         report.failed_checks = failed.chain(report.not_judged(options.late_is_lost)).collect();
         let format = RowFormat::of(options.json, is_report_on_stderr && !options.json);
-        print_report(format, &report.json_line(), &report)?;
+        console.report(format, &report.json_line(), &report)?;
         if let Some(path) = &options.flows_out {
             let capture = report.capture.as_ref();
             files::write_flows(path, result, capture.and_then(|capture| capture.lost_of_flows.as_deref()))?;
@@ -254,7 +256,7 @@ fn watch(
 ) -> Result<(), Failure> {
     let wanted = job.run.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = job.run.duration.map(|duration| Duration::from_nanos(duration.0));
-    let mut printer = job.run.rows.printer(job.options.counting.results.json, job.run.quiet);
+    let mut printer = job.run.rows.printer(stop.console(), job.options.counting.results.json, job.run.quiet);
     let mut seconds = Seconds::of(None, begin, receiving);
     let observer = receiving.observer();
     let mut late = LateFrames::default();

@@ -2,6 +2,7 @@
 
 use capture_files::records::FileRecords;
 use frames::CaptureFrames;
+use program::console::Console;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -26,7 +27,7 @@ impl CaptureFrames for CaptureFiles {
 /// # Errors
 /// The file cannot be read, or a place of it is damaged.
 pub fn frames_of(path: &Path) -> Result<Vec<Vec<u8>>, anyhow::Error> {
-    let mut records = FileRecords::open(path)?;
+    let mut records = FileRecords::open(path, &Console::default())?;
     let mut frames = Vec::new();
     while records.advance() {
         frames.push(records.data().to_vec());

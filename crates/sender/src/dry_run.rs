@@ -9,7 +9,6 @@ use engine::{Clock, Engine, MemEngine, Pace, Pacer};
 use packet::ipsec::Associations;
 use packet::{Config, Cursor, DeviceFacts, Plan};
 use pcapng::pcap::Precision;
-use program::out;
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
 use std::cell::Cell;
@@ -73,7 +72,7 @@ pub fn show(plan: Plan, cursor: Cursor, count: u64, preview: &Preview<'_>) -> Re
             .map_err(|why| Failure::engine(format!("make frame {number}"), why, None))?;
         let Some(frame) = engine.sink_mut().pop() else { return Err(unprotected(number)) };
         pacer.sent(1, frame.len() as u64);
-        out::text(&text_of(number, time_ns, &frame, preview.json))?;
+        preview.stop.console().text(&text_of(number, time_ns, &frame, preview.json))?;
         if let Some(file) = &mut file {
             file.add(0, wall_ns, &frame)?;
         }

@@ -34,7 +34,9 @@ pub fn run(job: &SendJob, stop: &Stop) -> Result<Outcome, Failure> {
         return show(job, frame_count, stop);
     }
     let (report, error) = OwnFrames::prepare(job)?.transmit(job, stop)?;
-    run::conclude(&job.device, job.netns.as_deref(), &report, error, |report| run::print(job, report))
+    run::conclude(&job.device, job.netns.as_deref(), &report, error, |report| {
+        run::print(job, report, stop.console())
+    })
 }
 
 /// An option that does not combine with packets of the user's, why, and what to write instead.
@@ -227,7 +229,7 @@ impl OwnFrames {
             pace: self.pace,
             ..DeviceJob::of(job, &self.device, self.cpus, self.config)
         };
-        let (report, error) = run.run(stop, View::of(job))?;
+        let (report, error) = run.run(stop, View::of(job, stop.console()))?;
         if end_frames > 0 && error.is_none() {
             let end = AnnouncedEnd { run: Some(job.run.unwrap_or(0)), sent: report.sent };
             let announced = match packets.end_frame(&end.emit()) {

@@ -17,11 +17,10 @@ use anyhow::anyhow;
 use engine::{CatchUp, EngineError, EngineKind, Limits, Request, SendFcs, TxOptions};
 use host::{CpuList, StartTime};
 use packet::{Config, DeviceFacts, Flags, XmitMode};
-use program::monitor::count_sender_in;
+use program::console::Console;
 use program::monitor::sources::{self, DeviceLabels};
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{Joined, RowFormat, print_report};
-use program::run_control;
+use program::row_printer::{Joined, RowFormat};
 use program::seed::fresh_seed;
 use program::start_at::{announce, left, refuse_if_late};
 use program::stop::Stop;
@@ -43,7 +42,7 @@ pub const STREAMS: u32 = 64;
 /// Refused by the host or the device before the first frame.
 pub fn run(job: &SendJob, config: Config, pace: RequestedRate, stop: &Stop) -> Result<Outcome, Failure> {
     let (report, error) = transmit(job, config, pace, stop)?;
-    conclude(&job.device, job.netns.as_deref(), &report, error, |report| print(job, report))
+    conclude(&job.device, job.netns.as_deref(), &report, error, |report| print(job, report, stop.console()))
 }
 
 /// Sends what `config` asks for. An error is returned beside the report of what was sent before it.
@@ -69,7 +68,7 @@ pub fn transmit(
     let end_frames = end_frames::count(job)?;
     let (announced, cpu) = (config.clone(), cpus.first().copied().unwrap_or(0));
     let run = DeviceJob { next_hop, pace, ..DeviceJob::of(job, &device, cpus, config) };
-    let (report, error) = run.run(stop, View::of(job))?;
+    let (report, error) = run.run(stop, View::of(job, stop.console()))?;
     if end_frames > 0 && error.is_none() {
         // Each number is sent as often as there are copies.
         let sent = report.sent.div_ceil(announced.clone_skb.max(1) as u64);
@@ -120,10 +119,11 @@ pub fn drive(
     let workers = WorkerSet::start(&device.netns, requests, stop, info.start_at)?;
     workers.share(&view.started);
     let labels = DeviceLabels::new(&info.device, info.netns.as_deref());
-    let _counted = count_sender_in(sources::send(labels, workers.sources()));
+    let console = stop.console();
+    let _counted = console.count_sender_in(sources::send(labels, workers.sources()));
     let control = Arc::new(workers.control(limits));
-    let offered = run_control::offer(Arc::<SendControl>::clone(&control));
-    let mut watch = Watch::new(view, info.count);
+    let offered = console.offer(Arc::<SendControl>::clone(&control));
+    let mut watch = Watch::new(console, view, info.count);
     let done = workers.finish(stop, |totals| {
         if !watch.see(totals, Instant::now()) {
             stop.set();
@@ -219,14 +219,14 @@ pub fn conclude(
     Ok(if is_good(report) { Outcome::Done } else { Outcome::No })
 }
 
-/// Prints the report as `job` says.
+/// Prints the report to `console` as `job` says.
 ///
 /// # Errors
 /// When standard output is closed.
-pub fn print(job: &SendJob, report: &Report) -> Result<(), Failure> {
+pub fn print(job: &SendJob, report: &Report, console: &Console) -> Result<(), Failure> {
     let histogram = if job.histogram { report.histogram() } else { String::new() };
     let format = RowFormat::of(job.json, job.csv && !job.json);
-    Ok(print_report(format, &report.json_line(), &Joined(report, histogram))?)
+    Ok(console.report(format, &report.json_line(), &Joined(report, histogram))?)
 }
 
 /// A full ring is normal for a fast sender with a slow driver, and costs retries. Errors are

@@ -5,7 +5,7 @@
 use super::job::SendJob;
 use super::report::wire_bytes;
 use super::workers::{SentTotals, StartedRuns};
-use program::events;
+use program::console::Console;
 use program::out::OutError;
 use program::row_printer::{Cell, PERIOD, Row, RowFormat, RowPrinter, RowTime};
 use program::term::{LiveLine, REDRAW};
@@ -34,12 +34,12 @@ impl View {
     }
 
     /// As `job` says.
-    pub fn of(job: &SendJob) -> Self {
+    pub fn of(job: &SendJob, console: &Console) -> Self {
         Self {
             progress: !(job.json || job.quiet),
             rows: (job.every_second || job.csv).then(|| RowFormat::of(job.json, job.csv)),
             started: job.started.clone(),
-            are_events: events::are_followed() && !job.is_measured,
+            are_events: console.events().are_followed() && !job.is_measured,
         }
     }
 }
@@ -127,10 +127,10 @@ pub struct Watch {
 
 impl Watch {
     /// Of a run of `count` frames, 0 for no end.
-    pub fn new(view: View, count: u64) -> Self {
+    pub fn new(console: &Console, view: View, count: u64) -> Self {
         Self {
-            progress: LiveLine::new(view.progress && view.rows.is_none(), count),
-            printer: RowPrinter::new(view.rows, view.are_events),
+            progress: console.live_line(view.progress && view.rows.is_none(), count),
+            printer: RowPrinter::new(console, view.rows, view.are_events),
             first: None,
             row: SendSample::default(),
             has_rows: false,

@@ -81,7 +81,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => stop::Stop::on_signals_of(cli.command.becomes_other_user())
             .and_then(|stop| {
                 let (prints, keeps_rights) = (cli.command.prints_counts(), cli.command.becomes_other_user());
-                signal_counts::start(prints, keeps_rights).map(|()| stop)
+                signal_counts::start(stop.console(), prints, keeps_rights).map(|()| stop)
             })
             .map_err(Failure::from)
             .and_then(|stop| cli.command.run(&stop)),

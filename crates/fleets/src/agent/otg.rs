@@ -9,6 +9,7 @@ use hub::HubRequest;
 use otg::FlowConfig;
 use ports::part::HostPart;
 use ports::port_rules::{PortRules, SendRules};
+use program::console::Console;
 use program::monitor::sources::RunList;
 use sender::device::TxDevice;
 use std::collections::BTreeMap;
@@ -75,6 +76,7 @@ struct OtgSession {
 /// All of them, by the name of their controller's run.
 pub(super) struct OtgSessions {
     file: Arc<AgentFile>,
+    console: Console,
     answerer: Answerer,
     sessions: BTreeMap<FleetName, OtgSession>,
     /// Gets the name of each that has ended.
@@ -82,8 +84,13 @@ pub(super) struct OtgSessions {
 }
 
 impl OtgSessions {
-    pub(super) fn new(file: Arc<AgentFile>, answerer: Answerer, ended: UnboundedSender<FleetName>) -> Self {
-        Self { file, answerer, sessions: BTreeMap::new(), ended }
+    pub(super) fn new(
+        file: Arc<AgentFile>,
+        console: &Console,
+        answerer: Answerer,
+        ended: UnboundedSender<FleetName>,
+    ) -> Self {
+        Self { file, console: console.clone(), answerer, sessions: BTreeMap::new(), ended }
     }
 
     /// True if a run has ports.
@@ -201,8 +208,10 @@ impl OtgSessions {
         obstacle: impl Fn(&FleetName) -> Option<String>,
     ) -> Result<Arc<HostPart>, OtgResult> {
         let refused = |is_invalid, why: String| OtgResult::Refused { is_invalid, errors: vec![why] };
-        let new =
-            || Arc::new(HostPart::new(Box::new(AgentPorts(Arc::clone(&self.file))), RunList::default()));
+        let new = || {
+            let rules = Box::new(AgentPorts(Arc::clone(&self.file)));
+            Arc::new(HostPart::new(rules, RunList::of(&self.console)))
+        };
         let (OtgOrder::Check(part) | OtgOrder::Set(part)) = order else {
             let gone = || match order {
                 // It has let go what it had.

@@ -101,7 +101,7 @@ pub(super) async fn serve(
     let file = Arc::new(file);
     let answerer = Answerer { host, instance: fresh_seed(), clock };
     let mut agent = Agent {
-        otg: OtgSessions::new(Arc::clone(&file), answerer.clone(), ended.clone()),
+        otg: OtgSessions::new(Arc::clone(&file), stop.console(), answerer.clone(), ended.clone()),
         double: Double::new(answerer.instance),
         file,
         answerer,

@@ -1,9 +1,9 @@
 //! `--metrics`, `--metrics-file`, `--tui` and `--web`: the counters of a running command for
 //! Prometheus, in a file, on a screen, and on a page.
 //!
-//! [`Monitored`] adds the options to a command. What counts registers itself by [`count_in`];
-//! counters are read when a server scrapes, and four times per second for a screen or a page.
-//! [`sources`] turns the counters of runs, captures and receivers into metrics.
+//! [`Monitored`] adds the options to a command. What counts registers itself at the console of the
+//! command; counters are read when a server scrapes, and four times per second for a screen or a
+//! page. [`sources`] turns the counters of runs, captures and receivers into metrics.
 
 mod address;
 mod registry;
@@ -16,10 +16,10 @@ mod scraped;
 mod views;
 
 pub use address::MonitorAddress;
-pub use registry::{Counted, count_in, count_sender_in};
+pub use registry::{Counted, Registry};
 
+use crate::console::Console;
 use crate::outcome::{Failure, Outcome};
-use crate::run_control;
 use crate::stop::{BlockedSignals, Stop};
 use host::{Machine, OwnProcess};
 use metrics::families::{
@@ -107,8 +107,9 @@ impl<A: clap::Args> Monitored<A> {
     ) -> Result<Outcome, Failure> {
         let MetricsArgs { metrics, metrics_linger, metrics_file, tui, web } = &self.metrics;
         let is_monitored = metrics.is_some() || metrics_file.is_some() || web.is_some();
-        let tui = tui.then(|| Tui::of_run(&subject)).transpose()?;
-        let monitor = is_monitored.then(|| Monitor::start(&self.metrics, subject)).transpose()?;
+        let console = stop.console();
+        let tui = tui.then(|| Tui::of_run(&subject, console)).transpose()?;
+        let monitor = is_monitored.then(|| Monitor::start(&self.metrics, subject, console)).transpose()?;
         let outcome = {
             // It prints the report at the end of this block.
             let _tui = tui;
@@ -123,20 +124,10 @@ impl<A: clap::Args> Monitored<A> {
     }
 }
 
-/// Lets what counts be read by [`counts`].
-pub fn keep_counts() {
-    registry::enable();
-}
-
-/// The present counts of everything that counts, and the sums of what has ended.
-pub fn counts() -> MetricSet {
-    registry::read().0
-}
-
 /// The metrics of the run, and its state before its end.
-fn read_state() -> (MetricSet, &'static str) {
-    let (set, is_counting) = registry::read();
-    let is_paused = || run_control::present().is_some_and(|control| control.is_paused());
+fn read_state(console: &Console) -> (MetricSet, &'static str) {
+    let (set, is_counting) = console.counts();
+    let is_paused = || console.control().is_some_and(|control| control.is_paused());
     let state = match is_counting {
         false => STARTING,
         true if is_paused() => PAUSED,
@@ -156,6 +147,7 @@ struct Monitor {
 /// What is the same at each scrape, and the end of the run.
 struct RunFacts {
     subject: RunSubject,
+    console: Console,
     kernel: String,
     /// Seconds since 1970.
     process_start: f64,
@@ -166,11 +158,12 @@ struct RunFacts {
 }
 
 impl Monitor {
-    fn start(args: &MetricsArgs, subject: RunSubject) -> Result<Self, Failure> {
-        registry::enable();
+    fn start(args: &MetricsArgs, subject: RunSubject, console: &Console) -> Result<Self, Failure> {
+        console.keep_counts();
         let own = OwnProcess::read().map_err(|why| Failure::refused("count metrics", why))?;
         let facts = Arc::new(RunFacts {
             subject,
+            console: console.clone(),
             kernel: Machine::read().kernel,
             process_start: seconds(own.start_time_ns),
             run_start: seconds(host::realtime_ns()),
@@ -207,7 +200,7 @@ impl RunFacts {
     /// The counters of the run and its state.
     fn of_page(&self) -> (MetricSet, &'static str) {
         let has_ended = self.has_ended.load(SeqCst);
-        let (set, state) = read_state();
+        let (set, state) = read_state(&self.console);
         (set, if has_ended { ENDED } else { state })
     }
 
@@ -236,7 +229,7 @@ impl RunFacts {
     }
 
     fn of_run(&self, has_ended: bool) -> MetricSet {
-        let (mut set, is_counting) = registry::read();
+        let (mut set, is_counting) = self.console.counts();
         let RunSubject { command, device, netns } = &self.subject;
         set.gauge(&BUILD_INFO, &[env!("CARGO_PKG_VERSION"), &self.kernel], 1.0);
         set.gauge(&RUN_INFO, &[RUN, command, device, netns], 1.0);

@@ -1,6 +1,7 @@
 //! In place of screen and page, in builds that have none.
 
 use super::{MonitorAddress, RunFacts, RunSubject};
+use crate::console::Console;
 use crate::groups::{Group, left_out};
 use crate::outcome::Failure;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ pub(super) enum Web {}
 
 impl Tui {
     /// Refuses to start the view.
-    pub(super) fn of_run(_subject: &RunSubject) -> Result<Self, Failure> {
+    pub(super) fn of_run(_subject: &RunSubject, _console: &Console) -> Result<Self, Failure> {
         Err(left_out("use --tui", Group::Live))
     }
 }

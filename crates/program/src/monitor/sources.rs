@@ -1,5 +1,7 @@
 //! Counters of runs, captures and receivers as metrics.
 
+use super::Counted;
+use crate::console::Console;
 use capture::{CountObserver, ReceiveObserver, SessionObserver};
 use engine::{ConnectProgram, Errors, ReplayProgress, RunHandle};
 use host::Netns;
@@ -106,7 +108,10 @@ fn causes(errors: &Errors) -> [(&'static str, u64); 5] {
 
 /// Runs that begin and end while a command lives, such as those of control files.
 #[derive(Clone, Debug, Default)]
-pub struct RunList(Arc<Mutex<Runs>>);
+pub struct RunList {
+    runs: Arc<Mutex<Runs>>,
+    console: Console,
+}
 
 #[derive(Debug, Default)]
 struct Runs {
@@ -116,6 +121,23 @@ struct Runs {
 }
 
 impl RunList {
+    /// Of the command that has this console.
+    #[must_use]
+    pub fn of(console: &Console) -> Self {
+        Self { console: console.clone(), ..Self::default() }
+    }
+
+    /// The console of the command.
+    #[must_use]
+    pub fn console(&self) -> &Console {
+        &self.console
+    }
+
+    /// Counts the runs in until the result is dropped.
+    pub fn count_in(&self) -> Counted {
+        self.console.count_sender_in(self.source())
+    }
+
     /// Runs have been started on a device.
     pub fn begin(&self, labels: &DeviceLabels, started: impl IntoIterator<Item = SendSource>) {
         let mut runs = self.lock();
@@ -136,7 +158,7 @@ impl RunList {
 
     fn lock(&self) -> MutexGuard<'_, Runs> {
         // A panic leaves counts behind, which stay valid.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

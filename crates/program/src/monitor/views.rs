@@ -1,6 +1,7 @@
 //! `--tui` and `--web`: the screen and the page of a command.
 
-use super::{MonitorAddress, RunFacts, RunSubject, read_state, registry};
+use super::{MonitorAddress, RunFacts, RunSubject, read_state};
+use crate::console::Console;
 use crate::outcome::Failure;
 pub(super) use crate::tui::Tui;
 pub(super) use crate::web::Web;
@@ -11,9 +12,10 @@ use std::sync::Arc;
 
 impl Tui {
     /// Starts the full-screen view of a command.
-    pub(super) fn of_run(subject: &RunSubject) -> Result<Self, Failure> {
-        registry::enable();
-        Self::start(subject.head(), Box::new(read_state))
+    pub(super) fn of_run(subject: &RunSubject, console: &Console) -> Result<Self, Failure> {
+        console.keep_counts();
+        let of_run = console.clone();
+        Self::start(subject.head(), Box::new(move || read_state(&of_run)), console)
             .map_err(|why| Failure::refused("start the view of --tui", why))
     }
 }
@@ -21,7 +23,7 @@ impl Tui {
 /// Starts the page.
 pub(super) fn serve_page(address: MonitorAddress, facts: &Arc<RunFacts>) -> Result<Web, Failure> {
     let head = facts.subject.head();
-    let web = Web::start(address.0, head, Arc::<RunFacts>::clone(facts)).map_err(|why| {
+    let web = Web::start(address.0, head, Arc::<RunFacts>::clone(facts), &facts.console).map_err(|why| {
         Failure::refused(format!("serve the page of --web at {address}"), why)
             .try_this("--web 0, for any free port")
     })?;

@@ -10,8 +10,9 @@ mod view;
 
 pub use view::ReadState;
 
+use crate::console::Console;
 use crate::stop::BlockedSignals;
-use crate::{out, raw_terminal, term};
+use crate::{out, raw_terminal};
 use live::ScreenHead;
 use std::io::{self, PipeWriter};
 use std::thread::{self, JoinHandle};
@@ -22,6 +23,7 @@ pub struct Tui {
     /// The view ends when its other end is closed.
     wake: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
+    console: Console,
 }
 
 impl Tui {
@@ -29,17 +31,17 @@ impl Tui {
     ///
     /// # Errors
     /// No thread, or no file descriptor.
-    pub fn start(head: ScreenHead, read: Box<ReadState>) -> io::Result<Self> {
+    pub fn start(head: ScreenHead, read: Box<ReadState>, console: &Console) -> io::Result<Self> {
         let (end, wake) = io::pipe()?;
         let terminal = raw_terminal::find();
         if terminal.is_none() {
             eprintln!("wirerate: --tui needs a terminal on standard output: a line per second instead");
         }
         // No line of progress beside those of the view.
-        term::show_progress_elsewhere();
-        let view = view::TuiView::new(head, read, end);
+        console.show_progress_elsewhere();
+        let view = view::TuiView::new(head, read, end, console.clone());
         if terminal.is_some() {
-            out::keep();
+            console.keep();
         }
         let show = move || match terminal {
             Some((keys, screen)) => view.show_full_screen(keys, screen),
@@ -48,7 +50,7 @@ impl Tui {
         // Signals go to the threads that send.
         let _blocked = BlockedSignals::begin();
         let thread = thread::Builder::new().name("tui".to_owned()).spawn(show)?;
-        Ok(Self { wake: Some(wake), thread: Some(thread) })
+        Ok(Self { wake: Some(wake), thread: Some(thread), console: console.clone() })
     }
 }
 
@@ -59,6 +61,9 @@ impl Drop for Tui {
             // A panic was printed already, and has given the terminal back.
             let _ = thread.join();
         }
-        out::print_kept();
+        if let Some(kept) = self.console.take_kept() {
+            // The terminal that it is for may be closed.
+            let _ = out::text(&kept);
+        }
     }
 }

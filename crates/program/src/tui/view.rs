@@ -2,6 +2,7 @@
 
 use super::readable::{is_readable, readable};
 use super::stderr_lines::StderrLines;
+use crate::console::Console;
 use crate::raw_terminal;
 use crate::run_orders::{self, RunOrder};
 use live::{AnsiBackend, Screen, ScreenAction, ScreenHead, keys_of};
@@ -29,6 +30,7 @@ pub(super) struct TuiView {
     end: PipeReader,
     screen: Screen,
     command: String,
+    console: Console,
     started: Instant,
 }
 
@@ -42,10 +44,11 @@ impl Drop for TakenTerminal {
 }
 
 impl TuiView {
-    pub(super) fn new(head: ScreenHead, read: Box<ReadState>, end: PipeReader) -> Self {
+    pub(super) fn new(head: ScreenHead, read: Box<ReadState>, end: PipeReader, console: Console) -> Self {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let command = head.command.clone();
-        Self { read, end, screen: Screen::new(head, !no_colour), command, started: Instant::now() }
+        let screen = Screen::new(head, !no_colour);
+        Self { read, end, screen, command, console, started: Instant::now() }
     }
 
     fn read(&mut self) {
@@ -122,7 +125,7 @@ impl TuiView {
             Ok(count) => {
                 for key in keys_of(&bytes[..count]) {
                     if let Some(action) = self.screen.key(key) {
-                        let done = run_orders::carry_out(&order(action), &self.command);
+                        let done = run_orders::carry_out(&order(action), &self.command, &self.console);
                         self.screen.message(&done.unwrap_or_else(|why| why));
                     }
                 }
@@ -186,7 +189,7 @@ mod tests {
                 assert!(!has_bug, "a bug, on purpose");
                 (MetricSet::default(), "starting")
             };
-            let view = TuiView::new(head(), Box::new(read), end);
+            let view = TuiView::new(head(), Box::new(read), end, Console::default());
             let (keys, screen) = (terminal.try_clone().unwrap(), terminal.try_clone().unwrap());
             let thread = thread::spawn(move || view.show_full_screen(keys, screen));
             if !has_bug {
@@ -211,7 +214,8 @@ mod tests {
         let pty = openpty(None, None).expect("there is a pseudo terminal");
         let (mut user, terminal) = (File::from(pty.master), File::from(pty.slave));
         let (end, _wake) = pipe().expect("there is a pipe");
-        let view = TuiView::new(head(), Box::new(|| (MetricSet::default(), "running")), end);
+        let view =
+            TuiView::new(head(), Box::new(|| (MetricSet::default(), "running")), end, Console::default());
         let keys = terminal.try_clone().unwrap();
         let thread = thread::spawn(move || view.show_full_screen(keys, terminal));
         shown(&mut user, "p pause");

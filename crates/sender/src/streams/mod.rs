@@ -353,7 +353,7 @@ impl StreamSet {
             count: count(&self.streams),
             duration_ns: times().max().filter(|_| times().all(|ns| ns > 0)).unwrap_or(0),
         };
-        drive(&self.device, self.requests, info, stop, View::of(job))
+        drive(&self.device, self.requests, info, stop, View::of(job, stop.console()))
     }
 }
 
@@ -363,7 +363,7 @@ impl StreamSet {
 /// Refused by the host or the device before the first frame.
 pub fn send(job: &SendJob, stop: &Stop) -> Result<Outcome, Failure> {
     let (report, error) = StreamSet::prepare(job, None)?.transmit(job, stop)?;
-    conclude(&job.device, job.netns.as_deref(), &report, error, |report| print(job, report))
+    conclude(&job.device, job.netns.as_deref(), &report, error, |report| print(job, report, stop.console()))
 }
 
 /// Frames of all streams, 0 for no end.

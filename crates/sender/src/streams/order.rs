@@ -98,7 +98,11 @@ pub fn show(
             wire_len: wire_len(frame_len),
             bytes: hex(&bytes),
         };
-        out::text(&if job.json { out::json_line(&facts::STREAM_FRAME, &frame) } else { line(&frame) })?;
+        stop.console().text(&if job.json {
+            out::json_line(&facts::STREAM_FRAME, &frame)
+        } else {
+            line(&frame)
+        })?;
         if let Some(file) = &mut file {
             file.add(0, wall_ns, &bytes)?;
         }

@@ -10,10 +10,8 @@ use crate::search::{
     FrameSize, RFC2544_SIZES, RunsTrials, Tester, Traffic, TrialRunner, deviations, json_line,
 };
 use args::{Effort, Rfc2544Test};
-use program::events;
-use program::out;
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{RowFormat, print_report};
+use program::row_printer::RowFormat;
 use program::stop::Stop;
 use search::record::{Provenance, ResultLine, Rfc2544Record, SearchRecord, SizeRecord};
 use search::{
@@ -46,7 +44,11 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         }
     }
     let text = table::text(&record);
-    print_report(RowFormat::of(args.path.json, false), &json_line(&ResultLine::Rfc2544(record)), &text)?;
+    stop.console().report(
+        RowFormat::of(args.path.json, false),
+        &json_line(&ResultLine::Rfc2544(record)),
+        &text,
+    )?;
     Ok(if is_complete { Outcome::Done } else { Outcome::No })
 }
 
@@ -156,7 +158,7 @@ impl SizeTests<'_, '_> {
         self.record.throughput_upper_pps = goal.and_then(|goal| goal.upper_pps);
         self.record.throughput_trials = search.log().len() as u64;
         self.record.limited_by = search.limited_by();
-        if self.args.path.json || events::are_followed() {
+        if self.args.path.json || self.runner.console().events().are_followed() {
             let record = SearchRecord::new(
                 self.tester.provenance(self.start_ns, deviations(effort.method)),
                 effort.method,
@@ -165,9 +167,9 @@ impl SizeTests<'_, '_> {
                 &search,
             );
             let line = json_line(&ResultLine::Search(record));
-            events::add(|| line.clone());
+            self.runner.console().events().add(|| line.clone());
             if self.args.path.json {
-                out::text(&line)?;
+                self.runner.console().text(&line)?;
             }
         }
         let is_known =

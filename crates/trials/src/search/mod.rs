@@ -21,9 +21,10 @@ pub(crate) use tester::Tester;
 pub(crate) use traffic::Traffic;
 
 use connections::ConnectionTester;
-use program::out::{self, OutError};
+use program::console::Console;
+use program::out::OutError;
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{RowFormat, print_report};
+use program::row_printer::RowFormat;
 use program::stop::Stop;
 use search::record::{ResultLine, SearchRecord};
 use search::{GoalEnd, Method, SearchSettings, Start, ThroughputSearch};
@@ -58,7 +59,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             &search,
         );
         is_answered &= is_answer(&record);
-        print(args, &record)?;
+        print(args, &record, stop.console())?;
         if !args.path.json {
             records.push(record);
         }
@@ -67,7 +68,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         }
     }
     if records.len() > 1 {
-        out::text(&report::table(&records))?;
+        stop.console().text(&report::table(&records))?;
     }
     Ok(if is_answered { Outcome::Done } else { Outcome::No })
 }
@@ -80,7 +81,7 @@ fn search_connections(args: &Args, load: ConnectionLoad, stop: &Stop) -> Result<
     let mut search = searcher(args, tester.loads(args)?)?;
     let is_answered = runner.run(&tester, &mut search, ThroughputSearch::results)?;
     let record = SearchRecord::new(tester.provenance(start_ns), args.method.0, tester.shape(), None, &search);
-    print(args, &record)?;
+    print(args, &record, stop.console())?;
     Ok(if is_answered && is_answer(&record) { Outcome::Done } else { Outcome::No })
 }
 
@@ -93,9 +94,9 @@ fn is_answer(record: &SearchRecord) -> bool {
     })
 }
 
-fn print(args: &Args, record: &SearchRecord) -> Result<(), OutError> {
+fn print(args: &Args, record: &SearchRecord, console: &Console) -> Result<(), OutError> {
     let line = json_line(&ResultLine::Search(record.clone()));
-    print_report(RowFormat::of(args.path.json, false), &line, &report::summary(record))
+    console.report(RowFormat::of(args.path.json, false), &line, &report::summary(record))
 }
 
 fn searcher(args: &Args, (lowest, highest): (u64, u64)) -> Result<ThroughputSearch, Failure> {

@@ -6,8 +6,7 @@ use super::report;
 use super::runs_trials::RunsTrials;
 use super::tester::Tester;
 use super::traffic::Traffic;
-use program::events;
-use program::out;
+use program::console::Console;
 use program::outcome::Failure;
 use program::stop::Stop;
 use search::record::{ResultLine, TrafficShape, TrialRecord};
@@ -45,6 +44,11 @@ impl<'a> TrialRunner<'a> {
     /// Begins no trial once `budget` is over; `None` for no limit.
     pub(crate) fn with_budget(self, budget: Option<Nanos>) -> Self {
         Self { end: budget.map(|budget| Instant::now() + Duration::from_nanos(budget.0)), ..self }
+    }
+
+    /// What shows the trials.
+    pub(crate) fn console(&self) -> &'a Console {
+        self.stop.console()
     }
 
     /// True if no further trial begins: the command was stopped, or its budget is over.
@@ -110,9 +114,9 @@ impl<'a> TrialRunner<'a> {
         if let Some(journal) = self.journal.as_mut().filter(|_| is_new) {
             journal.add(&line)?;
         }
-        events::add(|| line.clone());
+        self.console().events().add(|| line.clone());
         if self.args.json {
-            out::text(&line)?;
+            self.console().text(&line)?;
         }
         if self.is_progress_due() {
             let left_ns = procedure.time_left_ns();

@@ -313,7 +313,8 @@ impl RunsTrials for Tester {
         for TestedPath { receive: options, rx_netns, .. } in &self.directions {
             let act = format!("receive on {}", options.ifname);
             let receiving = Receiving::start(options).map_err(|why| Failure::refused(act, why))?;
-            counted.push(receiver::count_frames(&receiving, &options.ifname, rx_netns.as_deref(), || 0));
+            let place = (options.ifname.as_str(), rx_netns.as_deref());
+            counted.push(receiver::count_frames(&receiving, place, stop.console(), || 0));
             receivers.push(receiving);
         }
         let dropped = || self.directions.iter().map(|direction| direction.rx.count()).sum::<u64>();

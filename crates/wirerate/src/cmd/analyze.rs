@@ -7,6 +7,7 @@ use host::ClockOffset;
 use measure::{Arrival, Meter, OrderFigures};
 use options::receive::{MeterArgs, ResultArgs};
 use program::active_window::ActiveRate;
+use program::console::Console;
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
 use receiver::{CaptureFigures, LINES_MAX, Receipt, RunBegin, check_files};
@@ -63,6 +64,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         sorts: args.sort,
         loops: 1,
         loss_interfaces: args.interface.clone(),
+        console: stop.console().clone(),
         ..PlaylistOptions::default()
     };
     check_files(&args.results.job())?;
@@ -80,7 +82,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let notes = notes.iter().filter(|_| !args.quiet);
     lines.iter().chain(notes).for_each(|line| eprintln!("wirerate: {line}"));
     let is_whole = playlist.damages().is_empty();
-    let outcome = analysis.conclude(args, &mut playlist)?;
+    let outcome = analysis.conclude(args, &mut playlist, stop.console())?;
     Ok(if is_whole { outcome } else { Outcome::No })
 }
 
@@ -137,7 +139,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn conclude(self, args: &Args, playlist: &mut Playlist) -> Result<Outcome, Failure> {
+    fn conclude(self, args: &Args, playlist: &mut Playlist, console: &Console) -> Result<Outcome, Failure> {
         let has_none = self.packets == 0 && !self.passed_over.is_empty();
         if has_none && !playlist.has_chosen_interface() {
             let names: Vec<String> = self.passed_over.into_iter().collect();
@@ -204,6 +206,6 @@ impl<'a> Analysis<'a> {
             streams: Vec::new(),
             is_report_on_stderr: false,
         };
-        receipt.conclude(&result)
+        receipt.conclude(&result, console)
     }
 }

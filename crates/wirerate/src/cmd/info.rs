@@ -46,7 +46,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::Done;
     let (mut unreadable, mut is_any_readable) = (None::<Failure>, false);
     for path in &args.files {
-        let records = match open_records(path, "info") {
+        let records = match open_records(path, "info", stop.console()) {
             Err(failure) => {
                 if let Some(before) = unreadable.replace(failure) {
                     eprint!("{before}");

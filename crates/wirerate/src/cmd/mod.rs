@@ -378,17 +378,16 @@ impl Command {
             #[cfg(feature = "report")]
             Self::Report(args) => trials::page::run(&args),
             #[cfg(feature = "otg")]
-            Self::Otg(command) => {
-                let stop = Stop::on_signals()?;
-                command.run(subject("otg", "", None), &stop, |args| ports::run(args, &stop))
-            }
+            Self::Otg(command) => command.run(subject("otg", "", None), stop, |args| ports::run(args, stop)),
             #[cfg(feature = "fleet")]
             Self::Agent(args) => fleets::agent::run(&args, stop),
             #[cfg(feature = "fleet")]
             Self::Fleet(args) => fleets::run(&args, stop),
             Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),
-            Self::Serve(command) => command.run(subject("serve", "", None), stop, serve::run),
+            Self::Serve(command) => {
+                command.run(subject("serve", "", None), stop, |args| serve::run(args, stop))
+            }
             #[cfg(feature = "mgcap")]
             Self::Mgdump(args) => mgcap::mgdump::run(&args, stop),
             #[cfg(feature = "mgcap")]

@@ -9,9 +9,9 @@ use host::Netns;
 use program::advice;
 use program::device_files::Captures;
 use program::log;
-use program::monitor::count_in;
 use program::monitor::sources::{DeviceLabels, RunList, SendSource};
 use program::outcome::{Failure, Outcome};
+use program::stop::Stop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,15 +50,15 @@ fn mgcap_dir(args: &Args) -> Option<PathBuf> {
 ///
 /// # Errors
 /// When the directory is taken, cannot be mounted on, or is unmounted by another process.
-pub fn run(args: &Args) -> Result<Outcome, Failure> {
+pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let level = if args.quiet { log::Level::WARN } else { log::Level::INFO };
     log::to_stderr(level, !args.quiet);
     let serve = Serve { mount: args.mount.clone(), netns: args.netns.clone() };
     let dir = mgcap_dir(args);
     let captures: Option<(_, Arc<dyn SlotTree>)> =
         dir.as_deref().map(|dir| (dir, Arc::new(Captures::default()) as _));
-    let (dry_run, named, runs) = (args.dry_run, args.netns.clone(), RunList::default());
-    let _counted = count_in(runs.source());
+    let (dry_run, named, runs) = (args.dry_run, args.netns.clone(), RunList::of(stop.console()));
+    let _counted = runs.count_in();
     let build = move || -> Result<Arc<dyn Tree>, EngineError> {
         // With --netns the process itself is in the namespace.
         let (runs, named, netns) = (runs.clone(), named.clone(), Netns::current()?);

@@ -6,11 +6,10 @@ use anyhow::anyhow;
 use connections::args::{Target, count_of, xdp_text};
 use engine::{AcceptRequest, Accepting};
 use program::active_window::ActiveWindow;
-use program::monitor::count_in;
 use program::monitor::sources::{self, DeviceLabels};
 use program::out::OutError;
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{PERIOD, RowFormat, RowTime, print_report};
+use program::row_printer::{PERIOD, RowFormat, RowTime};
 use program::stop::Stop;
 use sender::device::TxDevice;
 use std::net::IpAddr;
@@ -37,7 +36,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         .map_err(|why| Failure::engine(&act, why, args.netns.as_deref()))?;
     let labels = DeviceLabels::new(&request.ifname, args.netns.as_deref());
     let observed = Arc::clone(&accepting);
-    let counted = count_in(sources::accept(move || observed.counts().accepted, labels));
+    let counted = stop.console().count_in(sources::accept(move || observed.counts().accepted, labels));
     let xdp = xdp_text(accepting.mode(), accepting.native_refusal().as_deref());
     if !args.quiet {
         eprintln!("wirerate: accepting on {} at {server} ({xdp})", request.ifname);
@@ -64,7 +63,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if report.is_device_gone {
         eprintln!("wirerate: {} went away: the run ends here", report.device);
     }
-    print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
+    stop.console().report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
     Ok(if report.is_device_gone { Outcome::No } else { Outcome::Done })
 }
 
@@ -156,7 +155,7 @@ fn watch(
     window: &mut ActiveWindow,
 ) -> Result<(), OutError> {
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
-    let mut printer = args.rows.printer(args.json, args.quiet);
+    let mut printer = args.rows.printer(stop.console(), args.json, args.quiet);
     let mut last: Option<AcceptRow> = None;
     loop {
         let elapsed = start.elapsed();

@@ -14,16 +14,16 @@ use capture::{
 };
 use host::{Capability, Netns, Stack};
 use program::active_window::ActiveWindow;
-use program::events;
-use program::monitor::{count_in, sources};
+use program::console::Console;
+use program::monitor::sources;
 use program::out::{self, OutError};
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{Row, RowFormat, RowPrinter, print_report};
+use program::row_printer::{Row, RowFormat, RowPrinter};
 use program::rx_stats::{RxHead, Ticker};
 use program::signal_counts::take_write_out;
 use program::start_at::{StartReport, left, refuse_if_late};
 use program::stop::Stop;
-use program::term::{LiveLine, REDRAW};
+use program::term::REDRAW;
 use std::io;
 use std::path::PathBuf;
 use std::thread;
@@ -102,7 +102,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     let print = |shown| FramePrinter::start(shown, args, host::local_utc_offset_s());
     let printer = shown.map(print).transpose().map_err(|why| Failure::refused("print frames", why))?;
-    let _counted = count_in(sources::capture(session.observer(), args.rx.netns.as_deref()));
+    let _counted = stop.console().count_in(sources::capture(session.observer(), args.rx.netns.as_deref()));
     let mut server = server.ok();
     let mut mode = args.mode;
     let mut window = ActiveWindow::default();
@@ -130,7 +130,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         }
     }
     watched?;
-    conclude(job, &report(job, mode, &ended, (&window, printed)), ended)
+    conclude(job, &report(job, mode, &ended, (&window, printed)), ended, stop.console())
 }
 
 /// With --wait, returns when the devices are there, or at a signal the name of one that is not.
@@ -348,8 +348,9 @@ fn watch(
 ) -> Result<(), OutError> {
     let is_wanted = !args.json && !args.has_rows() && !args.print && !args.rx.quiet;
     let format = args.has_rows().then(|| RowFormat::of(args.json, args.csv));
-    let mut printer = RowPrinter::new(format, events::are_followed());
-    let progress = LiveLine::new(is_wanted, args.frames_max().unwrap_or(0));
+    let console = stop.console();
+    let mut printer = RowPrinter::new(console, format, console.events().are_followed());
+    let progress = console.live_line(is_wanted, args.frames_max().unwrap_or(0));
     let started = Instant::now() + left(args.start_at);
     let (mut ticker, mut redrawn) = (Ticker::default(), Duration::ZERO);
     let end = args.duration_ns().map(|duration_ns| started + Duration::from_nanos(duration_ns));
@@ -549,6 +550,7 @@ fn conclude(
     job: &CaptureJob<'_>,
     report: &Report,
     mut ended: capture::SessionReport,
+    console: &Console,
 ) -> Result<Outcome, Failure> {
     let args = job.args;
     for losses in &mut ended.losses {
@@ -558,7 +560,7 @@ fn conclude(
         }
     }
     let format = RowFormat::of(args.json, args.is_stdout() || args.csv);
-    print_report(format, &report.json_line(), &report)?;
+    console.report(format, &report.json_line(), &report)?;
     match ended.output_error {
         // The reader of the pipe closed it: an end like Ctrl-C.
         Some(error) if error.is_closed_pipe() => Ok(Outcome::Done),

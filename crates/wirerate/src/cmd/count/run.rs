@@ -4,11 +4,10 @@ use super::{Args, Report};
 use crate::rx_args::Targets;
 use capture::{CountOptions, Counting, CpuCount, Mode, XdpModeChoice};
 use program::active_window::ActiveWindow;
-use program::monitor::count_in;
 use program::monitor::sources::{self, DeviceLabels};
 use program::out::OutError;
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{RowFormat, print_report};
+use program::row_printer::RowFormat;
 use program::rx_stats::{Cpu, RxHead, Ticker};
 use program::stop::Stop;
 use std::thread;
@@ -62,7 +61,7 @@ pub fn run(kind: CountKind, args: &Args, stop: &Stop) -> Result<Outcome, Failure
     };
     let counting = start(kind, args, &targets, device, stop)?;
     let labels = DeviceLabels::new(device, args.rx.netns.as_deref());
-    let _counted = count_in(sources::count(counting.observer(), labels));
+    let _counted = stop.console().count_in(sources::count(counting.observer(), labels));
     // Nothing that follows needs a capability.
     let _ = host::keep_capabilities(&[]);
     if !args.rx.quiet {
@@ -92,7 +91,7 @@ pub fn run(kind: CountKind, args: &Args, stop: &Stop) -> Result<Outcome, Failure
         received_bytes: ended.cpus.iter().map(|cpu| cpu.frame_bytes).sum(),
         cpus: cpu_rows(&ended.cpus),
     };
-    print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
+    stop.console().report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
     Ok(if ended.is_device_gone { Outcome::No } else { Outcome::Done })
 }
 
@@ -133,7 +132,7 @@ fn watch(counting: &Counting, args: &Args, stop: &Stop, window: &mut ActiveWindo
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
     let mut ticker = Ticker::default();
-    let mut printer = args.rows.printer(args.json, args.rx.quiet);
+    let mut printer = args.rows.printer(stop.console(), args.json, args.rx.quiet);
     let mut is_first = true;
     loop {
         let (cpus, elapsed) = (counting.cpus(), counting.elapsed());

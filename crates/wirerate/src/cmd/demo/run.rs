@@ -5,7 +5,6 @@ use capture::{Format, Mode, Options, Output, Session};
 use capture_files::names::format_of;
 use host::{CpuList, Lab, LabOptions};
 use packet::{Config, Flags};
-use program::out;
 use program::outcome::{Failure, Outcome, Refused};
 use program::stop::Stop;
 use sender::device::TxDevice;
@@ -62,7 +61,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let ended = run_in(&lab, args, stop);
     lab.remove().map_err(|why| Failure::host("remove the lab", why))?;
     let report = ended?;
-    out::text(&if args.json { report.json_line() } else { report.to_string() })?;
+    stop.console().text(&if args.json { report.json_line() } else { report.to_string() })?;
     Ok(if report.unexplained() == 0 { Outcome::Done } else { Outcome::No })
 }
 

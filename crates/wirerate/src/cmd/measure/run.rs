@@ -9,10 +9,10 @@ use capture::Receiving;
 use engine::EngineError;
 use host::CpuList;
 use program::active_window::{ActiveRate, ActiveWindow};
-use program::events;
+use program::console::Console;
 use program::monitor::Counted;
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{Joined, RowFormat, RowPrinter, print_report};
+use program::row_printer::{Joined, RowFormat, RowPrinter};
 use program::start_at::refuse_if_late;
 use program::stop::Stop;
 use receiver::{self, Drain, Receipt, ReceiverOptions, RunBegin, Seconds, SenderCounts, StreamSent};
@@ -94,7 +94,9 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         let receiving = receiver::start(device, netns, &options)?;
         let (unsent, unsent_live) = (sender.unsent(), sender.unsent());
         measured.push(PathRun {
-            _counted: receiver::count_frames(&receiving, device, netns, move || unsent_live.count()),
+            _counted: receiver::count_frames(&receiving, (device, netns), stop.console(), move || {
+                unsent_live.count()
+            }),
             unsent,
             source: receiver::source_text(&receiving),
             begin: RunBegin::of(&receiving, sender.job.start_at),
@@ -107,7 +109,9 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         senders.push(sender);
     }
     let format = RowFormat::of(args.options.counting.results.json, args.csv);
-    let printer = RowPrinter::new(args.has_rows().then_some(format), events::are_followed());
+    let console = stop.console();
+    let printer =
+        RowPrinter::new(console, args.has_rows().then_some(format), console.events().are_followed());
     let mut rows = printer.map(|printer| {
         let seconds =
             |run: &PathRun| Seconds::of(Some(run.direction.to.to_string()), run.begin, &run.receiving);
@@ -146,7 +150,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if let Some(mut rows) = rows {
         rows.print()?;
     }
-    conclude(measured, windows, sent, args.csv)
+    conclude(measured, windows, sent, (args.csv, stop.console()))
 }
 
 /// Options of one of several senders: its threads are on CPUs of their own, as far as there are
@@ -212,7 +216,7 @@ fn conclude(
     measured: Vec<PathRun>,
     windows: Vec<ActiveWindow>,
     sent: Vec<SendOutcome>,
-    is_report_on_stderr: bool,
+    (is_report_on_stderr, console): (bool, &Console),
 ) -> Result<Outcome, Failure> {
     let sent: Vec<(Report, Option<EngineError>)> = sent.into_iter().collect::<Result<_, _>>()?;
     let json = measured.iter().any(|measured| measured.options.counting.results.json);
@@ -224,7 +228,7 @@ fn conclude(
         let PathRun { direction, options, job, copies, source, begin, receiving, .. } = measured;
         let mode = options.mode_name(receiving.mode());
         let result = receiving.stop();
-        let print = |report: &_| sender::run::print(&job, report);
+        let print = |report: &_| sender::run::print(&job, report, console);
         let netns = job.netns.as_deref();
         outcomes.push(sender::run::conclude(&job.device, netns, &report, error, print)?);
         let streams = report.streams.iter();
@@ -252,7 +256,7 @@ fn conclude(
             is_report_on_stderr,
         };
         let steps = all_lost::next_steps(&report, &direction.to.device, &result);
-        outcomes.push(receipt.conclude(&result)?);
+        outcomes.push(receipt.conclude(&result, console)?);
         if !job.quiet {
             steps.iter().flatten().for_each(|step| eprintln!("wirerate: {step}"));
         }
@@ -261,7 +265,7 @@ fn conclude(
     if parts.len() > 1 {
         let total = total::of(parts, &rates, late_is_lost);
         let format = RowFormat::of(json, is_report_on_stderr && !json);
-        print_report(format, &total.total_line(), &Joined("\n", total))?;
+        console.report(format, &total.total_line(), &Joined("\n", total))?;
     }
     Ok(outcomes.into_iter().find(|outcome| *outcome != Outcome::Done).unwrap_or(Outcome::Done))
 }

@@ -37,6 +37,7 @@ pub fn first_pass(
         command: format!("replay {}", args.device),
         loops: 1,
         fcs: args.edit.fcs.into(),
+        console: stop.console().clone(),
         ..PlaylistOptions::default()
     };
     let mut playlist = Playlist::open(args.files.clone(), options)?;

@@ -18,10 +18,8 @@ use engine::{
 use host::{CpuList, DevicePlace, HostError};
 use options::send::{EngineName, Entry};
 use packet::FRAME_LEN_MAX;
-use program::monitor::count_in;
 use program::monitor::sources::{self, DeviceLabels};
 use program::outcome::Failure;
-use program::run_control;
 use program::start_at::{StartReport, announce, refuse_if_late};
 use program::stop::Stop;
 use replay::{Fates, OutputPort, TargetKind, queue_of};
@@ -145,7 +143,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         progress: Arc::clone(&counts.sending),
     };
     let labels = DeviceLabels::new(&args.device, args.netns.as_deref());
-    let _counted = count_in(sources::replay(Arc::clone(&counts), labels));
+    let _counted = stop.console().count_in(sources::replay(Arc::clone(&counts), labels));
     let ignored = ignored_fields(&args.ignore);
     let verifier = args.verify.as_ref();
     let verifier =
@@ -160,7 +158,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let run = || engine::replay(&device.netns, &request, &mut source, &stop.flag());
     let orders = ReplayOrders::open(args, &device.netns, &control, request.is_timed);
     announce(args.start_at);
-    let offered = run_control::offer(Arc::new(KeyControl::new(rule, control)));
+    let offered = stop.console().offer(Arc::new(KeyControl::new(rule, control)));
     let (result, watch) = watched(args, &counts.sending, orders, stop, run)?;
     drop(offered);
     let result = result.map_err(|why| Failure::engine(act(), why, args.netns.as_deref()))?;

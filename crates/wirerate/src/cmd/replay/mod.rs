@@ -20,7 +20,7 @@ pub mod watch;
 pub use args::Args;
 
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{RowFormat, print_report};
+use program::row_printer::RowFormat;
 use program::runs::Repeated;
 use program::stop::Stop;
 use std::path::Path;
@@ -47,7 +47,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 
 fn run_once(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let report = if args.dry_run { dry_run::run(args, stop)? } else { live::run(args, stop)? };
-    print_report(RowFormat::of(args.json, args.csv), &report.json_line(), &report)?;
+    stop.console().report(RowFormat::of(args.json, args.csv), &report.json_line(), &report)?;
     Ok(if report.is_good() { Outcome::Done } else { Outcome::No })
 }
 

@@ -249,6 +249,7 @@ impl Player {
                     sorts: args.sort,
                     loops: args.loops,
                     fcs: args.edit.fcs.into(),
+                    console: stop.console().clone(),
                     ..PlaylistOptions::default()
                 },
             )?,

@@ -3,7 +3,6 @@
 use super::args::Args;
 use super::orders::ReplayOrders;
 use engine::ReplayProgress;
-use program::events;
 use program::out::OutError;
 use program::outcome::{Failure, Refused};
 use program::row_printer::RowFormat;
@@ -39,7 +38,7 @@ pub fn watched<R>(
     let view = View {
         progress: !(args.json || args.quiet) && rows.is_none(),
         rows,
-        are_events: events::are_followed(),
+        are_events: stop.console().events().are_followed(),
         ..View::default()
     };
     let interval = if view.is_visible() { INTERVAL } else { INTERVAL_UNSEEN };
@@ -50,7 +49,7 @@ pub fn watched<R>(
         let watcher = scope.spawn(move || {
             // Signals go to the thread that sends.
             let _blocked = BlockedSignals::begin();
-            let mut watch = Watch::new(view, args.count.map_or(0, |count| count.0));
+            let mut watch = Watch::new(stop.console(), view, args.count.map_or(0, |count| count.0));
             while !is_over.load(Relaxed) {
                 if !watch.see(SentTotals::of_replay(&progress.total()), Instant::now()) {
                     stop.set();

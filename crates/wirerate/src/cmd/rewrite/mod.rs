@@ -9,8 +9,8 @@ pub use args::Args;
 
 use capture_files::input::is_stdin;
 use program::outcome::{Failure, Outcome};
+use program::row_printer;
 use program::stop::Stop;
-use program::{out, row_printer};
 
 /// Edits the files and prints the report.
 ///
@@ -26,9 +26,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         // Standard output has the packets.
         eprint!("{}", if args.json { &json } else { &text });
     } else if args.json {
-        out::text(&json)?;
+        stop.console().text(&json)?;
     } else if !args.quiet {
-        row_printer::print_report(row_printer::RowFormat::of(false, false), &json, &report)?;
+        stop.console().report(row_printer::RowFormat::of(false, false), &json, &report)?;
     }
     Ok(if report.is_good() { Outcome::Done } else { Outcome::No })
 }

@@ -28,7 +28,8 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<RewriteReport, Failure> {
     let edits = args.edit.edits()?;
     // A file that is missing is reported before hours of work.
     let command = format!("rewrite -o {}", shell_word(&args.output));
-    let mut first = args.files.first().map(|path| open_records(path, &command)).transpose()?;
+    let mut first =
+        args.files.first().map(|path| open_records(path, &command, stop.console())).transpose()?;
     let mut output = Output::create(&args.output, rules(args, &edits))?;
     let mut maker = FrameMaker::new(settings(args, edits));
     let mut report = RewriteReport {
@@ -39,7 +40,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<RewriteReport, Failure> {
     for path in &args.files {
         let mut file = match first.take() {
             Some(file) => file,
-            None => open_records(path, &command)?,
+            None => open_records(path, &command, stop.console())?,
         };
         if !rewrite_file(&mut file, &mut output, &mut maker, &mut report, (args, stop))? {
             break;

@@ -4,9 +4,8 @@ use super::Args;
 use super::output::FileRate;
 use host::CpuList;
 use packet::{Arrivals, Rate, XmitMode};
-use program::events;
 use program::outcome::{Failure, Outcome};
-use program::row_printer::{RowFormat, print_report};
+use program::row_printer::RowFormat;
 use program::stop::Stop;
 use sender::device::TxDevice;
 use sender::packets::Packets;
@@ -47,10 +46,11 @@ pub(super) fn send(
         long_option: "-J",
         ..DeviceJob::new(device, args.netns.as_deref(), cpus(args)?, config)
     };
-    let view = View { progress: !args.json, are_events: events::are_followed(), ..View::default() };
+    let view =
+        View { progress: !args.json, are_events: stop.console().events().are_followed(), ..View::default() };
     let (report, error) = job.run(stop, view)?;
     conclude(&device.link.name, args.netns.as_deref(), &report, error, |report| {
-        Ok(print_report(RowFormat::of(args.json, false), &report.json_line(), &report)?)
+        Ok(stop.console().report(RowFormat::of(args.json, false), &report.json_line(), &report)?)
     })
 }
 

@@ -9,7 +9,6 @@ use capture_files::names::asked_format;
 use frames::{Expander, FrameSpec, PacketOrder};
 use host::DevicePlace;
 use options::send::EngineName;
-use program::out;
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
 use sender::packets::{Packets, addresses};
@@ -168,11 +167,15 @@ impl DeviceArgs {
 /// Configuration, files, or a device that cannot send.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if args.version {
-        out::text(concat!("wirerate ", env!("CARGO_PKG_VERSION"), " (trafgen 0.6.8's language)\n"))?;
+        stop.console().text(concat!(
+            "wirerate ",
+            env!("CARGO_PKG_VERSION"),
+            " (trafgen 0.6.8's language)\n"
+        ))?;
         return Ok(Outcome::Done);
     }
     if args.example {
-        out::text(EXAMPLE)?;
+        stop.console().text(EXAMPLE)?;
         return Ok(Outcome::Done);
     }
     let device_name = args.out.as_deref().filter(|path| !is_file(path)).map(Path::to_string_lossy);
@@ -187,13 +190,13 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         let device = device::find(args, &place.device)?;
         let specs = input::packets(args, seed, Some(addresses(&device.facts)))?;
         if args.verbose {
-            out::text(&describe(&specs))?;
+            stop.console().text(&describe(&specs))?;
         }
         return device::send(args, &device, Packets::new(specs, order)?, seed, stop);
     }
     let specs = input::packets(args, seed, None)?;
     if args.verbose {
-        out::text(&describe(&specs))?;
+        stop.console().text(&describe(&specs))?;
     }
     let specs = of_cpus(specs, args.cpus);
     let Some(path) = &args.out else {
