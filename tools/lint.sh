@@ -68,6 +68,25 @@ check_core() {
 	clippy_of_group ""
 }
 
+# The crates that call the C library, for the one of the static packages: some of its types differ. Where its headers
+# cannot be had, the check is skipped, and the last lines of this script report it.
+check_musl() {
+	local target why
+	target="$(uname -m)-unknown-linux-musl"
+	if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
+		skipped+=("musl: Rust has no standard library for $target here")
+	elif ! why=$(tools/musl.sh "$(uname -m)" 2>&1 >/dev/null); then
+		skipped+=("musl: $(grep . <<<"$why" | tail -n 1)")
+	else
+		(
+			# shellcheck source=tools/target.sh
+			. tools/target.sh
+			set_target "$target"
+			cargo check --quiet --profile ci --locked --package={capture,ctlfs,engine,host,program} --target "$target"
+		)
+	fi
+}
+
 # Each group alone. The crates of all groups are selected beside it, so that libraries of other projects have the
 # same features each time, and are checked once and not seven times: a feature of theirs that one group lacks is not
 # noticed here, but in the core. Groups next to each other have most in common.
@@ -101,6 +120,7 @@ check "prose" check_prose
 check "clippy" cargo clippy --quiet --profile ci --workspace --all-targets --locked -- --deny warnings
 check "copy for the groups" start_groups
 check "core" check_core
+check "musl" check_musl
 check "rustdoc" check_docs
 check "groups" end_groups
 check "cargo-deny" cargo deny --log-level error --locked check bans licenses sources

@@ -11,9 +11,7 @@ use crate::monitor::{Counted, Registry};
 use crate::out::{self, OutError, RowFormat};
 use crate::run_control::{Offered, RunControl, RunControls};
 use crate::term::LiveLine;
-use facts::Document;
 use metrics::MetricSet;
-use serde::Serialize;
 use std::fmt::{self, Display};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -61,19 +59,11 @@ impl Console {
     /// # Errors
     /// When stdout is closed or full.
     pub fn text(&self, text: &str) -> Result<(), OutError> {
-        match self.kept().as_mut() {
-            Some(kept) => kept.push_str(text),
-            None => out::text(text)?,
+        if let Some(kept) = self.kept().as_mut() {
+            kept.push_str(text);
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Prints `body` as one line of JSON: an object of the kind `document`.
-    ///
-    /// # Errors
-    /// When stdout is closed or full.
-    pub fn json<T: Serialize>(&self, document: &Document, body: &T) -> Result<(), OutError> {
-        self.text(&out::json_line(document, body))
+        out::text(text)
     }
 
     /// Prints the report of a command, and adds it to the events. With rows of CSV it goes to
@@ -156,26 +146,28 @@ mod tests {
     /// All of it belonged to the process.
     #[test]
     fn two_commands_of_one_process_do_not_meet() {
-        let consoles = [Console::default(), Console::default()];
-        let ended = consoles.clone().map(|console| {
-            std::thread::spawn(move || {
-                let own = std::thread::current().id();
+        let commands = [3, 7].map(|frames| {
+            let console = Console::default();
+            let run = move || {
                 console.keep();
                 console.keep_counts();
                 console.events().follow();
-                let frames = if format!("{own:?}").len() > 5 { 7 } else { 3 };
-                let _counted = console.count_in(move |set| set.count(&RECEIVE_FRAMES, &["x", ""], frames));
-                console.text(&format!("{own:?}\n")).unwrap();
-                console.report(RowFormat::Json, "{\"a\":1}\n", &format!("{own:?}\n")).unwrap();
-                (own, console.counts().0.text(TextFormat::Prometheus), frames)
-            })
+                let count = move |set: &mut MetricSet| set.count(&RECEIVE_FRAMES, &["x", ""], frames);
+                drop(console.count_in(count));
+                console.text("begins\n").unwrap();
+                console.report(RowFormat::Json, &format!("{{\"frames\":{frames}}}\n"), &frames).unwrap();
+                console
+            };
+            (frames, std::thread::spawn(run))
         });
-        for (console, ended) in consoles.iter().zip(ended) {
-            let (own, counts, frames) = ended.join().unwrap();
+        for (frames, command) in commands {
+            let console = command.join().unwrap();
+            let counts = console.counts().0.text(TextFormat::Prometheus);
             assert!(counts.ends_with(&format!("netns=\"\"}} {frames}\n")), "{counts}");
-            assert_eq!(console.take_kept(), Some(format!("{own:?}\n{{\"a\":1}}\n")));
-            assert_eq!(console.events().report_text(), format!("{own:?}\n"));
-            assert_eq!(console.events().follow().lines_from(0).0, ["{\"a\":1}"]);
+            let line = format!("{{\"frames\":{frames}}}");
+            assert_eq!(console.take_kept(), Some(format!("begins\n{line}\n")));
+            assert_eq!(console.events().report_text(), frames.to_string());
+            assert_eq!(console.events().follow().lines_from(0).0, [line]);
         }
     }
 }
