@@ -1,6 +1,7 @@
 //! Where metrics and the web page are served.
 
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
@@ -21,6 +22,18 @@ impl FromStr for MonitorAddress {
     }
 }
 
+impl MonitorAddress {
+    /// What to try when `option` cannot serve here for this reason.
+    pub(super) fn advice(self, option: &str, why: &io::Error) -> String {
+        match why.kind() {
+            // A new network namespace has its loopback down.
+            ErrorKind::AddrNotAvailable if self.0.ip().is_loopback() => "ip link set lo up".to_owned(),
+            ErrorKind::AddrNotAvailable => format!("{option} 0, or an address of this host"),
+            _ => format!("{option} 0, for any free port"),
+        }
+    }
+}
+
 impl fmt::Display for MonitorAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -30,6 +43,19 @@ impl fmt::Display for MonitorAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In a namespace whose loopback was down, `--metrics 0` was answered with `--metrics 0`.
+    #[test]
+    fn advice_is_for_the_reason() {
+        for (address, kind, advice) in [
+            ("0", ErrorKind::AddrNotAvailable, "ip link set lo up"),
+            ("192.0.2.1:80", ErrorKind::AddrNotAvailable, "--web 0, or an address of this host"),
+            ("80", ErrorKind::AddrInUse, "--web 0, for any free port"),
+        ] {
+            let address: MonitorAddress = address.parse().unwrap();
+            assert_eq!(address.advice("--web", &kind.into()), advice);
+        }
+    }
 
     #[test]
     fn a_port_alone_is_on_loopback() {

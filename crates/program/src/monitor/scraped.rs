@@ -9,8 +9,8 @@ use std::sync::Arc;
 pub(super) fn serve(address: MonitorAddress, facts: &Arc<RunFacts>) -> Result<MetricsServer, Failure> {
     let read = Arc::clone(facts);
     let server = MetricsServer::start(address.0, Arc::new(move || read.all())).map_err(|why| {
-        Failure::refused(format!("serve metrics at {address}"), why)
-            .try_this("--metrics 0, for any free port")
+        let advice = address.advice("--metrics", &why);
+        Failure::refused(format!("serve metrics at {address}"), why).try_this(advice)
     })?;
     eprintln!("wirerate: metrics at http://{}/metrics", server.address());
     Ok(server)

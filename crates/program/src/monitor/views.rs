@@ -24,8 +24,8 @@ impl Tui {
 pub(super) fn serve_page(address: MonitorAddress, facts: &Arc<RunFacts>) -> Result<Web, Failure> {
     let head = facts.subject.head();
     let web = Web::start(address.0, head, Arc::<RunFacts>::clone(facts), &facts.console).map_err(|why| {
-        Failure::refused(format!("serve the page of --web at {address}"), why)
-            .try_this("--web 0, for any free port")
+        let advice = address.advice("--web", &why);
+        Failure::refused(format!("serve the page of --web at {address}"), why).try_this(advice)
     })?;
     eprintln!("wirerate: page at {}", web.url());
     Ok(web)
