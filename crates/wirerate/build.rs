@@ -15,7 +15,11 @@ fn main() {
     };
     println!("cargo::rustc-env=WIRERATE_PROFILE={profile}");
     println!("cargo::rustc-env=WIRERATE_FEATURES={}", features());
-    println!("cargo::rustc-link-arg-bins=-Wl,--compress-debug-sections=zlib");
+    // A static program is linked without a compiler, by a linker that has no such option. Packages
+    // have no line tables.
+    if std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|env| env != "musl") {
+        println!("cargo::rustc-link-arg-bins=-Wl,--compress-debug-sections=zlib");
+    }
     println!("cargo::rerun-if-changed=build.rs");
 }
 
