@@ -13,7 +13,6 @@ use crate::run_control::{Offered, RunControl, RunControls};
 use crate::term::LiveLine;
 use metrics::MetricSet;
 use std::fmt::{self, Display};
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -67,7 +66,7 @@ impl Console {
     }
 
     /// Prints the report of a command, and adds it to the events. With rows of CSV it goes to
-    /// standard error; on a terminal it has colours (`{:#}`).
+    /// standard error.
     ///
     /// # Errors
     /// When stdout is closed or full.
@@ -76,10 +75,7 @@ impl Console {
         match format {
             RowFormat::Json => return self.text(json_lines),
             RowFormat::Csv => eprint!("{report}"),
-            RowFormat::Text if crate::term::has_colours(&io::stdout()) => {
-                return self.text(&format!("{report:#}"));
-            }
-            RowFormat::Text => return self.text(&report.to_string()),
+            RowFormat::Text => return self.text(&out::text_of(report)),
         }
         Ok(())
     }

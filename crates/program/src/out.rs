@@ -68,9 +68,14 @@ pub fn text(text: &str) -> Result<(), OutError> {
 /// # Errors
 /// When stdout is closed or full.
 pub fn report(report: &impl Display) -> Result<(), OutError> {
+    text(&text_of(report))
+}
+
+/// A report as [`report`] prints it.
+pub fn text_of(report: &impl Display) -> String {
     match crate::term::has_colours(&io::stdout()) {
-        true => text(&format!("{report:#}")),
-        false => text(&report.to_string()),
+        true => format!("{report:#}"),
+        false => report.to_string(),
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Longest sleep over a ring.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 /// A ring of this size holds what comes in 4 ms: long frames come with 2 GB/s at most where one CPU
-/// sends and receives them, frames of 60 bytes fill 1.7 GB/s at 10 Gbit/s.
+/// sends and receives them, and the records of 60-byte frames at 10 Gbit/s take 1.7 GB/s.
 const LARGE_RING: u64 = 8 << 20;
 const LARGE_RING_SLEEP_MAX: Duration = Duration::from_millis(3);
 /// What should come into a large ring during a sleep, at most.
