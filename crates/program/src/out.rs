@@ -71,7 +71,7 @@ pub fn report(report: &impl Display) -> Result<(), OutError> {
     text(&text_of(report))
 }
 
-/// A report as [`report`] prints it.
+/// A report as [`report()`] prints it.
 pub fn text_of(report: &impl Display) -> String {
     match crate::term::has_colours(&io::stdout()) {
         true => format!("{report:#}"),
