@@ -26,5 +26,7 @@ set_target() {
 		exit 2
 		;;
 	esac
-	export "CFLAGS_$name=$c_flags"
+	# What is compiled for this machine while building, such as libbpf, is the same for each target; with
+	# other options for each it would be built again, and all crates that use it.
+	export "CFLAGS_$(uname -m)_unknown_linux_gnu=${c_flags%% -nostdlibinc*}" "CFLAGS_$name=$c_flags"
 }

@@ -6,7 +6,7 @@ use crate::xdp::{self, LoadedProgram, XdpLink, XdpModeChoice};
 use crate::{BpfError, SinkVerdict, abi, log, skel};
 use libbpf_rs::MapHandle;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use measure::{FlowDetail, FlowLine, IcmpError, TagPart, Totals};
+use measure::{FlowDetail, FlowLine, IcmpError, OtherFrames, TagPart, Totals};
 use std::collections::BTreeSet;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -285,11 +285,13 @@ impl From<abi::ReceiveCpu> for Totals {
             frame_bytes: cpu.frame_bytes,
             received: cpu.received,
             received_bytes: cpu.received_bytes,
-            stale: cpu.stale,
-            foreign: cpu.foreign,
-            icmp_errors: cpu.icmp_errors,
+            others: OtherFrames {
+                stale: cpu.stale,
+                damaged: cpu.damaged,
+                foreign: cpu.foreign,
+                icmp_errors: cpu.icmp_errors,
+            },
             icmp_error: IcmpError { kind: cpu.icmp_error_kind, from: cpu.icmp_error_from },
-            damaged: cpu.damaged,
             stamped: cpu.stamped,
             negative: cpu.negative,
             late: cpu.late,

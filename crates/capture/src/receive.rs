@@ -68,7 +68,7 @@ impl Reflector {
 
     fn counts(&self, totals: &Totals) -> Reflected {
         Reflected {
-            frames: totals.frames - totals.foreign,
+            frames: totals.frames - totals.others.foreign,
             not_sent: self.stats.as_ref().map(ReflectStats::not_sent),
         }
     }

@@ -2,13 +2,11 @@
 
 use connect::Counts;
 use program::row_printer::{Cell, Row, RowTime};
-use serde::Serialize;
 
 /// Counts since the start, and the rates of the last second.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ConnectRow {
     /// When it was made.
-    #[serde(flatten)]
     pub(super) time: RowTime,
     /// Connections that were tried.
     pub(super) tried: u64,
@@ -44,10 +42,6 @@ impl ConnectRow {
     }
 }
 
-fn rate(name: &'static str, rate: f64) -> Cell {
-    Cell::count(name, rate.round() as u64)
-}
-
 impl Row for ConnectRow {
     fn document(&self) -> &'static facts::Document {
         &facts::CONNECT_SECOND
@@ -63,9 +57,9 @@ impl Row for ConnectRow {
             Cell::count("completed", self.completed),
             Cell::count("failed", self.failed),
             Cell::count("open", self.open),
-            rate("rate_cps", self.rate_cps),
+            Cell::per_second("rate_cps", self.rate_cps),
             Cell::count("responses", self.responses),
-            rate("responses_ps", self.responses_ps),
+            Cell::per_second("responses_ps", self.responses_ps),
         ]
     }
 }

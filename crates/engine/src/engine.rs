@@ -2,6 +2,7 @@
 
 use crate::EngineError;
 use crate::engine_kind::EngineKind;
+use facts::SendErrors;
 use packet::Cursor;
 use std::num::NonZeroU32;
 
@@ -62,44 +63,27 @@ impl Burst {
 pub struct Errors {
     /// The ring of the driver was full, and the frame was not kept.
     pub ring_full: u64,
-    /// The driver rejected a whole bulk with an error.
-    pub refused: u64,
-    /// The last such error as a positive errno, 0 for none.
+    /// The last error of the driver as a positive errno, 0 for none.
     pub last_errno: i32,
-    /// The kernel dropped them before the driver.
-    pub not_handed_over: u64,
-    /// The queueing discipline dropped these or other frames.
-    pub qdisc_dropped: u64,
-    /// The kernel rejected their descriptors, which is a bug in wirerate.
-    pub invalid: u64,
-    /// They were due while the device was down or had no carrier. They were not built, so they have
-    /// no numbers.
-    pub no_carrier: u64,
+    /// The other errors by cause. A driver refuses a whole bulk; invalid descriptors are a bug in
+    /// wirerate; frames without carrier were not built, so they have no numbers.
+    pub causes: SendErrors,
 }
 
 impl Errors {
     /// Sum of all errors.
     pub fn total(&self) -> u64 {
-        self.ring_full
-            + self.refused
-            + self.not_handed_over
-            + self.qdisc_dropped
-            + self.invalid
-            + self.no_carrier
+        self.ring_full + self.causes.total()
     }
 
     /// True if there are errors beside a full ring.
     pub fn is_serious(&self) -> bool {
-        self.refused + self.not_handed_over + self.qdisc_dropped + self.invalid > 0
+        self.causes.total() > self.causes.no_carrier
     }
 
     fn add(&mut self, other: &Self) {
         self.ring_full += other.ring_full;
-        self.refused += other.refused;
-        self.not_handed_over += other.not_handed_over;
-        self.qdisc_dropped += other.qdisc_dropped;
-        self.invalid += other.invalid;
-        self.no_carrier += other.no_carrier;
+        self.causes.add(&other.causes);
         if other.last_errno != 0 {
             self.last_errno = other.last_errno;
         }
@@ -196,11 +180,12 @@ pub trait TimedEngine {
 
 #[cfg(test)]
 mod tests {
-    use super::{Burst, Errors};
+    use super::{Burst, Errors, SendErrors};
 
     #[test]
     fn a_frame_that_was_replaced_is_a_retry_and_was_not_offered() {
-        let errors = Errors { ring_full: 20, refused: 5, ..Errors::default() };
+        let causes = SendErrors { refused: 5, ..SendErrors::default() };
+        let errors = Errors { ring_full: 20, causes, ..Errors::default() };
         let burst = Burst { sent: 75, errors, frame_bytes: 6000, retries: 3 };
         let counts = burst.with_retries();
         assert_eq!((counts.offered(), counts.sent, counts.errors.total(), counts.retries), (80, 75, 5, 23));

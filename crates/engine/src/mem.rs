@@ -81,7 +81,7 @@ impl<S: FrameSink, C: Clock> Engine for MemEngine<S, C> {
             let now_ns = self.clock.of_frame(&self.plan);
             let len = self.plan.emit(&mut self.cursor, now_ns, &mut self.frame);
             if len == 0 {
-                burst.errors.refused += 1;
+                burst.errors.causes.refused += 1;
                 burst.errors.last_errno = libc::ENOENT;
                 continue;
             }
@@ -89,7 +89,7 @@ impl<S: FrameSink, C: Clock> Engine for MemEngine<S, C> {
             match self.sink.take(&self.frame[..len]) {
                 Ok(()) => burst.sent += 1,
                 Err(error) => {
-                    burst.errors.refused += 1;
+                    burst.errors.causes.refused += 1;
                     burst.errors.last_errno = error.raw_os_error().unwrap_or(libc::EIO);
                     break;
                 }

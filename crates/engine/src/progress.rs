@@ -1,6 +1,7 @@
 //! Counts of a run that other threads read while the worker adds to them.
 
 use crate::engine::{Burst, Errors};
+use facts::SendErrors;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Buckets of gap errors: below or equal to 2^6 ns, 2^7 ns, ... 2^24 ns, and above.
@@ -71,11 +72,13 @@ impl Progress {
             sent: count(&self.sent),
             errors: Errors {
                 ring_full: count(&self.ring_full),
-                refused: count(&self.refused),
-                not_handed_over: count(&self.not_handed_over),
-                qdisc_dropped: count(&self.qdisc_dropped),
-                invalid: count(&self.invalid),
-                no_carrier: count(&self.no_carrier),
+                causes: SendErrors {
+                    refused: count(&self.refused),
+                    not_handed_over: count(&self.not_handed_over),
+                    qdisc_dropped: count(&self.qdisc_dropped),
+                    no_carrier: count(&self.no_carrier),
+                    invalid: count(&self.invalid),
+                },
                 last_errno: 0,
             },
             frame_bytes: count(&self.frame_bytes),
@@ -92,11 +95,11 @@ impl Progress {
         for (place, count) in [
             (&self.sent, *sent),
             (&self.ring_full, errors.ring_full),
-            (&self.refused, errors.refused),
-            (&self.not_handed_over, errors.not_handed_over),
-            (&self.qdisc_dropped, errors.qdisc_dropped),
-            (&self.invalid, errors.invalid),
-            (&self.no_carrier, errors.no_carrier),
+            (&self.refused, errors.causes.refused),
+            (&self.not_handed_over, errors.causes.not_handed_over),
+            (&self.qdisc_dropped, errors.causes.qdisc_dropped),
+            (&self.invalid, errors.causes.invalid),
+            (&self.no_carrier, errors.causes.no_carrier),
             (&self.frame_bytes, *frame_bytes),
             (&self.retries, *retries),
         ] {
@@ -115,6 +118,7 @@ fn octave(error_ns: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use facts::SendErrors;
     use std::sync::atomic::AtomicBool;
 
     #[test]
@@ -122,7 +126,11 @@ mod tests {
         let (progress, is_over) = (Progress::default(), AtomicBool::new(false));
         let total = |sent: u64| Burst {
             sent,
-            errors: Errors { ring_full: 2 * sent, invalid: 3 * sent, ..Errors::default() },
+            errors: Errors {
+                ring_full: 2 * sent,
+                causes: SendErrors { invalid: 3 * sent, ..SendErrors::default() },
+                ..Errors::default()
+            },
             frame_bytes: 60 * sent,
             retries: 4 * sent,
         };

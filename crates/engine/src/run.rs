@@ -407,7 +407,7 @@ impl Run {
             let due = self.pacer.due_in_full(now_ns).min(left);
             let mean_len = self.total.frame_bytes.checked_div(self.total.offered()).unwrap_or(0);
             self.pacer.sent(due, due * mean_len);
-            self.total.errors.no_carrier += due;
+            self.total.errors.causes.no_carrier += due;
             self.total.frame_bytes += due * mean_len;
             progress.set(&self.total);
         }
@@ -424,7 +424,7 @@ impl Run {
     pub fn into_report(mut self, end: End, now_ns: u64) -> RunReport {
         let unsent = self.engine.finish().min(self.total.sent);
         self.total.sent -= unsent;
-        self.total.errors.not_handed_over += unsent;
+        self.total.errors.causes.not_handed_over += unsent;
         let is_short = matches!(end, End::Duration | End::Stopped);
         RunReport {
             end,

@@ -136,7 +136,7 @@ fn a_frame_without_an_association_ends_the_run_and_is_named_by_every_engine() {
             format!("the {engine} engine cannot encrypt a frame: its flow has no security association")
         );
         assert!(matches!(error, EngineError::NoAssociation { .. }), "{engine}");
-        assert_eq!((report.total.sent, report.total.errors.refused), (5, 1), "{engine}");
+        assert_eq!((report.total.sent, report.total.errors.causes.refused), (5, 1), "{engine}");
         let seen = tap.frames(5);
         assert!(seen.len() == 5 && seen.iter().all(|frame| frame[23] == ESP), "{engine}: not all are ESP");
     }

@@ -7,10 +7,12 @@
 
 #![forbid(unsafe_code)]
 
+mod counts;
 mod document;
 mod markdown;
 mod schema;
 mod tables;
 
+pub use counts::{CaptureFrames, CountValue, Fact, FlowFrames, LeftOutPackets, OtherFrames, SendErrors};
 pub use document::{Document, Field, Kind, Row, Variant};
 pub use tables::*;

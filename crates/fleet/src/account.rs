@@ -8,7 +8,7 @@ use crate::message::{HostOrder, PlannedFlow, ReceiverFigures, RunEnd, RunPlan, S
 use crate::name::{FleetName, PortPlace};
 use crate::readiness::UNSYNCHRONIZED_NS_MAX;
 use crate::seconds::SecondAccount;
-use measure::{HistogramLog, HostClock, PERCENTILES};
+use measure::{HistogramLog, HostClock, OtherFrames, PERCENTILES};
 use report::human::{human_count, human_pps};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -101,6 +101,8 @@ pub struct RunAccount {
     pub flows: Vec<FlowAccount>,
     /// The hosts.
     pub hosts: Vec<HostAccount>,
+    /// Frames that receivers did not count as received.
+    pub other_frames: OtherFrames,
     /// Latencies; `null` if clocks are not synchronized, or no frame has one.
     pub latency: Option<LatencyAccount>,
     /// What a reader should know.
@@ -148,6 +150,8 @@ impl RunAccount {
                 "{count} of the lost frames were lost in rings of packet sockets of the receivers"
             ));
         }
+        let mut other_frames = OtherFrames::default();
+        receivers(plan, words).for_each(|port| other_frames.add(&port.others));
         Self {
             run: plan.run.clone(),
             verdict,
@@ -159,6 +163,7 @@ impl RunAccount {
             seconds: seconds(plan, words),
             flows,
             hosts,
+            other_frames,
             latency,
             notes,
         }
@@ -614,7 +619,13 @@ mod tests {
         };
         let with = |host: &str, latencies: &[u64]| {
             let hdr = Some(histogram(latencies).v2_base64());
-            let figures = ReceiverFigures { port: name("eth1"), received: 0, stale: 0, lost_ring: 0, hdr };
+            let figures = ReceiverFigures {
+                port: name("eth1"),
+                received: 0,
+                others: OtherFrames::default(),
+                lost_ring: 0,
+                hdr,
+            };
             Stat { receivers: vec![figures], ..stat(host, 9, received(0), DONE) }
         };
         // The mean of both medians would be 5,050.

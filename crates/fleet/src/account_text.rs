@@ -42,6 +42,10 @@ impl fmt::Display for RunAccount {
                 row(name, &human_count(count))?;
             }
         }
+        for (fact, count) in self.other_frames.present() {
+            let count = human_count(count);
+            row(&fact.title(), &format!("{count:<14} {}", fact.remark()))?;
+        }
         if let Some(latency) = &self.latency {
             let at = |wanted: f64| latency.percentiles.iter().find(|(percentile, _)| *percentile == wanted);
             let at = |wanted: f64| human_duration(at(wanted).map_or(0, |(_, ns)| *ns));

@@ -5,7 +5,7 @@
 //! the one with the highest number is enough.
 
 use crate::name::{FleetName, PortPlace};
-use measure::HostClock;
+use measure::{HostClock, OtherFrames};
 use report::human::printable;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -426,8 +426,9 @@ pub struct ReceiverFigures {
     pub port: FleetName,
     /// Frames of this run, duplicates included.
     pub received: u64,
-    /// Frames of other runs.
-    pub stale: u64,
+    /// Frames that do not count as received.
+    #[serde(flatten)]
+    pub others: OtherFrames,
     /// Frames that the receiver itself lost.
     pub lost_ring: u64,
     /// Latencies: HdrHistogram's format V2, compressed, in base64.
@@ -545,7 +546,10 @@ impl Stat {
         let of_flow = |flow: &CountedFlow| {
             [flow.sent, flow.errors, flow.received, flow.duplicate, flow.reordered, flow.too_old]
         };
-        let of_port = |port: &ReceiverFigures| [port.received, port.stale, port.lost_ring];
+        let of_port = |port: &ReceiverFigures| {
+            let others = port.others.each().filter_map(|(_, count)| count);
+            others.chain([port.received, port.lost_ring]).collect::<Vec<_>>()
+        };
         let flows = self.flows.iter().flat_map(of_flow).flatten();
         let counts = flows.chain(self.receivers.iter().flat_map(of_port));
         if let Some(count) = counts.max().filter(|count| *count > most) {

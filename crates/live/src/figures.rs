@@ -1,11 +1,12 @@
 //! What the view shows of one reading of the metrics: sums, losses by reason, and tables.
 
 use crate::octaves::Octaves;
+use facts::{CaptureFrames, FlowFrames, LeftOutPackets, OtherFrames};
 use metrics::families::{
     CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY,
     FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING,
-    REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES,
-    SEND_TARGET,
+    RECEIVE_OTHERS, REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED,
+    SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{MetricFamily, MetricSet};
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
@@ -46,7 +47,7 @@ pub(crate) struct CountTable {
     /// Names of the columns that say what a row is.
     pub(crate) keys: &'static [&'static str],
     /// Names of the columns with counts. The first has a rate beside it.
-    pub(crate) counts: &'static [&'static str],
+    pub(crate) counts: Vec<&'static str>,
     /// Names of the columns with times.
     pub(crate) times: &'static [&'static str],
     /// Rows in the natural order of their keys.
@@ -127,48 +128,46 @@ fn losses(set: &MetricSet) -> BTreeMap<String, u64> {
     lost
 }
 
-fn tables(set: &MetricSet) -> [CountTable; 5] {
+fn tables(set: &MetricSet) -> [CountTable; 6] {
     let mut threads =
-        CountTable::new("threads", &["device", "thread", "cpu", "engine"], &["sent", "offered", "retries"]);
+        CountTable::new("threads", &["device", "thread", "cpu", "engine"], ["sent", "offered", "retries"]);
     for (column, family) in [SEND_FRAMES, SEND_OFFERED, SEND_RETRIES].iter().enumerate() {
         for (labels, count) in set.counts(family) {
             let [device, _, thread, cpu, engine] = labels else { continue };
             threads.add([device, thread, cpu, engine], column, count);
         }
     }
-    let mut cpus = CountTable::new("CPUs of the receiver", &["device", "cpu"], &["received"]);
+    let mut cpus = CountTable::new("CPUs of the receiver", &["device", "cpu"], ["received"]);
     for (labels, count) in set.counts(&RECEIVE_CPU_FRAMES) {
         cpus.add([&labels[0], &labels[2]], 0, count);
     }
-    let mut flows = CountTable::new(
-        "flows",
-        &["device", "flow"],
-        &["received", "in_order", "reordered", "duplicate", "too_old"],
-    )
-    .with_times(&["mean latency", "highest latency", "jitter"]);
+    let mut flows =
+        CountTable::new("flows", &["device", "flow"], [&["received"], FlowFrames::NAMES].concat())
+            .with_times(&["mean latency", "highest latency", "jitter"]);
     for (labels, count) in set.counts(&FLOW_FRAMES) {
         let key = [&labels[0], &labels[2]];
         flows.add(key, 0, count);
         flows.add_to(key, &labels[3], count);
     }
     add_latencies(set, &mut flows);
-    let mut captures = CountTable::new(
-        "captured",
-        &["device"],
-        &["written", "filtered", "lost_nic", "lost_ring", "lost_disk", "after_limit", "not_kept"],
-    );
+    let mut others = CountTable::new("other frames", &["device"], OtherFrames::NAMES);
+    for (labels, count) in set.counts(&RECEIVE_OTHERS) {
+        others.add_to([&labels[0]], &labels[2], count);
+    }
+    others.rows.retain(|row| row.counts.iter().any(|count| *count > Some(0)));
+    let mut captures = CountTable::new("captured", &["device"], CaptureFrames::NAMES);
     for (labels, count) in set.counts(&CAPTURE_FRAMES) {
         captures.add_to([&labels[0]], &labels[2], count);
     }
     let mut replays = CountTable::new(
         "packets of the files",
         &["device"],
-        &["sent", "error", "cut", "too_long", "link_type", "not_wanted", "damaged", "after_end"],
+        [&["sent", "error"], LeftOutPackets::NAMES].concat(),
     );
     for (labels, count) in set.counts(&REPLAY_FRAMES) {
         replays.add_to([&labels[0]], &labels[2], count);
     }
-    let mut tables = [flows, threads, captures, replays, cpus];
+    let mut tables = [flows, others, threads, captures, replays, cpus];
     tables.iter_mut().for_each(|table| table.rows.sort_by_key(|row| natural_order(&row.keys)));
     tables
 }
@@ -193,8 +192,8 @@ fn natural_order(keys: &[String]) -> Vec<(u64, String)> {
 }
 
 impl CountTable {
-    fn new(title: &'static str, keys: &'static [&'static str], counts: &'static [&'static str]) -> Self {
-        Self { title, keys, counts, times: &[], rows: Vec::new() }
+    fn new(title: &'static str, keys: &'static [&'static str], counts: impl Into<Vec<&'static str>>) -> Self {
+        Self { title, keys, counts: counts.into(), times: &[], rows: Vec::new() }
     }
 
     /// The row with these keys.

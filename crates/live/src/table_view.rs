@@ -124,7 +124,7 @@ mod tests {
         let table = CountTable {
             title: "flows",
             keys: &["device", "flow"],
-            counts: &["received", "too_old"],
+            counts: vec!["received", "too_old"],
             times: &["mean latency"],
             rows,
         };

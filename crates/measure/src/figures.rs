@@ -82,14 +82,13 @@ impl Figures {
         let stamped: u64 = lines.iter().map(|line| line.stamped_count(is_sampled)).sum();
         let totals = &self.totals;
         let held: u64 = totals.held.iter().sum();
-        let kinds = totals.received + totals.stale + totals.foreign + totals.damaged + totals.icmp_errors;
         let rows = [
             (
                 "received = unique + duplicate + too old",
                 totals.received,
                 self.unique + self.duplicate + self.too_old,
             ),
-            ("frames = received + stale + foreign + damaged + icmp_errors", totals.frames, kinds),
+            ("frames = received + the other frames", totals.frames, totals.received + totals.others.total()),
             ("stamped = sum of the histogram", totals.stamped, histogram.iter().sum()),
             ("stamped = sum over flows", totals.stamped, stamped),
             ("reordered = sum of held", self.reordered, held),

@@ -18,7 +18,7 @@ pub fn keep_flows(
     for flow in others {
         let other = std::mem::take(&mut lines[flow]);
         totals.received -= other.received();
-        totals.foreign += other.received();
+        totals.others.foreign += other.received();
         has_latency |= other.latency_bounds_ns().is_some();
         reordered |= other.reordered > 0;
     }

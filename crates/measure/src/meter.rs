@@ -153,13 +153,13 @@ impl Meter {
         if matches!(found, Some(Found::Front(_) | Found::End(_)))
             && let Some(error) = IcmpError::in_frame(start)
         {
-            self.totals.icmp_errors += 1;
+            self.totals.others.icmp_errors += 1;
             self.totals.icmp_error = error;
             return;
         }
         let measured = match found {
             None => {
-                self.totals.foreign += 1;
+                self.totals.others.foreign += 1;
                 return;
             }
             Some(Found::Front(signature)) => self.front(&signature, arrival),
@@ -186,7 +186,7 @@ impl Meter {
 
     fn front(&mut self, signature: &Signature, arrival: Arrival) -> Option<Measured> {
         if !signature.is_plausible() {
-            self.totals.damaged += 1;
+            self.totals.others.damaged += 1;
             return None;
         }
         let arrived_ns = arrival.time_ns.wrapping_add(arrival.wall_offset_ns);
@@ -202,7 +202,7 @@ impl Meter {
     fn scheduled(&mut self, signature: &Signature) -> Option<(usize, u64)> {
         let (flow_count, stream) = (self.options.flow_count, usize::from(signature.stream));
         if stream >= self.options.stream_count as usize {
-            self.totals.damaged += 1;
+            self.totals.others.damaged += 1;
             return None;
         }
         let at = &mut self.stream_at[stream];
@@ -240,11 +240,11 @@ impl Meter {
     /// The line of a flow, if the frame is of this run.
     fn flow_of_run(&mut self, flow: u32, run: u16) -> Option<usize> {
         if self.options.run.is_some_and(|wanted| wanted != run) {
-            self.totals.stale += 1;
+            self.totals.others.stale += 1;
             return None;
         }
         if flow as usize >= self.options.line_count() {
-            self.totals.damaged += 1;
+            self.totals.others.damaged += 1;
             return None;
         }
         self.totals.with_flow += 1;

@@ -1,6 +1,7 @@
 //! Counts of the whole receiver, beside those of its flows.
 
 use crate::icmp_error::IcmpError;
+use facts::OtherFrames;
 use serde::Serialize;
 
 /// Sending threads that can be told apart.
@@ -21,17 +22,12 @@ pub struct Totals {
     /// Their lengths in bytes, without FCS.
     #[serde(skip)]
     pub received_bytes: u64,
-    /// Frames of another run.
-    pub stale: u64,
-    /// Frames without a signature.
-    pub foreign: u64,
-    /// ICMP errors that quote a frame with a signature: it did not arrive.
-    pub icmp_errors: u64,
-    /// The last of them on each CPU; kind 0 is none.
+    /// The other frames.
+    #[serde(flatten)]
+    pub others: OtherFrames,
+    /// The last ICMP error on each CPU; kind 0 is none.
     #[serde(skip)]
     pub icmp_error: IcmpError,
-    /// Frames with values in their signature that no sender of this run writes.
-    pub damaged: u64,
     /// First copies with a latency.
     pub stamped: u64,
     /// Of these, frames that were received before they were sent, by the two clocks.
@@ -81,11 +77,8 @@ impl Default for Totals {
             frame_bytes: 0,
             received: 0,
             received_bytes: 0,
-            stale: 0,
-            foreign: 0,
-            icmp_errors: 0,
+            others: OtherFrames::default(),
             icmp_error: IcmpError::default(),
-            damaged: 0,
             stamped: 0,
             negative: 0,
             hardware_time: 0,
@@ -110,13 +103,10 @@ impl Totals {
         self.frame_bytes += other.frame_bytes;
         self.received += other.received;
         self.received_bytes += other.received_bytes;
-        self.stale += other.stale;
-        self.foreign += other.foreign;
-        self.icmp_errors += other.icmp_errors;
+        self.others.add(&other.others);
         if other.icmp_error.kind > 0 {
             self.icmp_error = other.icmp_error;
         }
-        self.damaged += other.damaged;
         self.stamped += other.stamped;
         self.negative += other.negative;
         self.late += other.late;

@@ -42,7 +42,7 @@ fn each_frame_is_counted_as_one_kind() {
     meter.receive(&[], arrival);
     let totals = figures(&meter).totals;
     assert_eq!((totals.frames, totals.received), (6, 1));
-    assert_eq!((totals.stale, totals.damaged, totals.foreign), (1, 2, 2));
+    assert_eq!((totals.others.stale, totals.others.damaged, totals.others.foreign), (1, 2, 2));
 }
 
 #[test]
@@ -122,7 +122,10 @@ fn frames_of_flows_that_are_not_kept_are_foreign() {
         keep_flows(&kept(5), &mut lines, &mut totals, &mut histogram);
         let figures = Figures::new(meter.options(), &lines, &totals, &histogram);
         assert_eq!(figures.broken, Vec::<String>::new());
-        assert_eq!((figures.totals.received, figures.totals.foreign, figures.totals.frames), (2, 4, 6));
+        assert_eq!(
+            (figures.totals.received, figures.totals.others.foreign, figures.totals.frames),
+            (2, 4, 6)
+        );
         assert_eq!((figures.unique, figures.flows, figures.reordered, figures.held_max), (2, 1, 0, 0));
         // The histogram does not say whose latencies it has.
         assert_eq!(figures.latency.is_some(), is_timed);
@@ -132,7 +135,7 @@ fn frames_of_flows_that_are_not_kept_are_foreign() {
         let figures = Figures::new(meter.options(), &lines, &totals, &histogram);
         assert_eq!(figures.broken, Vec::<String>::new());
         assert_eq!(
-            (figures.unique, figures.reordered, figures.held_max, figures.totals.foreign),
+            (figures.unique, figures.reordered, figures.held_max, figures.totals.others.foreign),
             (4, 1, 1, 2)
         );
     }
@@ -151,7 +154,7 @@ fn lines_grow_with_the_flows_seen() {
     assert_eq!((meter.detail(5).frame_bytes, meter.detail(6).frame_bytes), (42 + 32, 0));
     let full = Some(FullFields { flow: 1 << 20, number: 0, run: 7 });
     meter.receive(&frame(&Signature { full, ..plain }, 32), arrival);
-    assert_eq!((meter.lines().len(), meter.totals().damaged), (6, 1));
+    assert_eq!((meter.lines().len(), meter.totals().others.damaged), (6, 1));
     assert_eq!((figures(&meter).unique, figures(&meter).missing), (1, 0));
 }
 
@@ -221,7 +224,7 @@ fn frames_of_the_run_before_the_wrap_are_stale() {
     };
     let before = receive(&mut meter, 0);
     let after = receive(&mut meter, 0xfff);
-    assert_eq!((after.totals.stale, after.unique, after.duplicate), (10, 10, 0));
+    assert_eq!((after.totals.others.stale, after.unique, after.duplicate), (10, 10, 0));
     assert_eq!((after.too_old, after.missing, after.latency), (0, 0, before.latency));
 }
 

@@ -103,8 +103,8 @@ impl FlowRun {
         let pauses = self.pauses && matches!(report.end, End::Stopped);
         if let End::Failed(error) = report.end {
             self.failure = Some(error.in_one_line());
-        } else if total.errors.no_carrier > 0 {
-            let frames = quantity_of(total.errors.no_carrier, "frame");
+        } else if total.errors.causes.no_carrier > 0 {
+            let frames = quantity_of(total.errors.causes.no_carrier, "frame");
             self.failure = Some(format!("{frames} not sent: they were due while the link was down"));
         }
         self.progress.drains(received, pauses, Instant::now());

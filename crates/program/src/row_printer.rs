@@ -1,14 +1,16 @@
 //! Rows of a running command, one per second: columns of text, JSON lines or CSV.
 //!
-//! A row type lists its cells once ([`Row::cells`]); text and CSV are made from them. JSON is the
-//! serialized row, with the same numbers.
+//! A row type lists its cells once ([`Row::cells`]): name and value. Columns, CSV and JSON are made
+//! from them.
 
 pub use crate::out::RowFormat;
 
 use crate::console::Console;
 use crate::out::{self, OutError};
-use facts::Document;
+use facts::{Document, Fact};
 use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde_json::Value;
 use std::fmt::{self, Display, Write};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -54,71 +56,124 @@ pub struct RowTime {
     pub elapsed_ns: u64,
 }
 
-impl Serialize for RowTime {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Fields {
-            time: String,
-            elapsed_ns: u64,
-        }
-        Fields { time: utc_time(self.time_ns), elapsed_ns: self.elapsed_ns }.serialize(serializer)
-    }
-}
-
-/// One value of a row: as text for people and as a plain number for CSV.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One value of a row: for people, as a plain number for CSV, and as a field of the JSON object.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    name: &'static str,
-    csv_name: &'static str,
-    width: usize,
+    /// Its field in JSON, and its column in CSV.
+    field: &'static str,
+    value: Value,
+    /// Its text for people.
     text: String,
     csv: String,
+    place: Place,
+}
+
+/// Where text and CSV have a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// A column of both: its heading in text, and its width.
+    Column(&'static str, usize),
+    /// A column of CSV. Text has name and value behind the columns, if it is a count above 0.
+    Rest,
+    /// Neither has it.
+    JsonOnly,
 }
 
 impl Cell {
-    /// A count, in the column `name`.
-    pub fn count(name: &'static str, count: u64) -> Self {
-        Self { name, csv_name: name, width: 13, text: human_count(count), csv: count.to_string() }
+    fn column(field: &'static str, value: impl Into<Value>, text: String, csv: String) -> Self {
+        Self { field, value: value.into(), text, csv, place: Place::Column(field, 13) }
     }
 
-    /// A count that may be unknown: `?` as text, empty in CSV.
-    pub fn maybe(name: &'static str, count: Option<u64>) -> Self {
-        let unknown = Self { name, csv_name: name, width: 13, text: "?".to_owned(), csv: String::new() };
-        count.map_or(unknown, |count| Self::count(name, count))
+    /// The same with another heading and width.
+    fn headed(self, heading: &'static str, width: usize) -> Self {
+        Self { place: Place::Column(heading, width), ..self }
     }
 
-    /// A word that tells rows apart, in the column `name`.
-    pub fn word(name: &'static str, word: &str) -> Self {
-        Self { name, csv_name: name, width: 13, text: word.to_owned(), csv: word.to_owned() }
+    /// A count, in the column `field`.
+    pub fn count(field: &'static str, count: u64) -> Self {
+        Self::column(field, count, human_count(count), count.to_string())
+    }
+
+    /// A count that may be unknown: `?` as text, empty in CSV, `null` in JSON.
+    pub fn maybe(field: &'static str, count: Option<u64>) -> Self {
+        let unknown = || Self::column(field, Value::Null, "?".to_owned(), String::new());
+        count.map_or_else(unknown, |count| Self::count(field, count))
+    }
+
+    /// A word that tells rows apart, in the column `field`.
+    pub fn word(field: &'static str, word: &str) -> Self {
+        Self::column(field, word, word.to_owned(), word.to_owned())
+    }
+
+    /// Something per second, such as connections, in the column `field`.
+    pub fn per_second(field: &'static str, rate: f64) -> Self {
+        let whole = rate.round() as u64;
+        Self::column(field, rate, human_count(whole), whole.to_string())
+    }
+
+    /// Frames per second.
+    pub fn pps(pps: f64) -> Self {
+        Self::column("rate_pps", pps, human_pps(pps), format!("{pps:.0}")).headed("pps", 11)
+    }
+
+    /// Bits per second, in the field `field`, such as `wire_bps`.
+    pub fn bps(field: &'static str, bps: f64) -> Self {
+        Self::column(field, bps, human_bps(bps), format!("{bps:.0}")).headed("bit/s", 13)
+    }
+
+    /// What only JSON has.
+    pub fn json_only(field: &'static str, value: impl Into<Value>) -> Self {
+        let (text, csv) = (String::new(), String::new());
+        Self { field, value: value.into(), text, csv, place: Place::JsonOnly }
+    }
+
+    /// The counts of a group: JSON and CSV have all, and text those above 0.
+    pub fn group(counts: impl Iterator<Item = (&'static Fact, Option<u64>)>) -> impl Iterator<Item = Self> {
+        counts.map(|(fact, count)| Self { place: Place::Rest, ..Self::maybe(fact.name, count) })
     }
 
     /// The same with a narrower column, for counts that are usually small.
     #[must_use]
     pub fn narrow(self) -> Self {
-        Self { width: 7, ..self }
+        let heading = self.field;
+        self.headed(heading, 7)
     }
 
-    /// Frames per second.
-    pub fn pps(pps: f64) -> Self {
-        let csv = format!("{pps:.0}");
-        Self { name: "pps", csv_name: "rate_pps", width: 11, text: human_pps(pps), csv }
+    /// The same as a whole number in JSON.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        let value = self.value.as_f64().map_or(Value::Null, |value| Value::from(value as u64));
+        Self { value, ..self }
     }
+}
 
-    /// Bits per second: `csv_name` is the field of the JSON object, such as `wire_bps`.
-    pub fn bps(csv_name: &'static str, bps: f64) -> Self {
-        let csv = format!("{bps:.0}");
-        Self { name: "bit/s", csv_name, width: 13, text: human_bps(bps), csv }
+/// A row as JSON: its time, and the fields of its cells.
+struct RowFields<'a>(RowTime, &'a [Cell]);
+
+impl Serialize for RowFields<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(time, cells) = self;
+        let mut fields = serializer.serialize_map(Some(cells.len() + 2))?;
+        fields.serialize_entry("time", &utc_time(time.time_ns))?;
+        fields.serialize_entry("elapsed_ns", &time.elapsed_ns)?;
+        cells.iter().try_for_each(|cell| fields.serialize_entry(cell.field, &cell.value))?;
+        fields.end()
     }
 }
 
 /// A row of numbers.
-pub trait Row: Serialize {
+pub trait Row {
     /// The kind of object that the row is as JSON.
     fn document(&self) -> &'static Document;
     /// When it was made.
     fn time(&self) -> RowTime;
     /// Its values, in the order of the columns.
     fn cells(&self) -> Vec<Cell>;
+
+    /// The row as a line of JSON.
+    fn json_line(&self) -> String {
+        out::json_line(self.document(), &RowFields(self.time(), &self.cells()))
+    }
 }
 
 /// Prints rows, below a header line where the format has one, and adds them to the events.
@@ -155,19 +210,22 @@ impl RowPrinter {
 
     /// The header line if it is due, and the line of `row`. Adds the row to the events.
     fn lines(&mut self, row: &impl Row) -> String {
-        self.console.events().add(|| out::json_line(row.document(), row));
+        self.console.events().add(|| row.json_line());
         let Some(format) = self.format else { return String::new() };
         let cells = row.cells();
         let header = match (format, std::mem::replace(&mut self.has_header, true)) {
             (RowFormat::Json, _) | (_, true) => String::new(),
-            (RowFormat::Text, false) => columns("time", &cells, |cell| cell.name),
-            (RowFormat::Csv, false) => fields("time,elapsed_s", &cells, |cell| cell.csv_name),
+            (RowFormat::Text, false) => columns("time", &cells, |_, heading| heading) + "\n",
+            (RowFormat::Csv, false) => fields("time,elapsed_s", &cells, |cell| cell.field),
         };
         let RowTime { time_ns, elapsed_ns } = row.time();
         header
             + &match format {
-                RowFormat::Json => out::json_line(row.document(), row),
-                RowFormat::Text => columns(&clock_time(time_ns, self.offset_s), &cells, |cell| &cell.text),
+                RowFormat::Json => row.json_line(),
+                RowFormat::Text => {
+                    let time = clock_time(time_ns, self.offset_s);
+                    columns(&time, &cells, |cell, _| &cell.text) + &rest(&cells) + "\n"
+                }
                 RowFormat::Csv => {
                     let time = format!("{},{:.3}", utc_time(time_ns), elapsed_ns as f64 / 1e9);
                     fields(&time, &cells, |cell| &cell.csv)
@@ -187,18 +245,25 @@ impl<A: Display, B: Display> Display for Joined<A, B> {
     }
 }
 
-fn columns<'a>(time: &str, cells: &'a [Cell], text: impl Fn(&'a Cell) -> &'a str) -> String {
+fn columns<'a>(time: &str, cells: &'a [Cell], text: impl Fn(&'a Cell, &'a str) -> &'a str) -> String {
     let mut line = format!("{time:TIME_WIDTH$}");
     for cell in cells {
-        let width = cell.width.max(cell.name.len());
-        write!(line, "  {:>width$}", text(cell)).expect("a String takes any text");
+        let Place::Column(heading, width) = cell.place else { continue };
+        let width = width.max(heading.len());
+        write!(line, "  {:>width$}", text(cell, heading)).expect("a String takes any text");
     }
-    line + "\n"
+    line
+}
+
+/// What follows the columns: counts that have none and are above 0.
+fn rest(cells: &[Cell]) -> String {
+    let is_shown = |cell: &&Cell| cell.place == Place::Rest && cell.value.as_u64() > Some(0);
+    cells.iter().filter(is_shown).map(|cell| format!("  {} {}", cell.field, cell.text)).collect()
 }
 
 fn fields<'a>(time: &str, cells: &'a [Cell], text: impl Fn(&'a Cell) -> &'a str) -> String {
     let mut line = time.to_owned();
-    for cell in cells {
+    for cell in cells.iter().filter(|cell| cell.place != Place::JsonOnly) {
         line.push(',');
         line.push_str(text(cell));
     }
@@ -208,15 +273,15 @@ fn fields<'a>(time: &str, cells: &'a [Cell], text: impl Fn(&'a Cell) -> &'a str)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use facts::OtherFrames;
 
-    #[derive(Serialize)]
     struct Sample {
-        #[serde(flatten)]
         time: RowTime,
         sent: u64,
         rate_pps: f64,
         wire_bps: f64,
         lost: Option<u64>,
+        others: OtherFrames,
     }
 
     impl Row for Sample {
@@ -229,12 +294,16 @@ mod tests {
         }
 
         fn cells(&self) -> Vec<Cell> {
-            vec![
+            [
                 Cell::count("sent", self.sent),
                 Cell::pps(self.rate_pps),
-                Cell::bps("wire_bps", self.wire_bps),
+                Cell::json_only("cpus", vec![1, 2]),
+                Cell::bps("wire_bps", self.wire_bps).whole(),
                 Cell::maybe("lost", self.lost).narrow(),
             ]
+            .into_iter()
+            .chain(Cell::group(self.others.each()))
+            .collect()
         }
     }
 
@@ -242,8 +311,10 @@ mod tests {
         let mut printer =
             RowPrinter { offset_s: 0, ..RowPrinter::new(&Console::default(), Some(format), false).unwrap() };
         let time = RowTime { time_ns: 1_795_313_700_250_000_000, elapsed_ns: 1_000_400_000 };
-        let first = Sample { time, sent: 1_200_000, rate_pps: 1.2e6, wire_bps: 806.4e6, lost: Some(3) };
-        let second = Sample { lost: None, ..first };
+        let others = OtherFrames { foreign: 1_200, ..OtherFrames::default() };
+        let first =
+            Sample { time, sent: 1_200_000, rate_pps: 1.2e6, wire_bps: 806.4e6, lost: Some(3), others };
+        let second = Sample { lost: None, others: OtherFrames::default(), ..first };
         printer.lines(&first) + &printer.lines(&second)
     }
 
@@ -252,7 +323,7 @@ mod tests {
         assert_eq!(
             printed(RowFormat::Text),
             "time               sent          pps          bit/s     lost\n\
-             02:15:00      1,200,000   1.200 Mpps   806.4 Mbit/s        3\n\
+             02:15:00      1,200,000   1.200 Mpps   806.4 Mbit/s        3  foreign 1,200\n\
              02:15:00      1,200,000   1.200 Mpps   806.4 Mbit/s        ?\n"
         );
     }
@@ -261,9 +332,9 @@ mod tests {
     fn csv_has_plain_numbers_and_utc() {
         assert_eq!(
             printed(RowFormat::Csv),
-            "time,elapsed_s,sent,rate_pps,wire_bps,lost\n\
-             2026-11-22T02:15:00.250Z,1.000,1200000,1200000,806400000,3\n\
-             2026-11-22T02:15:00.250Z,1.000,1200000,1200000,806400000,\n"
+            "time,elapsed_s,sent,rate_pps,wire_bps,lost,stale,damaged,foreign,icmp_errors\n\
+             2026-11-22T02:15:00.250Z,1.000,1200000,1200000,806400000,3,0,0,1200,0\n\
+             2026-11-22T02:15:00.250Z,1.000,1200000,1200000,806400000,,0,0,0,0\n"
         );
     }
 
@@ -273,7 +344,8 @@ mod tests {
         assert_eq!(
             text.lines().next().unwrap_or_default(),
             "{\"schema\":\"wirerate.sample/1\",\"time\":\"2026-11-22T02:15:00.250Z\",\"elapsed_ns\":1000400000,\
-             \"sent\":1200000,\"rate_pps\":1200000.0,\"wire_bps\":806400000.0,\"lost\":3}"
+             \"sent\":1200000,\"rate_pps\":1200000.0,\"cpus\":[1,2],\"wire_bps\":806400000,\"lost\":3,\
+             \"stale\":0,\"damaged\":0,\"foreign\":1200,\"icmp_errors\":0}"
         );
         assert_eq!(text.lines().count(), 2);
     }

@@ -3,10 +3,14 @@
 use crate::active_window::ActiveRate;
 use crate::row_printer::{Cell, PERIOD, Row, RowTime};
 use capture::Stats;
+use facts::{CaptureFrames, Fact};
 use serde::Serialize;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 use units::{Table, human_bps, human_duration, human_pps, per_second, quantity_of};
+
+/// Counts of a capture that have a column of their own for people.
+const CAPTURE_COLUMNS: [&str; 5] = ["written", "filtered", "lost_nic", "lost_ring", "lost_disk"];
 
 /// Frames of one CPU since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -60,13 +64,8 @@ impl Ticker {
         let cpus = stats.by_cpu().into_iter().map(|(cpu, counts)| Cpu { cpu, received: counts.received });
         let capture = CaptureCounts {
             offered: lost_nic.map(|lost_nic| total.received + lost_nic),
-            written: total.written,
             waiting: total.waiting(),
-            filtered: total.filtered,
-            after_limit: total.after_limit,
-            lost_nic,
-            lost_ring: total.lost_ring,
-            lost_disk: total.lost_disk,
+            frames: capture_frames(&total, lost_nic),
         };
         let cpus = cpus.filter(|cpu| cpu.received > 0).collect();
         ReceiveRow { capture: Some(capture), ..self.next(stats.elapsed, total.received_bytes, cpus) }
@@ -81,10 +80,9 @@ fn now_ns() -> u64 {
 
 /// The counts of a second. `Display` is the line of mgdump: `0:1200 1:800 sum:2000 pps:1000`. All
 /// counts are since the start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiveRow {
     /// When it was made.
-    #[serde(flatten)]
     pub time: RowTime,
     /// Frames received.
     pub received: u64,
@@ -95,31 +93,33 @@ pub struct ReceiveRow {
     /// Bits received per second since the previous row, without FCS.
     pub rate_bps: u64,
     /// Where the frames of a capture went.
-    #[serde(flatten)]
     pub capture: Option<CaptureCounts>,
     /// Each CPU that received frames.
     pub cpus: Vec<Cpu>,
 }
 
 /// Where the frames of a capture went; `offered` is the sum of all others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureCounts {
     /// Frames on the wire; `null` if the device does not count what it lost.
     pub offered: Option<u64>,
-    /// Frames in the file.
-    pub written: u64,
     /// Frames on their way to the file.
     pub waiting: u64,
-    /// Frames that did not match the filter; `null` if the kernel does not count them.
-    pub filtered: Option<u64>,
-    /// Frames received after `--count` frames were written.
-    pub after_limit: u64,
-    /// Frames lost in the device.
-    pub lost_nic: Option<u64>,
-    /// Frames lost because a ring was full.
-    pub lost_ring: u64,
-    /// Frames lost because the file could not be written.
-    pub lost_disk: u64,
+    /// All others.
+    pub frames: CaptureFrames,
+}
+
+/// The frames of a capture by what became of them, without those on their way to the file.
+pub fn capture_frames(counts: &capture::Counts, lost_nic: Option<u64>) -> CaptureFrames {
+    CaptureFrames {
+        written: counts.written,
+        filtered: counts.filtered,
+        after_limit: counts.after_limit,
+        not_kept: counts.not_kept,
+        lost_nic,
+        lost_ring: counts.lost_ring,
+        lost_disk: counts.lost_disk,
+    }
 }
 
 impl Row for ReceiveRow {
@@ -137,18 +137,26 @@ impl Row for ReceiveRow {
     fn cells(&self) -> Vec<Cell> {
         let mut cells = vec![
             Cell::count("received", self.received),
-            Cell::pps(self.rate_pps as f64),
-            Cell::bps("rate_bps", self.rate_bps as f64),
+            Cell::pps(self.rate_pps as f64).whole(),
+            Cell::json_only("received_bytes", self.received_bytes),
+            Cell::bps("rate_bps", self.rate_bps as f64).whole(),
         ];
         if let Some(counts) = &self.capture {
             cells.extend([
-                Cell::count("written", counts.written),
-                Cell::maybe("filtered", counts.filtered).narrow(),
-                Cell::maybe("lost_nic", counts.lost_nic).narrow(),
-                Cell::count("lost_ring", counts.lost_ring).narrow(),
-                Cell::count("lost_disk", counts.lost_disk).narrow(),
+                Cell::json_only("offered", counts.offered),
+                Cell::json_only("waiting", counts.waiting),
             ]);
+            let is_column = |fact: &Fact| CAPTURE_COLUMNS.contains(&fact.name);
+            let (columns, rest): (Vec<_>, Vec<_>) =
+                counts.frames.each().partition(|(fact, _)| is_column(fact));
+            cells.extend(columns.into_iter().map(|(fact, count)| match fact.name {
+                "written" => Cell::maybe(fact.name, count),
+                _ => Cell::maybe(fact.name, count).narrow(),
+            }));
+            cells.extend(Cell::group(rest.into_iter()));
         }
+        let cpu = |cpu: &Cpu| serde_json::json!({ "cpu": cpu.cpu, "received": cpu.received });
+        cells.push(Cell::json_only("cpus", self.cpus.iter().map(cpu).collect::<Vec<_>>()));
         cells
     }
 }
@@ -215,7 +223,6 @@ impl RxHead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::out;
     use capture::{Counts, DeviceStats, RingStats};
 
     fn cpus(counts: &[u64]) -> Vec<Cpu> {
@@ -253,7 +260,7 @@ mod tests {
 
     fn json(row: &ReceiveRow) -> String {
         let time = RowTime { time_ns: 0, ..row.time };
-        out::json_line(row.document(), &ReceiveRow { time, ..row.clone() })
+        ReceiveRow { time, ..row.clone() }.json_line()
     }
 
     #[test]
@@ -294,7 +301,10 @@ mod tests {
         let sum: u64 = row.cpus.iter().map(|cpu| cpu.received).sum();
         assert_eq!((row.received, sum, row.rate_pps, row.rate_bps), (15, 15, 15, 7_200));
         let counts = row.capture.unwrap();
-        assert_eq!((counts.offered, counts.waiting, counts.written, counts.lost_ring), (Some(19), 6, 6, 3));
+        assert_eq!(
+            (counts.offered, counts.waiting, counts.frames.written, counts.frames.lost_ring),
+            (Some(19), 6, 6, 3)
+        );
         let row = ticker.next_of_capture(&stats(2_500, &[(0, 307), (1, 8)], None));
         assert_eq!(row.rate_pps, 200);
         let line = json(&row);

@@ -1,7 +1,7 @@
 //! `--expect 'lost=0'`: checks of the results that decide the exit code.
 
 use super::Report;
-use measure::PERCENTILES;
+use measure::{OtherFrames, PERCENTILES};
 use packet::WIRE_OVERHEAD;
 use program::expectations::{Comparison, split_check};
 use std::fmt;
@@ -23,6 +23,8 @@ pub enum Metric {
     Lost,
     /// A count of the report.
     Counted(CountOf),
+    /// A count of [`OtherFrames`].
+    Other(&'static str),
     /// Frames per second, or bits per second on the wire.
     Rate,
     /// A latency in nanoseconds.
@@ -32,7 +34,7 @@ pub enum Metric {
 }
 
 /// Counts by name.
-const COUNTS: [(&str, CountOf); 11] = [
+const COUNTS: [(&str, CountOf); 9] = [
     ("received", |report| exactly(Some(report.figures.totals.received))),
     ("unique", |report| exactly(Some(report.figures.unique))),
     ("missing", |report| {
@@ -42,8 +44,6 @@ const COUNTS: [(&str, CountOf); 11] = [
     ("duplicate", |report| exactly(Some(report.figures.duplicate))),
     ("reordered", |report| exactly(Some(report.figures.reordered))),
     ("too-old", |report| exactly(Some(report.figures.too_old))),
-    ("stale", |report| exactly(Some(report.figures.totals.stale))),
-    ("damaged", |report| exactly(Some(report.figures.totals.damaged))),
     ("late", |report| report.figures.late.map(|late| (late, late + report.figures.too_old))),
     ("rejected", |report| exactly(report.rejected)),
     ("flows", |report| exactly(Some(report.figures.flows))),
@@ -92,11 +92,11 @@ impl FromStr for Expectation {
         let (name, holds, limit) = split_check(text, "lost=0 or p99<50us")?;
         let metric = metric(name).ok_or_else(|| format!("no result `{name}`; there are {}", names()))?;
         let limit = match metric {
-            Metric::Lost | Metric::Counted(_) if limit.ends_with('%') => {
+            Metric::Lost | Metric::Counted(_) | Metric::Other(_) if limit.ends_with('%') => {
                 let share = percentage(limit).map(Limit::Share);
                 share.ok_or_else(|| format!("`{limit}` is not a percentage from 0% to 100%, such as 0.1%"))?
             }
-            Metric::Lost | Metric::Counted(_) => {
+            Metric::Lost | Metric::Counted(_) | Metric::Other(_) => {
                 Limit::Value(limit.parse::<Count>().map_err(|why| why.to_string())?.0)
             }
             Metric::Time(_) | Metric::Percentile(_) => {
@@ -125,7 +125,15 @@ fn metric(name: &str) -> Option<Metric> {
     }
     let count = COUNTS.into_iter().find(|(known, _)| *known == name);
     let time = TIMES.into_iter().find(|(known, _)| *known == name);
+    if let Some(name) = OtherFrames::NAMES.iter().find(|known| option_name(known) == name) {
+        return Some(Metric::Other(name));
+    }
     count.map(|(_, of)| Metric::Counted(of)).or_else(|| time.map(|(_, of)| Metric::Time(of)))
+}
+
+/// The name of a count in a check.
+fn option_name(name: &str) -> String {
+    name.replace('_', "-")
 }
 
 fn names() -> String {
@@ -136,6 +144,7 @@ fn names() -> String {
         .map(str::to_owned)
         .into_iter()
         .chain(counts)
+        .chain(OtherFrames::NAMES.iter().map(|name| option_name(name)))
         .chain(times)
         .chain(percentiles)
         .collect::<Vec<_>>()
@@ -154,6 +163,7 @@ impl Expectation {
         let found = match self.metric {
             Metric::Lost => report.loss.map(|loss| (loss.lost_min, loss.lost_max)),
             Metric::Counted(of) => of(report),
+            Metric::Other(name) => exactly(report.figures.totals.others.get(name)),
             Metric::Rate => return self.rate_failure(report),
             Metric::Time(of) => exactly(latency.and_then(of)),
             Metric::Percentile(percentile) => exactly(latency.and_then(|latency| latency.at(percentile))),

@@ -2,7 +2,7 @@
 
 use capture::{ReceiveResult, Reflected};
 use capture_files::damage::Damages;
-use measure::{Figures, FlowFigures, FlowLine, HistogramLog, Latency, Loss, OrderFigures};
+use measure::{Figures, FlowFigures, FlowLine, HistogramLog, Latency, Loss, OrderFigures, OtherFrames};
 use program::out;
 use program::row_printer::{Cell, Row, RowTime};
 use program::rx_stats::{Cpu, RxHead};
@@ -321,11 +321,17 @@ impl fmt::Display for Report {
             false if self.capture.is_some() => "first copy or duplicate: below the window of 64 numbers",
             false => "first copy or duplicate: below the window of 64 numbers; try --wide-window",
         };
+        if figures.too_old > 0 {
+            table.count("too old", figures.too_old, too_old);
+        }
+        for (fact, count) in totals.others.present() {
+            let remark = match fact.name {
+                "icmp_errors" => self.icmp_remark(),
+                _ => fact.remark(),
+            };
+            table.count(&fact.title(), count, &remark);
+        }
         let others = [
-            ("too old", figures.too_old, too_old),
-            ("stale", totals.stale, "frames of another run"),
-            ("damaged", totals.damaged, "impossible values in the signature"),
-            ("foreign", totals.foreign, "frames without a signature, or of flows not counted here"),
             (
                 "lost here",
                 self.lost_ring.unwrap_or(0),
@@ -334,9 +340,6 @@ impl fmt::Display for Report {
             ("moved", totals.moves, "frames of a flow on another CPU than before: try --shared-flows"),
         ];
         others.into_iter().filter(|row| row.1 > 0).for_each(|row| table.count(row.0, row.1, row.2));
-        if totals.icmp_errors > 0 {
-            table.count("icmp errors", totals.icmp_errors, &self.icmp_remark());
-        }
         if let Some(reflected) = &self.reflected {
             reflected.rows(&mut table);
         }
@@ -432,12 +435,10 @@ fn latency_rows(table: &mut Table, name: &str, latency: &Latency) {
 }
 
 /// What arrived until now.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Second {
-    #[serde(flatten)]
     pub time: RowTime,
     /// The receiver, if there can be several.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     pub received: u64,
     pub rate_pps: f64,
@@ -447,6 +448,7 @@ pub struct Second {
     pub too_old: u64,
     pub latency_p50_ns: Option<u64>,
     pub latency_p99_ns: Option<u64>,
+    pub others: OtherFrames,
 }
 
 impl Row for Second {
@@ -470,7 +472,7 @@ impl Row for Second {
             Cell::maybe("latency_p50_ns", self.latency_p50_ns).narrow(),
             Cell::maybe("latency_p99_ns", self.latency_p99_ns).narrow(),
         ];
-        device.chain(figures).collect()
+        device.chain(figures).chain(Cell::group(self.others.each())).collect()
     }
 }
 

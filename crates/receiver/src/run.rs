@@ -353,6 +353,7 @@ impl Seconds {
             too_old: figures.too_old,
             latency_p50_ns: at(50.0),
             latency_p99_ns: at(99.0),
+            others: figures.totals.others,
         }
     }
 }

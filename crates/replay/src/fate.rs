@@ -1,5 +1,6 @@
 //! What became of each record.
 
+use facts::LeftOutPackets;
 use serde::Serialize;
 
 /// What became of one record.
@@ -42,18 +43,9 @@ impl Fate {
 pub struct Fates {
     /// [`Fate::Sent`].
     pub sent: u64,
-    /// [`Fate::NotWanted`].
-    pub not_wanted: u64,
-    /// [`Fate::Cut`].
-    pub cut: u64,
-    /// [`Fate::TooLong`].
-    pub too_long: u64,
-    /// [`Fate::LinkType`].
-    pub link_type: u64,
-    /// [`Fate::Damaged`].
-    pub damaged: u64,
-    /// [`Fate::AfterEnd`].
-    pub after_end: u64,
+    /// Those without a frame.
+    #[serde(flatten)]
+    pub left_out: LeftOutPackets,
     /// [`Fate::Error`].
     pub errors: u64,
 }
@@ -68,12 +60,12 @@ impl Fates {
     pub fn add(&mut self, fate: Fate, count: u64) {
         *match fate {
             Fate::Sent => &mut self.sent,
-            Fate::NotWanted => &mut self.not_wanted,
-            Fate::Cut => &mut self.cut,
-            Fate::TooLong => &mut self.too_long,
-            Fate::LinkType => &mut self.link_type,
-            Fate::Damaged => &mut self.damaged,
-            Fate::AfterEnd => &mut self.after_end,
+            Fate::NotWanted => &mut self.left_out.not_wanted,
+            Fate::Cut => &mut self.left_out.cut,
+            Fate::TooLong => &mut self.left_out.too_long,
+            Fate::LinkType => &mut self.left_out.link_type,
+            Fate::Damaged => &mut self.left_out.damaged,
+            Fate::AfterEnd => &mut self.left_out.after_end,
             Fate::Error => &mut self.errors,
         } += count;
     }
@@ -85,35 +77,19 @@ impl Fates {
 
     /// Adds the records of `other` several times.
     pub fn merge_times(&mut self, other: &Self, times: u64) {
-        for (fate, count) in [
-            (Fate::Sent, other.sent),
-            (Fate::NotWanted, other.not_wanted),
-            (Fate::Cut, other.cut),
-            (Fate::TooLong, other.too_long),
-            (Fate::LinkType, other.link_type),
-            (Fate::Damaged, other.damaged),
-            (Fate::AfterEnd, other.after_end),
-            (Fate::Error, other.errors),
-        ] {
-            self.add(fate, count * times);
-        }
+        self.sent += other.sent * times;
+        self.left_out.add(&other.left_out.times(times));
+        self.errors += other.errors * times;
     }
 
     /// All records.
     pub fn total(&self) -> u64 {
-        self.sent
-            + self.not_wanted
-            + self.cut
-            + self.too_long
-            + self.link_type
-            + self.damaged
-            + self.after_end
-            + self.errors
+        self.sent + self.left_out.total() + self.errors
     }
 
     /// True if records were not sent for a reason that the user did not ask for.
     pub fn fell_short(&self) -> bool {
-        self.too_long + self.link_type + self.damaged + self.errors > 0
+        self.left_out.too_long + self.left_out.link_type + self.left_out.damaged + self.errors > 0
     }
 }
 
@@ -140,7 +116,8 @@ mod tests {
         twice.merge(&fates);
         assert_eq!(twice.total(), 2 * all.len() as u64);
         assert!(fates.fell_short());
-        let asked = Fates { sent: 3, not_wanted: 2, cut: 1, after_end: 4, ..Fates::default() };
+        let left_out = LeftOutPackets { not_wanted: 2, cut: 1, after_end: 4, ..LeftOutPackets::default() };
+        let asked = Fates { sent: 3, left_out, errors: 0 };
         assert!(!asked.fell_short());
     }
 }

@@ -45,7 +45,7 @@ fn of_run(done: &WorkerResult) -> Vec<RunLimit> {
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let [waited, stolen, softirq] = [run.cpu.waited_ns, run.cpu.steal_ns, run.cpu.softirq_ns].map(share);
     let calls = share(elapsed_ns.saturating_sub(run.idle_ns).saturating_sub(run.cpu.waited_ns));
-    let no_carrier = run.total.errors.no_carrier as f64 / run.total.offered().max(1) as f64;
+    let no_carrier = run.total.errors.causes.no_carrier as f64 / run.total.offered().max(1) as f64;
     let full = full_share(&run.total);
     let times = run.total.errors.ring_full + run.total.retries;
     [

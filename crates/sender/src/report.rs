@@ -6,6 +6,7 @@ use super::next_hop::NextHopMac;
 use super::rate::Asked;
 use super::workers::WorkerResult;
 use engine::{Burst, EngineError, Interruptions};
+use facts::Fact;
 use host::StartTime;
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
 use program::out;
@@ -624,25 +625,17 @@ fn end(done: &[WorkerResult]) -> EndReason {
 }
 
 fn causes(errors: &engine::Errors) -> Vec<Cause> {
-    let refused = match errors.last_errno {
-        0 => "the driver refused them".to_owned(),
-        errno => format!("the driver refused them: {}", io::Error::from_raw_os_error(errno)),
+    let meaning = |fact: &Fact| match (fact.name, errors.last_errno) {
+        ("refused", 1..) => {
+            format!("{}: {}", fact.remark(), io::Error::from_raw_os_error(errors.last_errno))
+        }
+        _ => fact.remark(),
     };
-    let dropped = "the kernel dropped them before the driver saw them".to_owned();
-    let invalid = "the kernel found their descriptors invalid".to_owned();
-    let no_carrier = "they were due while the device was down or without carrier".to_owned();
-    let queue = "the qdisc dropped them, or others in their place".to_owned();
-    [
-        ("refused", refused, errors.refused),
-        ("not_handed_over", dropped, errors.not_handed_over),
-        ("qdisc_dropped", queue, errors.qdisc_dropped),
-        ("invalid", invalid, errors.invalid),
-        ("no_carrier", no_carrier, errors.no_carrier),
-    ]
-    .into_iter()
-    .filter(|(.., count)| *count > 0)
-    .map(|(cause, meaning, count)| Cause { cause, meaning, count })
-    .collect()
+    errors
+        .causes
+        .present()
+        .map(|(fact, count)| Cause { cause: fact.name, meaning: meaning(fact), count })
+        .collect()
 }
 
 /// Gaps of all threads. Of N threads each sends at 1/N of the rate, so the requested gap is N times
@@ -716,6 +709,7 @@ fn choice(done: &[WorkerResult]) -> EngineChoice {
 mod tests {
     use super::*;
     use engine::{EngineKind, Errors, Lateness, RunReport};
+    use facts::SendErrors;
     use packet::Cursor;
     use testkit::golden;
 
@@ -875,8 +869,8 @@ mod tests {
 
     #[test]
     fn threads_sum_up_and_offered_is_sent_and_errors() {
-        let errors =
-            Errors { ring_full: 10, refused: 5, last_errno: 100, not_handed_over: 1, ..Errors::default() };
+        let causes = SendErrors { refused: 5, not_handed_over: 1, ..SendErrors::default() };
+        let errors = Errors { ring_full: 10, last_errno: 100, causes };
         let done = [
             done(0, run(engine::End::Count, 1000, Errors::default(), 1_500_000_000)),
             done(1, run(engine::End::Count, 900, errors, 2_000_000_000)),

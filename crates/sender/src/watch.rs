@@ -5,11 +5,11 @@
 use super::job::SendJob;
 use super::report::wire_bytes;
 use super::workers::{SentTotals, StartedRuns};
+use facts::SendErrors;
 use program::console::Console;
 use program::out::OutError;
 use program::row_printer::{Cell, PERIOD, Row, RowFormat, RowPrinter, RowTime};
 use program::term::{LiveLine, REDRAW};
-use serde::Serialize;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use units::{human_bps, human_count, human_pps, per_second, quantity_of, time_of_day_ns};
@@ -45,9 +45,8 @@ impl View {
 }
 
 /// A row of `send --every-second`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SendSecond {
-    #[serde(flatten)]
     time: RowTime,
     /// Frames sent since the start.
     sent: u64,
@@ -57,6 +56,8 @@ pub struct SendSecond {
     wire_bps: f64,
     /// Frames that the driver did not accept, since the start.
     errors: u64,
+    /// These by cause.
+    causes: SendErrors,
 }
 
 impl Row for SendSecond {
@@ -69,12 +70,15 @@ impl Row for SendSecond {
     }
 
     fn cells(&self) -> Vec<Cell> {
-        vec![
+        [
             Cell::count("sent", self.sent),
             Cell::pps(self.rate_pps),
             Cell::bps("wire_bps", self.wire_bps),
             Cell::count("errors", self.errors).narrow(),
         ]
+        .into_iter()
+        .chain(Cell::group(self.causes.each()))
+        .collect()
     }
 }
 
@@ -98,7 +102,14 @@ impl SendSample {
     fn row(&self, earlier: &Self) -> SendSecond {
         let (rate_pps, wire_bps) = self.rates_since(earlier);
         let time = RowTime { time_ns: time_of_day_ns(), elapsed_ns: self.elapsed.as_nanos() as u64 };
-        SendSecond { time, sent: self.totals.sent, rate_pps, wire_bps, errors: self.totals.errors }
+        SendSecond {
+            time,
+            sent: self.totals.sent,
+            rate_pps,
+            wire_bps,
+            errors: self.totals.errors,
+            causes: self.totals.causes,
+        }
     }
 
     /// The text of the progress line; what is at its end may be left out.
@@ -202,7 +213,7 @@ mod tests {
         let frame_bytes = (sent + errors) * 60;
         SendSample {
             elapsed: Duration::from_millis(ms),
-            totals: SentTotals { sent, errors, frame_bytes, replaced: 0 },
+            totals: SentTotals { sent, errors, frame_bytes, ..SentTotals::default() },
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::control::SendControl;
 use engine::{Burst, Limits, Request, RunHandle, RunReport, StartGate, Worker, Workers};
+use facts::SendErrors;
 use host::{Netns, StartTime};
 use program::monitor::sources::SendSource;
 use program::outcome::Failure;
@@ -53,6 +54,8 @@ pub struct SentTotals {
     pub sent: u64,
     /// Frames not accepted.
     pub errors: u64,
+    /// These by cause.
+    pub causes: SendErrors,
     /// Frames that met a full ring, so that the next frame took their place.
     pub replaced: u64,
     /// Bytes of all of them, without FCS.
@@ -68,7 +71,7 @@ impl SentTotals {
     /// Of a replay, where no frame takes the place of one that met a full ring.
     pub fn of_replay(total: &Burst) -> Self {
         let Burst { sent, frame_bytes, .. } = *total;
-        Self { sent, errors: total.errors.total(), replaced: 0, frame_bytes }
+        Self { sent, errors: total.errors.total(), causes: total.errors.causes, replaced: 0, frame_bytes }
     }
 
     /// Numbers that were taken and not sent, where `copies` frames have the same number: copies
@@ -83,9 +86,12 @@ impl SentTotals {
     }
 
     fn plus(self, total: &Burst) -> Self {
+        let mut causes = self.causes;
+        causes.add(&total.errors.causes);
         Self {
             sent: self.sent + total.sent,
             errors: self.errors + total.errors.total() - total.replaced(),
+            causes,
             replaced: self.replaced + total.replaced(),
             frame_bytes: self.frame_bytes + total.frame_bytes,
         }
@@ -250,7 +256,8 @@ mod tests {
         let totals = |sent, errors| SentTotals { sent, errors, ..SentTotals::default() };
         assert_eq!([totals(10, 3).unsent(1), totals(10, 0).unsent(1), totals(0, 0).unsent(1)], [3, 0, 0]);
         assert_eq!(totals(9, 1).unsent(2), 5, "5 numbers of 10 were sent");
-        let errors = engine::Errors { ring_full: 4, refused: 3, ..engine::Errors::default() };
+        let causes = SendErrors { refused: 3, ..SendErrors::default() };
+        let errors = engine::Errors { ring_full: 4, causes, ..engine::Errors::default() };
         let total = Burst { sent: 10, errors, frame_bytes: 1700, retries: 2 };
         let totals = SentTotals::default().plus(&total);
         assert_eq!((totals.errors, totals.replaced, totals.unsent(1), totals.sent_bytes()), (3, 4, 7, 1000));

@@ -114,10 +114,11 @@ impl AttachedReceiver {
         let unique: u64 = self.receiver.lines().map(|line| line.unique()).sum();
         let totals = self.receiver.totals();
         ensure!(
-            (totals.received, unique) == (totals.frames - totals.foreign, totals.received) && unique > 0,
+            (totals.received, unique) == (totals.frames - totals.others.foreign, totals.received)
+                && unique > 0,
             "{unique} first copies of {} frames, {} foreign",
             totals.frames,
-            totals.foreign
+            totals.others.foreign
         );
         Ok(())
     }

@@ -283,7 +283,7 @@ impl Engine for AfXdpEngine {
         self.settle(&mut burst)?;
         if self.is_unprotected && self.pending() == 0 {
             self.is_unprotected = false;
-            burst.errors.refused += 1;
+            burst.errors.causes.refused += 1;
             burst.errors.last_errno = libc::ENOENT;
         }
         match sent {
@@ -297,7 +297,9 @@ impl Engine for AfXdpEngine {
         match self.device.trouble(true) {
             Ok(Some(trouble)) => Some(trouble),
             Err(error) => Some(error),
-            Ok(None) if errors.invalid > 0 => Some(EngineError::Invalid { ifname: self.device.name() }),
+            Ok(None) if errors.causes.invalid > 0 => {
+                Some(EngineError::Invalid { ifname: self.device.name() })
+            }
             // The device does not reject frames for good; the plan does.
             Ok(None) => Some(EngineError::NoAssociation { engine: EngineKind::AfXdp.name() }),
         }
@@ -425,7 +427,7 @@ mod tests {
             engine.tx_queues[0].put_invalid();
             engine.drive(&mut burst)?;
             engine.settle(&mut burst)?;
-            assert_eq!((burst.sent, burst.errors.invalid, burst.errors.ring_full), (3, 1, 0));
+            assert_eq!((burst.sent, burst.errors.causes.invalid, burst.errors.ring_full), (3, 1, 0));
             let explained = engine.explain(&burst.errors).expect("there is a reason");
             assert!(matches!(explained, EngineError::Invalid { .. }), "{explained}");
             Ok::<(), EngineError>(())

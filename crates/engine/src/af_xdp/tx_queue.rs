@@ -92,7 +92,7 @@ impl TxQueue {
         let frames = (invalid - self.invalid).min(burst.sent);
         self.invalid = invalid;
         burst.sent -= frames;
-        burst.errors.invalid += frames;
+        burst.errors.causes.invalid += frames;
         Ok(())
     }
 }

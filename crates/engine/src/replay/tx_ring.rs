@@ -274,7 +274,7 @@ impl<R: TxRing> RingPort<R> {
     /// Counts a frame of this length that is due while the link is down.
     fn leave_out(&mut self, frame_len: usize, result: &mut ReplayResult) {
         self.no_carrier += 1;
-        result.burst.errors.no_carrier += 1;
+        result.burst.errors.causes.no_carrier += 1;
         result.burst.frame_bytes += frame_len as u64;
     }
 
@@ -326,7 +326,7 @@ impl<R: TxRing> RingPort<R> {
                     let bytes: usize = frames.map(|index| self.ring.frame(index % slots).len()).sum();
                     result.burst.frame_bytes += bytes as u64;
                     result.burst.sent += (count - congested) as u64;
-                    result.burst.errors.qdisc_dropped += congested as u64;
+                    result.burst.errors.causes.qdisc_dropped += congested as u64;
                     self.sent += count as u64;
                     self.first = (self.first + count) % slots;
                     self.pending -= count;

@@ -322,7 +322,7 @@ impl SharedRun<'_> {
             let left_out = no_carrier.iter().map(Cell::get).sum();
             let handled = sender.handled() - left_out;
             let mut burst = sorted(handled, &tx_slot.counts().since(&before));
-            burst.errors.no_carrier = left_out;
+            burst.errors.causes.no_carrier = left_out;
             // The ring has the lengths of the others; they are assumed to have the mean.
             let frame_bytes = sender.frame_bytes();
             let mean_len = frame_bytes.checked_div(handled).unwrap_or(0);
@@ -520,7 +520,7 @@ impl QueueRun<'_> {
         if !self.shared.request.keep_going {
             return Ok(());
         }
-        let refused = burst.errors.refused + burst.errors.not_handed_over;
+        let refused = burst.errors.causes.refused + burst.errors.causes.not_handed_over;
         if std::mem::replace(&mut self.refused, refused) != refused {
             self.look_at_links()?;
         }

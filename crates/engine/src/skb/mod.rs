@@ -15,6 +15,7 @@ use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, OWN_FCS, QueueMap, Requirements};
 use crate::{EngineError, SystemClock, translate};
 use bpf::{PlanProgram, SendResult, SkbParams, SkbSender, abi};
+use facts::SendErrors;
 use packet::plan::PacketPlan;
 use packet::{Cursor, Plan, XmitMode};
 use std::io;
@@ -192,7 +193,10 @@ impl Engine for SkbEngine {
         let offered = state.offered() - offered;
         let burst = Burst {
             sent: offered - result.congested,
-            errors: Errors { qdisc_dropped: result.congested, ..Errors::default() },
+            errors: Errors {
+                causes: SendErrors { qdisc_dropped: result.congested, ..SendErrors::default() },
+                ..Errors::default()
+            },
             frame_bytes: state.frame_bytes() - bytes,
             // Without memory for a frame, it is kept as well.
             retries: result.device_full + u64::from(result.errno != 0) + state.malformed() - malformed,

@@ -175,7 +175,7 @@ impl<O: TxRing, H: LinkHealth, C: Clock> UserspaceEngine<O, H, C> {
         let lengths = (0..count).map(|place| self.ring.frame(self.index(place)).len() as u64);
         burst.frame_bytes += lengths.sum::<u64>();
         burst.sent += (count - congested) as u64;
-        burst.errors.qdisc_dropped += congested as u64;
+        burst.errors.causes.qdisc_dropped += congested as u64;
         self.first = self.index(count);
         self.pending -= count;
     }
@@ -231,7 +231,7 @@ impl<O: TxRing, H: LinkHealth, C: Clock> Engine for UserspaceEngine<O, H, C> {
                 self.fill(left);
             }
             if self.pending == 0 && self.unprotected > 0 {
-                burst.errors.refused += std::mem::take(&mut self.unprotected) as u64;
+                burst.errors.causes.refused += std::mem::take(&mut self.unprotected) as u64;
                 burst.errors.last_errno = libc::ENOENT;
                 return Ok(burst);
             }
@@ -251,7 +251,7 @@ impl<O: TxRing, H: LinkHealth, C: Clock> Engine for UserspaceEngine<O, H, C> {
     }
 
     fn explain(&mut self, errors: &Errors) -> Option<EngineError> {
-        if errors.refused > 0 {
+        if errors.causes.refused > 0 {
             return Some(EngineError::NoAssociation { engine: O::KIND.name() });
         }
         // A dropping queueing discipline does not end the run; a device that is gone does.

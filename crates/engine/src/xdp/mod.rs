@@ -20,6 +20,7 @@ use attachment::SharedAttachment;
 pub(crate) use attachment::SharedProgram;
 use bpf::{DUE_TIMES_MAX, Sender, TxCounts, TxSlot};
 pub(crate) use dispatcher::{AttachPause, DispatcherSlot};
+use facts::SendErrors;
 use mem_id::CALL_PER_FRAME_NS;
 pub(crate) use mem_id::MemIdThrottle;
 use packet::{Cursor, Plan, XmitMode};
@@ -243,7 +244,7 @@ impl Engine for XdpEngine {
         match trouble(&self.device, self.tx_slot.is_some()) {
             Ok(Some(trouble)) => Some(trouble),
             Err(error) => Some(error),
-            Ok(None) if errors.refused > 0 => {
+            Ok(None) if errors.causes.refused > 0 => {
                 let source = io::Error::from_raw_os_error(errors.last_errno);
                 Some(EngineError::Refused { ifname: self.device.name(), source })
             }
@@ -329,10 +330,12 @@ pub(crate) fn sorted(offered: u64, tx_counts: &TxCounts) -> Burst {
         sent: tx_counts.sent,
         errors: Errors {
             ring_full: tx_counts.ring_full,
-            refused: tx_counts.refused,
             last_errno: if tx_counts.refused > 0 { tx_counts.last_errno } else { 0 },
-            not_handed_over: offered.saturating_sub(options),
-            ..Errors::default()
+            causes: SendErrors {
+                refused: tx_counts.refused,
+                not_handed_over: offered.saturating_sub(options),
+                ..SendErrors::default()
+            },
         },
         ..Burst::default()
     }

@@ -1,6 +1,7 @@
 //! `wirerate receive`, `measure`, `reflect`, `analyze`, and runs that are repeated.
 
 use super::shared::{DAMAGES, ROW_TIME, RX_CPUS, RX_HEAD, START};
+use crate::counts::OtherFrames;
 use crate::document::{
     Document, Field, Kind, Row, bytes, count, flag, frames, ns, number, object, objects, pps, signed_ns,
     text, texts, word,
@@ -44,6 +45,7 @@ pub const MEASURE_SECOND: Document = Document {
                 "median and 99th percentile of the latency since the start; `null` without time stamps",
             ),
         ],
+        OtherFrames::ROWS,
     ],
 };
 
@@ -95,13 +97,16 @@ const FIGURE: &[Row] = &[
     ),
 ];
 
-const REPORT: &[&[Row]] = &[RX_HEAD, RX_CPUS, START, FRAMES, LATENCY_ROWS, RECEIVER, OF_FILES, RESULTS];
+const REPORT: &[&[Row]] =
+    &[RX_HEAD, RX_CPUS, START, FRAMES, OtherFrames::ROWS, UNIQUE, LATENCY_ROWS, RECEIVER, OF_FILES, RESULTS];
 
 const FRAMES: &[Row] = &[
     Row(&[object("loss", &[LOSS]).or_null()], "the loss; `null` without `--sent`"),
     Row(&[frames("frames"), bytes("frame_bytes")], "all frames that arrived, and their lengths"),
     Row(&[frames("received")], "frames with a signature of this run: `unique` + `duplicate` + `too_old`"),
-    Row(&[frames("stale"), frames("foreign"), frames("icmp_errors"), frames("damaged")], "the other frames"),
+];
+
+const UNIQUE: &[Row] = &[
     Row(&[count("flows")], "flows with frames"),
     Row(
         &[frames("rejected").or_absent()],

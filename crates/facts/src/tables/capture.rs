@@ -1,6 +1,7 @@
 //! `wirerate capture`, `count`, `sink`, `mgcap` and `demo`.
 
 use super::shared::{ROW_TIME, RX_CPUS, RX_HEAD, START};
+use crate::counts::CaptureFrames;
 use crate::document::{
     Document, Field, Kind, Row, bps, bytes, count, flag, frames, ns, objects, pps, signed_ns, text, texts,
     word,
@@ -17,7 +18,7 @@ pub const CAPTURE: Document = Document {
 pub const CAPTURE_SECOND: Document = Document {
     name: "wirerate.capture-second/1",
     about: "wirerate capture --json --every-second, and wirerate ctl DEV stats",
-    groups: &[ROW_TIME, RECEIVED_SO_FAR, CAPTURED_SO_FAR, RX_CPUS],
+    groups: &[ROW_TIME, RECEIVED_SO_FAR, CAPTURED_SO_FAR, CaptureFrames::ROWS, RX_CPUS],
 };
 
 /// The report of `wirerate count` and `wirerate sink`.
@@ -98,18 +99,7 @@ const RECEIVED_SO_FAR: &[Row] = &[
 ];
 
 const CAPTURED_SO_FAR: &[Row] = &[
-    Row(
-        &[
-            frames("offered").or_null(),
-            frames("written"),
-            frames("filtered").or_null(),
-            frames("after_limit"),
-            frames("lost_nic").or_null(),
-            frames("lost_ring"),
-            frames("lost_disk"),
-        ],
-        "counts since the start, as in `wirerate.capture/2`",
-    ),
+    Row(&[frames("offered").or_null()], "frames on the wire since the start; `null` if `lost_nic` is"),
     Row(&[frames("waiting")], "frames on their way to the file: the rest of `received`"),
 ];
 

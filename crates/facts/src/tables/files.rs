@@ -1,6 +1,7 @@
 //! Commands that read capture files: `replay`, `rewrite`, `info` and `export`.
 
-use super::shared::{DAMAGES, EDITS, FATES, INTERRUPTIONS, OCTAVES, PACKETS_AND_BYTES, START};
+use super::shared::{DAMAGES, EDITS, INTERRUPTIONS, OCTAVES, PACKETS_AND_BYTES, START};
+use crate::counts::{LeftOutPackets, SendErrors};
 use crate::document::{
     Document, Kind, Row, bps, bytes, count, counts, flag, frames, map, ns, number, object, objects, packets,
     pps, text, texts, word,
@@ -13,7 +14,7 @@ pub const REPLAY: Document = Document {
     groups: &[
         HEAD,
         READ,
-        FATES,
+        LeftOutPackets::ROWS,
         SENT,
         FLOWS,
         RATES,
@@ -46,7 +47,7 @@ pub const REWRITE: Document = Document {
             Row(&[packets("parts")], "packets beyond one of each that was read, by `--long`"),
             Row(&[packets("padded_cut")], "cut packets that were filled up with zeros"),
         ],
-        FATES,
+        LeftOutPackets::ROWS,
         EDITS,
         DAMAGES,
         NOTES,
@@ -158,13 +159,19 @@ const READ: &[Row] = &[
     Row(&[objects("error_causes", &[CAUSE])], "the errors by cause"),
 ];
 
-const CAUSE: &[Row] = &[
-    Row(
-        &[word("cause", &["ring_full", "refused", "not_handed_over", "qdisc_dropped", "no_carrier"])],
-        "the cause",
-    ),
-    Row(&[frames("count")], "number of frames"),
-];
+/// A full ring, and the causes of `send`.
+const REPLAY_CAUSES: &[&str] = &{
+    let mut names = ["ring_full"; SendErrors::NAMES.len() + 1];
+    let mut place = 1;
+    while place < names.len() {
+        names[place] = SendErrors::NAMES[place - 1];
+        place += 1;
+    }
+    names
+};
+
+const CAUSE: &[Row] =
+    &[Row(&[word("cause", REPLAY_CAUSES)], "the cause"), Row(&[frames("count")], "number of frames")];
 
 const SENT: &[Row] = &[
     Row(

@@ -1,6 +1,7 @@
 //! `wirerate send`.
 
 use super::shared::{INTERRUPTIONS, OCTAVES, ROW_TIME, START};
+use crate::counts::SendErrors;
 use crate::document::{
     Document, Row, bps, bytes, count, flag, frames, ns, number, object, objects, pps, text, texts, word,
 };
@@ -25,6 +26,7 @@ pub const SEND_SECOND: Document = Document {
                 "frames and bits on the wire per second, since the previous object",
             ),
         ],
+        SendErrors::ROWS,
     ],
 };
 
@@ -72,10 +74,7 @@ const COUNTS: &[Row] = &[
 ];
 
 const CAUSE: &[Row] = &[
-    Row(
-        &[word("cause", &["refused", "not_handed_over", "qdisc_dropped", "no_carrier", "invalid"])],
-        "the cause",
-    ),
+    Row(&[word("cause", SendErrors::NAMES)], "the cause"),
     Row(&[text("meaning"), frames("count")], "the cause in words, and the number of frames"),
 ];
 

@@ -106,19 +106,6 @@ const NOT_FIXED: &[Row] = &[Row(
     "packets that are fragments; packets that the file cuts short",
 )];
 
-/// The fates of packets that were not sent or written.
-pub(crate) const FATES: &[Row] = &[
-    Row(
-        &[packets("not_wanted")],
-        "not selected by `--filter`, `--packets`, `--interface`, `--from` and `--to`",
-    ),
-    Row(&[packets("cut")], "packets that the file cuts short, with `--cut skip`"),
-    Row(&[packets("too_long")], "frames longer than the device accepts"),
-    Row(&[packets("link_type")], "packets whose link type has no form on the device"),
-    Row(&[packets("damaged")], "packets whose bytes are not what the format or the link type requires"),
-    Row(&[packets("after_end")], "packets that were read but not sent when the run ended"),
-];
-
 /// A histogram of times in powers of two.
 pub(crate) const OCTAVES: &[Row] = &[Row(
     &[ns("below_ns"), count("count")],

@@ -5,7 +5,7 @@ use super::config::AgentPort;
 use super::receiver::ReceivedFlows;
 use super::streams;
 use fleet::{CountedFlow, FleetName, FlowOrder, FlowRole, Prepare, ReceiverFigures};
-use measure::{HISTOGRAM_LEN, HistogramLog, histogram_index};
+use measure::{HISTOGRAM_LEN, HistogramLog, OtherFrames, histogram_index};
 use packet::DeviceFacts;
 use program::outcome::Failure;
 use sender::streams::Stream;
@@ -97,7 +97,7 @@ impl DryPort {
         let figures = ReceiverFigures {
             port: self.port.clone(),
             received,
-            stale: 0,
+            others: OtherFrames::default(),
             lost_ring: 0,
             hdr: (!histogram.is_empty()).then(|| histogram.v2_base64()),
         };

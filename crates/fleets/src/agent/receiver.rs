@@ -161,7 +161,7 @@ fn received(
     let figures = ReceiverFigures {
         port: port.clone(),
         received: result.totals.received,
-        stale: result.totals.stale,
+        others: result.totals.others,
         lost_ring: result.lost_ring,
         hdr: (!histogram.is_empty()).then(|| histogram.v2_base64()),
     };

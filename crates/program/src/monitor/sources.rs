@@ -2,8 +2,10 @@
 
 use super::Counted;
 use crate::console::Console;
+use crate::rx_stats::capture_frames;
 use capture::{CountObserver, ReceiveObserver, SessionObserver};
-use engine::{ConnectProgram, Errors, ReplayProgress, RunHandle};
+use engine::{ConnectProgram, ReplayProgress, RunHandle};
+use facts::{Fact, FlowFrames};
 use host::Netns;
 use measure::FlowLine;
 use metrics::MetricSet;
@@ -11,8 +13,9 @@ use metrics::families::{
     ACCEPT_CONNECTIONS, CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME,
     CONNECT_BYTES, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES, CONNECT_TRIED, FLOW_FRAMES, FLOW_JITTER,
     FLOW_LATENCY, FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES,
-    RECEIVE_MISSING, REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION, REPLAY_RETRIES, REPLAY_STARVED,
-    SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
+    RECEIVE_MISSING, RECEIVE_OTHERS, REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION, REPLAY_RETRIES,
+    REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES,
+    SEND_TARGET,
 };
 use metrics::{FamilyKind, MetricFamily};
 use replay::{Fate, Fates};
@@ -85,25 +88,13 @@ impl SendSource {
         set.count(&SEND_FRAMES, &of_thread, total.sent);
         set.count(&SEND_BYTES, &of_thread, progress.sent_bytes());
         set.count(&SEND_RETRIES, &of_thread, total.retries);
-        for (cause, count) in causes(&total.errors) {
-            set.count(&SEND_ERRORS, &[device, netns, cause], count);
-        }
+        // A full ring costs retries.
+        count_group(set, &SEND_ERRORS, labels.pair(), total.errors.causes.each());
         let (octaves, sum_ns) = self.handle.progress().gap_errors();
         if snapshot.pace.uniform_gap_ns().is_some() || octaves.iter().any(|count| *count > 0) {
             set.histogram(&SEND_GAP_ERROR, &labels.pair(), &octaves, sum_ns as f64 / 1e9);
         }
     }
-}
-
-/// The causes of errors of a run of a plan. A full ring costs retries.
-fn causes(errors: &Errors) -> [(&'static str, u64); 5] {
-    [
-        ("refused", errors.refused),
-        ("not_handed_over", errors.not_handed_over),
-        ("qdisc_dropped", errors.qdisc_dropped),
-        ("no_carrier", errors.no_carrier),
-        ("invalid", errors.invalid),
-    ]
 }
 
 /// Runs that begin and end while a command lives, such as those of control files.
@@ -283,18 +274,9 @@ pub fn replay(counts: Arc<ReplayCounts>, labels: DeviceLabels) -> impl Fn(&mut M
     move |set| {
         let [device, netns] = labels.pair();
         let ReplayMoment { fates, loops, starved, position } = counts.read();
-        for (fate, count) in [
-            ("sent", fates.sent),
-            ("not_wanted", fates.not_wanted),
-            ("cut", fates.cut),
-            ("too_long", fates.too_long),
-            ("link_type", fates.link_type),
-            ("damaged", fates.damaged),
-            ("after_end", fates.after_end),
-            ("error", fates.errors),
-        ] {
-            set.count(&REPLAY_FRAMES, &[device, netns, fate], count);
-        }
+        set.count(&REPLAY_FRAMES, &[device, netns, "sent"], fates.sent);
+        count_group(set, &REPLAY_FRAMES, labels.pair(), fates.left_out.each());
+        set.count(&REPLAY_FRAMES, &[device, netns, "error"], fates.errors);
         set.count(&REPLAY_LOOPS, &labels.pair(), loops);
         set.count(&REPLAY_STARVED, &labels.pair(), starved);
         set.count(&REPLAY_RETRIES, &labels.pair(), counts.sending.total().retries);
@@ -311,19 +293,8 @@ pub fn capture(session: SessionObserver, netns: Option<&str>) -> impl Fn(&mut Me
         let (stats, ring_used) = (session.stats(), session.ring_used());
         for (place, device) in ifnames.iter().enumerate() {
             let (counts, labels) = (stats.of_device(place), [device.as_str(), netns.as_str()]);
-            for (fate, count) in [
-                ("written", Some(counts.written)),
-                ("filtered", counts.filtered),
-                ("after_limit", Some(counts.after_limit)),
-                ("not_kept", Some(counts.not_kept)),
-                ("lost_nic", stats.devices[place].lost_nic),
-                ("lost_ring", Some(counts.lost_ring)),
-                ("lost_disk", Some(counts.lost_disk)),
-            ] {
-                if let Some(count) = count {
-                    set.count(&CAPTURE_FRAMES, &[device, &netns, fate], count);
-                }
-            }
+            let frames = capture_frames(&counts, stats.devices[place].lost_nic);
+            count_group(set, &CAPTURE_FRAMES, labels, frames.each());
             set.count(&CAPTURE_BYTES, &labels, counts.received_bytes);
             let kernel = counts.written.saturating_sub(counts.hardware_time);
             set.count(&CAPTURE_TIME, &[device, &netns, "kernel"], kernel);
@@ -374,6 +345,18 @@ pub fn accept(accepted: impl Fn() -> u64 + Send, labels: DeviceLabels) -> impl F
     move |set| set.count(&ACCEPT_CONNECTIONS, &labels.pair(), accepted())
 }
 
+/// The counts of a group that are known, by their names.
+fn count_group(
+    set: &mut MetricSet,
+    family: &MetricFamily,
+    [device, netns]: [&str; 2],
+    counts: impl Iterator<Item = (&'static Fact, Option<u64>)>,
+) {
+    for (fact, count) in counts.filter_map(|(fact, count)| Some((fact, count?))) {
+        set.count(family, &[device, netns, fact.name], count);
+    }
+}
+
 /// Frames of each CPU that received some.
 fn count_cpus(set: &mut MetricSet, labels: &DeviceLabels, cpus: impl Iterator<Item = u64>) {
     (0..).zip(cpus).for_each(|(cpu, count)| count_of_cpu(set, &labels.device, &labels.netns, cpu, count));
@@ -398,6 +381,7 @@ pub fn receive(
 ) -> impl Fn(&mut MetricSet) + Send {
     move |set| {
         set.count(&RECEIVE_FRAMES, &labels.pair(), receiving.received());
+        count_group(set, &RECEIVE_OTHERS, labels.pair(), receiving.totals().others.each());
         count_cpus(set, &labels, receiving.received_per_cpu().into_iter());
         let (mut latency_sum_ns, mut others) = (0.0, Highest::default());
         let lines: Vec<FlowLine> = receiving.lines().collect();
@@ -408,8 +392,9 @@ pub fn receive(
         for (number, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
             latency_sum_ns += line.latency_sum_ns as f64;
             let flow = if number < FLOWS_NAMED { number.to_string() } else { "other".to_owned() };
-            for (fate, count) in fates(line) {
-                set.count(&FLOW_FRAMES, &[&labels.device, &labels.netns, &flow, fate], count);
+            for (fact, count) in flow_frames(line).each() {
+                let of_fate = [&labels.device, &labels.netns, flow.as_str(), fact.name];
+                set.count(&FLOW_FRAMES, &of_fate, count.unwrap_or(0));
             }
             let Some((_, max_ns)) = line.latency_bounds_ns() else { continue };
             let own = Highest { latency_ns: max_ns, jitter_ns: line.jitter_ns() };
@@ -450,14 +435,14 @@ impl Highest {
 }
 
 /// Every received frame of a flow is one of these.
-fn fates(line: &FlowLine) -> [(&'static str, u64); 4] {
+fn flow_frames(line: &FlowLine) -> FlowFrames {
     let reordered = u64::from(line.reordered);
-    [
-        ("in_order", line.unique().saturating_sub(reordered)),
-        ("reordered", reordered),
-        ("duplicate", line.duplicate.into()),
-        ("too_old", line.too_old.into()),
-    ]
+    FlowFrames {
+        in_order: line.unique().saturating_sub(reordered),
+        reordered,
+        duplicate: line.duplicate.into(),
+        too_old: line.too_old.into(),
+    }
 }
 
 fn octaves(family: &MetricFamily, histogram: &[u64]) -> Vec<u64> {

@@ -91,10 +91,9 @@ impl fmt::Display for Report {
 }
 
 /// The row of a second: counts since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct AcceptRow {
     /// When it was made.
-    #[serde(flatten)]
     pub(super) time: RowTime,
     /// SYNs answered.
     pub(super) accepted: u64,
@@ -120,7 +119,7 @@ impl Row for AcceptRow {
     fn cells(&self) -> Vec<Cell> {
         vec![
             Cell::count("accepted", self.accepted),
-            Cell::count("accepted_ps", self.accepted_ps.round() as u64),
+            Cell::per_second("accepted_ps", self.accepted_ps),
             Cell::count("requests", self.requests),
             Cell::count("closed", self.closed),
             Cell::count("resets", self.resets),

@@ -16,7 +16,7 @@ use host::{Capability, Netns, Stack};
 use program::active_window::ActiveWindow;
 use program::console::Console;
 use program::monitor::sources;
-use program::out::{self, OutError};
+use program::out::OutError;
 use program::outcome::{Failure, Outcome};
 use program::row_printer::{Row, RowFormat, RowPrinter};
 use program::rx_stats::{RxHead, Ticker};
@@ -321,7 +321,7 @@ fn execute(
         }
         ControlCommand::Stats => {
             let row = ticker.next_of_capture(&stats(session, before));
-            Ok(out::json_line(row.document(), &row))
+            Ok(row.json_line())
         }
         ControlCommand::Rotate => {
             let names = session.rotate()?;

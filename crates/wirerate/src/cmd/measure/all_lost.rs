@@ -6,7 +6,7 @@ use units::quantity_of;
 
 /// The next steps, a line each; `None` if frames arrived, or none was sent.
 pub(super) fn next_steps(sent: &Report, rx_device: &str, result: &ReceiveResult) -> Option<Vec<String>> {
-    let totals = &result.totals;
+    let (totals, others) = (&result.totals, &result.totals.others);
     if sent.sent == 0 || totals.received > 0 {
         return None;
     }
@@ -17,11 +17,10 @@ pub(super) fn next_steps(sent: &Report, rx_device: &str, result: &ReceiveResult)
             "they went to the address of --dst-mac, or to all hosts: is it that of the next hop?".to_owned()
         }
     });
-    if totals.icmp_errors > 0 {
+    if others.icmp_errors > 0 {
         steps.push(format!("a host on the way refused them: {}", totals.icmp_error));
     }
-    let others = totals.foreign + totals.stale;
-    steps.push(match others {
+    steps.push(match others.foreign + others.stale {
         0 => format!("{rx_device} received nothing else either: is its link the one that the path ends at?"),
         others => format!("{rx_device} received {}, so its link works", quantity_of(others, "other frame")),
     });

@@ -46,7 +46,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     while let Some(next) = player.advance()? {
         if stop.is_set() {
             report.end = ReplayEnd::Stopped;
-            report.fates.after_end = 1;
+            report.fates.left_out.after_end = 1;
             break;
         }
         let frame = player.frame();

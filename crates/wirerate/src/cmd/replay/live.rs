@@ -15,6 +15,7 @@ use engine::{
     EngineKind, OtherDevice, ReplayControl, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource,
     ReplayStep,
 };
+use facts::LeftOutPackets;
 use host::{CpuList, DevicePlace, HostError};
 use options::send::{EngineName, Entry};
 use packet::FRAME_LEN_MAX;
@@ -183,7 +184,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         eprint!("{failure}");
         report.end = ReplayEnd::Failed;
     }
-    Ok(match is_long && report.fates.too_long > 0 {
+    Ok(match is_long && report.fates.left_out.too_long > 0 {
         true => report.with_note(format!(
             "the {name} engine sends at most {len_max} bytes: --engine af_packet sends more"
         )),
@@ -237,13 +238,8 @@ fn sum_up(
     act: impl Fn() -> String,
 ) -> ReplayReport {
     let errors = result.burst.errors;
-    let causes = [
-        ("ring_full", errors.ring_full),
-        ("refused", errors.refused),
-        ("not_handed_over", errors.not_handed_over),
-        ("qdisc_dropped", errors.qdisc_dropped),
-        ("no_carrier", errors.no_carrier),
-    ];
+    let ring_full = ReplayCause { cause: "ring_full", count: errors.ring_full };
+    let causes = errors.causes.present().map(|(fact, count)| ReplayCause { cause: fact.name, count });
     let end = match (&result.error, result.is_stopped) {
         (Some(_), _) => ReplayEnd::Failed,
         (None, true) => ReplayEnd::Stopped,
@@ -263,14 +259,9 @@ fn sum_up(
         fates: Fates {
             sent: result.burst.sent,
             errors: errors.total(),
-            after_end: result.after_end,
-            ..Fates::default()
+            left_out: LeftOutPackets { after_end: result.after_end, ..LeftOutPackets::default() },
         },
-        error_causes: causes
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(cause, count)| ReplayCause { cause, count })
-            .collect(),
+        error_causes: Some(ring_full).filter(|cause| cause.count > 0).into_iter().chain(causes).collect(),
         retries: result.burst.retries,
         sent_other: result.second - result.second_no_carrier,
         frame_bytes: result.burst.sent_bytes(),

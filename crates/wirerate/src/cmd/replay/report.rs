@@ -284,17 +284,8 @@ impl fmt::Display for ReplayReport {
             table.count("  other", self.sent_other, &format!("by {other}"));
         }
         add_flow_rows(&mut table, &self.flow_facts);
-        for (name, count, meaning) in [
-            ("not wanted", self.fates.not_wanted, "the options did not select them"),
-            ("cut", self.fates.cut, "the file has only their first bytes, and --cut skip was given"),
-            ("too long", self.fates.too_long, "longer than the device accepts"),
-            ("link type", self.fates.link_type, "without a form on this device"),
-            ("damaged", self.fates.damaged, "their bytes are not what their link type requires"),
-            ("after end", self.fates.after_end, "read but not sent when the run ended"),
-        ] {
-            if count > 0 {
-                table.count(name, count, meaning);
-            }
+        for (fact, count) in self.fates.left_out.present() {
+            table.count(&fact.title(), count, &fact.remark());
         }
         if self.fates.errors > 0 {
             table.loss("errors", self.fates.errors, "");
@@ -356,14 +347,18 @@ impl fmt::Display for ReplayReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use facts::LeftOutPackets;
 
     #[test]
     fn packets_read_are_the_sum_of_their_fates() {
-        let fates = Fates { not_wanted: 1, cut: 2, too_long: 3, after_end: 4, ..Fates::default() };
-        let frames = Fates { sent: 10, errors: 5, after_end: 6, ..Fates::default() };
+        let left_out =
+            LeftOutPackets { not_wanted: 1, cut: 2, too_long: 3, after_end: 4, ..LeftOutPackets::default() };
+        let fates = Fates { left_out, ..Fates::default() };
+        let left_out = LeftOutPackets { after_end: 6, ..LeftOutPackets::default() };
+        let frames = Fates { sent: 10, errors: 5, left_out };
         let sent = ReplayReport { fates: frames, ..ReplayReport::default() };
         let report = sent.with_files(FileReport { fates, ..FileReport::default() });
-        assert_eq!((report.read, report.fates.after_end), (31, 10));
+        assert_eq!((report.read, report.fates.left_out.after_end), (31, 10));
         assert!(!report.is_good());
     }
 

@@ -81,11 +81,15 @@ impl fmt::Display for RewriteReport {
         let files =
             if self.files.len() == 1 { "1 file".to_owned() } else { format!("{} files", self.files.len()) };
         table.count("read", self.read, &format!("packets of {files}"));
+        for (fact, count) in self.fates.left_out.present() {
+            let meaning = match fact.name {
+                "too_long" => "longer than the MTU, or than 262,144 bytes with padding".to_owned(),
+                "link_type" => "without a form as an Ethernet frame".to_owned(),
+                _ => fact.remark(),
+            };
+            table.count(&fact.title(), count, &meaning);
+        }
         for (name, count, meaning) in [
-            ("cut", self.fates.cut, "the file has only their first bytes, and --cut skip was given"),
-            ("too long", self.fates.too_long, "longer than the MTU, or than 262,144 bytes with padding"),
-            ("link type", self.fates.link_type, "without a form as an Ethernet frame"),
-            ("damaged", self.fates.damaged, "their bytes are not what their link type requires"),
             ("parts", self.parts, "packets beyond one of each, by --long"),
             ("padded", self.padded_cut, "packets that the file cuts short, with zeros"),
         ] {

@@ -1,0 +1,215 @@
+//! Counts that every view shows: a line of a group has the name, the unit and the meaning of one.
+//!
+//! A group is a structure of counts. What it means to be a count of it (fields of JSON documents
+//! and their schemas, columns of CSV, rows of reports, label values of metrics, columns of screen
+//! and page, fields of fleet messages) is made from the lines below. To add a count, add a line
+//! and count it.
+
+use crate::document::{Field, Kind, Row};
+use serde::{Deserialize, Serialize};
+
+/// A count of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// Its name as a field, a column and a label value, such as `icmp_errors`.
+    pub name: &'static str,
+    /// What it is a number of, such as `frames`.
+    pub unit: &'static str,
+    /// What it counts, as Markdown.
+    pub meaning: &'static str,
+}
+
+impl Fact {
+    /// Its name in words, for reports.
+    #[must_use]
+    pub fn title(&self) -> String {
+        self.name.replace('_', " ")
+    }
+
+    /// What it counts, for reports.
+    #[must_use]
+    pub fn remark(&self) -> String {
+        self.meaning.replace('`', "")
+    }
+}
+
+/// A count, or a count that may be unknown.
+pub trait CountValue: Copy {
+    /// True if it may be unknown, which is `null` in JSON.
+    const IS_NULLABLE: bool;
+
+    /// The count; `None` if it is unknown.
+    fn known(self) -> Option<u64>;
+    /// This many times the count.
+    #[must_use]
+    fn times(self, times: u64) -> Self;
+    /// The sum with another one, which is unknown if one of them is.
+    #[must_use]
+    fn plus(self, other: Self) -> Self;
+}
+
+impl CountValue for u64 {
+    const IS_NULLABLE: bool = false;
+
+    fn known(self) -> Option<u64> {
+        Some(self)
+    }
+
+    fn times(self, times: u64) -> Self {
+        self.saturating_mul(times)
+    }
+
+    fn plus(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+}
+
+impl CountValue for Option<u64> {
+    const IS_NULLABLE: bool = true;
+
+    fn known(self) -> Option<u64> {
+        self
+    }
+
+    fn times(self, times: u64) -> Self {
+        self.map(|count| count.times(times))
+    }
+
+    fn plus(self, other: Self) -> Self {
+        self.zip(other).map(|(own, other)| own.plus(other))
+    }
+}
+
+macro_rules! groups {
+    ($($(#[$doc:meta])* $group:ident ($unit:literal) {
+        $($name:ident: $value:ty = $meaning:literal;)*
+    })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $group {
+            $(#[doc = $meaning] #[serde(default)] pub $name: $value,)*
+        }
+
+        impl $group {
+            /// Its counts.
+            pub const FACTS: &'static [Fact] =
+                &[$(Fact { name: stringify!($name), unit: $unit, meaning: $meaning }),*];
+            /// Their names.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+            /// Their rows in tables of documents.
+            pub const ROWS: &'static [Row] = &[$(Row(
+                &[Field {
+                    is_nullable: <$value as CountValue>::IS_NULLABLE,
+                    ..Field::new(stringify!($name), Kind::Count($unit))
+                }],
+                $meaning,
+            )),*];
+
+            /// Each count with its value; `None` is unknown.
+            pub fn each(&self) -> impl Iterator<Item = (&'static Fact, Option<u64>)> + use<> {
+                Self::FACTS.iter().zip([$(self.$name.known()),*])
+            }
+
+            /// The counts above 0.
+            pub fn present(&self) -> impl Iterator<Item = (&'static Fact, u64)> + use<> {
+                self.each().filter_map(|(fact, count)| Some((fact, count.filter(|count| *count > 0)?)))
+            }
+
+            /// The count of this name, if it is known.
+            pub fn get(&self, name: &str) -> Option<u64> {
+                self.each().find_map(|(fact, count)| count.filter(|_| fact.name == name))
+            }
+
+            /// The sum of the counts that are known.
+            #[inline]
+            pub fn total(&self) -> u64 {
+                0_u64$(.plus(self.$name.known().unwrap_or(0)))*
+            }
+
+            /// This many times its counts.
+            #[must_use]
+            pub fn times(&self, times: u64) -> Self {
+                Self { $($name: self.$name.times(times)),* }
+            }
+
+            /// Adds the counts of another one.
+            #[inline]
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name = self.$name.plus(other.$name);)*
+            }
+        }
+    )*};
+}
+
+groups! {
+    /// Frames that a receiver saw and did not count as received.
+    OtherFrames ("frames") {
+        stale: u64 = "frames of another run";
+        damaged: u64 = "frames with impossible values in the signature";
+        foreign: u64 = "frames without a signature, or of flows not counted here";
+        icmp_errors: u64 = "ICMP errors about frames with a signature, which did not arrive";
+    }
+
+    /// Frames that were offered to a driver and not sent, by cause.
+    SendErrors ("frames") {
+        refused: u64 = "the driver refused them";
+        not_handed_over: u64 = "the kernel dropped them before the driver saw them";
+        qdisc_dropped: u64 = "the qdisc dropped them, or others in their place";
+        no_carrier: u64 = "they were due while the device was down or without carrier";
+        invalid: u64 = "the kernel found their descriptors invalid";
+    }
+
+    /// Frames that reached a device, by what became of them.
+    CaptureFrames ("frames") {
+        written: u64 = "frames in the file, or counted without one";
+        filtered: Option<u64> = "frames that did not match the filter; unknown if the kernel does not count them";
+        lost_nic: Option<u64> = "lost in the device; unknown if it does not count them";
+        lost_ring: u64 = "lost because a ring was full";
+        lost_disk: u64 = "lost because the file could not be written, or not fast enough";
+        after_limit: u64 = "received after the limit was reached";
+        not_kept: u64 = "left the window of `--keep` before a trigger";
+    }
+
+    /// Packets of capture files that became no frame.
+    LeftOutPackets ("packets") {
+        not_wanted: u64 = "not selected by `--filter`, `--packets`, `--interface`, `--from` and `--to`";
+        cut: u64 = "the file has only their first bytes, and `--cut skip` was given";
+        too_long: u64 = "longer than the device accepts";
+        link_type: u64 = "their link type has no form on the device";
+        damaged: u64 = "their bytes are not what the format or the link type requires";
+        after_end: u64 = "read but not sent when the run ended";
+    }
+
+    /// Frames of a flow by what they were.
+    FlowFrames ("frames") {
+        in_order: u64 = "first copies behind all earlier ones";
+        reordered: u64 = "first copies behind a later one";
+        duplicate: u64 = "further copies";
+        too_old: u64 = "frames too old to decide";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_gives_the_field_its_value_its_row_and_its_sum() {
+        let mut frames = CaptureFrames { written: 3, lost_nic: Some(4), ..CaptureFrames::default() };
+        frames.add(&CaptureFrames { written: 2, lost_nic: Some(1), filtered: None, ..frames });
+        assert_eq!((frames.written, frames.lost_nic, frames.total()), (5, Some(5), 10));
+        assert_eq!(frames.filtered, None, "a sum with an unknown count is unknown");
+        assert_eq!(
+            (frames.get("lost_nic"), frames.get("filtered"), frames.get("lost")),
+            (Some(5), None, None)
+        );
+        let shown: Vec<_> = frames.present().map(|(fact, count)| (fact.title(), count)).collect();
+        assert_eq!(shown, [("written".to_owned(), 5), ("lost nic".to_owned(), 5)]);
+        assert_eq!(frames.times(3).lost_nic, Some(15));
+        let fields: Vec<_> = CaptureFrames::ROWS.iter().flat_map(|row| row.0).collect();
+        assert_eq!(fields.iter().map(|field| field.name).collect::<Vec<_>>(), CaptureFrames::NAMES);
+        assert_eq!(fields[..2].iter().map(|field| field.is_nullable).collect::<Vec<_>>(), [false, true]);
+        let json = serde_json::to_string(&frames).unwrap();
+        assert!(json.starts_with("{\"written\":5,\"filtered\":null,\"lost_nic\":5,"), "{json}");
+    }
+}
