@@ -150,6 +150,11 @@ groups! {
         icmp_errors: u64 = "ICMP errors about frames with a signature, which did not arrive";
     }
 
+    /// Frames that a receiver counted as received, and that its users should know of.
+    NotedFrames ("frames") {
+        moves: u64 = "frames of a flow on another CPU than the frame before; try `--shared-flows`";
+    }
+
     /// Frames that were offered to a driver and not sent, by cause.
     SendErrors ("frames") {
         refused: u64 = "the driver refused them";

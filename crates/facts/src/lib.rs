@@ -13,6 +13,8 @@ mod markdown;
 mod schema;
 mod tables;
 
-pub use counts::{CaptureFrames, CountValue, Fact, FlowFrames, LeftOutPackets, OtherFrames, SendErrors};
+pub use counts::{
+    CaptureFrames, CountValue, Fact, FlowFrames, LeftOutPackets, NotedFrames, OtherFrames, SendErrors,
+};
 pub use document::{Document, Field, Kind, Row, Variant};
 pub use tables::*;

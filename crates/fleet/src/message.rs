@@ -5,7 +5,7 @@
 //! the one with the highest number is enough.
 
 use crate::name::{FleetName, PortPlace};
-use measure::{HostClock, OtherFrames};
+use measure::{HostClock, NotedFrames, OtherFrames};
 use report::human::printable;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -429,6 +429,9 @@ pub struct ReceiverFigures {
     /// Frames that do not count as received.
     #[serde(flatten)]
     pub others: OtherFrames,
+    /// Received frames to know of.
+    #[serde(flatten)]
+    pub noted: NotedFrames,
     /// Frames that the receiver itself lost.
     pub lost_ring: u64,
     /// Latencies: HdrHistogram's format V2, compressed, in base64.
@@ -547,8 +550,8 @@ impl Stat {
             [flow.sent, flow.errors, flow.received, flow.duplicate, flow.reordered, flow.too_old]
         };
         let of_port = |port: &ReceiverFigures| {
-            let others = port.others.each().filter_map(|(_, count)| count);
-            others.chain([port.received, port.lost_ring]).collect::<Vec<_>>()
+            let others = port.others.present().chain(port.noted.present());
+            others.map(|(_, count)| count).chain([port.received, port.lost_ring]).collect::<Vec<_>>()
         };
         let flows = self.flows.iter().flat_map(of_flow).flatten();
         let counts = flows.chain(self.receivers.iter().flat_map(of_port));

@@ -1,12 +1,12 @@
 //! What the view shows of one reading of the metrics: sums, losses by reason, and tables.
 
 use crate::octaves::Octaves;
-use facts::{CaptureFrames, FlowFrames, LeftOutPackets, OtherFrames};
+use facts::{CaptureFrames, FlowFrames, LeftOutPackets, NotedFrames, OtherFrames};
 use metrics::families::{
     CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY,
     FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING,
-    RECEIVE_OTHERS, REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED,
-    SEND_RETRIES, SEND_TARGET,
+    RECEIVE_NOTED, RECEIVE_OTHERS, REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR,
+    SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{MetricFamily, MetricSet};
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
@@ -150,8 +150,9 @@ fn tables(set: &MetricSet) -> [CountTable; 6] {
         flows.add_to(key, &labels[3], count);
     }
     add_latencies(set, &mut flows);
-    let mut others = CountTable::new("other frames", &["device"], OtherFrames::NAMES);
-    for (labels, count) in set.counts(&RECEIVE_OTHERS) {
+    let kinds = [OtherFrames::NAMES, NotedFrames::NAMES].concat();
+    let mut others = CountTable::new("frames to know of", &["device"], kinds);
+    for (labels, count) in set.counts(&RECEIVE_OTHERS).chain(set.counts(&RECEIVE_NOTED)) {
         others.add_to([&labels[0]], &labels[2], count);
     }
     others.rows.retain(|row| row.counts.iter().any(|count| *count > Some(0)));

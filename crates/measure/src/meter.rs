@@ -271,7 +271,7 @@ impl Meter {
             (None, Some(wide)) => line.receive_wide(wide, number, arrival.cpu, latency),
             (None, None) => line.receive(number, arrival.cpu, latency),
         };
-        totals.moves += u64::from(transit.is_moved);
+        totals.noted.moves += u64::from(transit.is_moved);
         if let Some(latency_ns) = latency {
             totals.latency(latency_ns);
         }

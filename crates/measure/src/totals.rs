@@ -1,7 +1,7 @@
 //! Counts of the whole receiver, beside those of its flows.
 
 use crate::icmp_error::IcmpError;
-use facts::OtherFrames;
+use facts::{Fact, NotedFrames, OtherFrames};
 use serde::Serialize;
 
 /// Sending threads that can be told apart.
@@ -37,8 +37,9 @@ pub struct Totals {
     /// First copies with a latency above the deadline; 0 without one.
     #[serde(skip)]
     pub late: u64,
-    /// Frames of a flow that were received on another CPU than the frame before.
-    pub moves: u64,
+    /// Received frames to know of.
+    #[serde(flatten)]
+    pub noted: NotedFrames,
     /// Frames with all fields of the signature, or the mark at the end.
     pub with_flow: u64,
     /// Reordered frames by the number of frames held.
@@ -83,7 +84,7 @@ impl Default for Totals {
             negative: 0,
             hardware_time: 0,
             late: 0,
-            moves: 0,
+            noted: NotedFrames::default(),
             with_flow: 0,
             held: [0; HELD_LEN],
             held_max: 0,
@@ -111,7 +112,7 @@ impl Totals {
         self.negative += other.negative;
         self.late += other.late;
         self.hardware_time += other.hardware_time;
-        self.moves += other.moves;
+        self.noted.add(&other.noted);
         self.with_flow += other.with_flow;
         self.held.iter_mut().zip(other.held).for_each(|(sum, count)| *sum += count);
         self.held_max = self.held_max.max(other.held_max);
@@ -123,6 +124,11 @@ impl Totals {
         self.ipdv_max = self.ipdv_max.max(other.ipdv_max);
         self.after_gap = self.after_gap.max(other.after_gap);
         self.latency_min_inverted = self.latency_min_inverted.max(other.latency_min_inverted);
+    }
+
+    /// The counts of both groups that are above 0.
+    pub fn present(&self) -> impl Iterator<Item = (&'static Fact, u64)> + use<> {
+        self.others.present().chain(self.noted.present())
     }
 
     /// Forgets the latencies.

@@ -145,7 +145,10 @@ families! {
         "Frames that count, sink, receive or measure counted";
     /// The other frames of a receiver.
     RECEIVE_OTHERS = "wirerate_receive_other_frames_total", Counter, &["device", "netns", "kind"],
-        "Frames that receive, measure or reflect did not count as received, by kind: the last fields of wirerate.measure-second/1";
+        "Frames that receive, measure or reflect did not count as received, by kind: fields of wirerate.measure-second/1";
+    /// Frames of a receiver to know of.
+    RECEIVE_NOTED = "wirerate_receive_noted_frames_total", Counter, &["device", "netns", "kind"],
+        "Received frames to know of, by kind: the fields behind those of the other frames";
     /// Frames of a receiver or a capture by CPU.
     RECEIVE_CPU_FRAMES = "wirerate_receive_cpu_frames_total", Counter, &["device", "netns", "cpu"],
         "Frames that a receiver or a capture received, by CPU; ring number for rings that belong to no CPU";

@@ -1,7 +1,7 @@
 //! `--expect 'lost=0'`: checks of the results that decide the exit code.
 
 use super::Report;
-use measure::{OtherFrames, PERCENTILES};
+use measure::{NotedFrames, OtherFrames, PERCENTILES};
 use packet::WIRE_OVERHEAD;
 use program::expectations::{Comparison, split_check};
 use std::fmt;
@@ -23,7 +23,7 @@ pub enum Metric {
     Lost,
     /// A count of the report.
     Counted(CountOf),
-    /// A count of [`OtherFrames`].
+    /// A count of [`OtherFrames`] or [`NotedFrames`].
     Other(&'static str),
     /// Frames per second, or bits per second on the wire.
     Rate,
@@ -125,10 +125,15 @@ fn metric(name: &str) -> Option<Metric> {
     }
     let count = COUNTS.into_iter().find(|(known, _)| *known == name);
     let time = TIMES.into_iter().find(|(known, _)| *known == name);
-    if let Some(name) = OtherFrames::NAMES.iter().find(|known| option_name(known) == name) {
+    if let Some(name) = group_names().find(|known| option_name(known) == name) {
         return Some(Metric::Other(name));
     }
     count.map(|(_, of)| Metric::Counted(of)).or_else(|| time.map(|(_, of)| Metric::Time(of)))
+}
+
+/// The counts that views have by groups.
+fn group_names() -> impl Iterator<Item = &'static str> {
+    OtherFrames::NAMES.iter().chain(NotedFrames::NAMES).copied()
 }
 
 /// The name of a count in a check.
@@ -144,7 +149,7 @@ fn names() -> String {
         .map(str::to_owned)
         .into_iter()
         .chain(counts)
-        .chain(OtherFrames::NAMES.iter().map(|name| option_name(name)))
+        .chain(group_names().map(option_name))
         .chain(times)
         .chain(percentiles)
         .collect::<Vec<_>>()
@@ -163,7 +168,10 @@ impl Expectation {
         let found = match self.metric {
             Metric::Lost => report.loss.map(|loss| (loss.lost_min, loss.lost_max)),
             Metric::Counted(of) => of(report),
-            Metric::Other(name) => exactly(report.figures.totals.others.get(name)),
+            Metric::Other(name) => {
+                let totals = &report.figures.totals;
+                exactly(totals.others.get(name).or(totals.noted.get(name)))
+            }
             Metric::Rate => return self.rate_failure(report),
             Metric::Time(of) => exactly(latency.and_then(of)),
             Metric::Percentile(percentile) => exactly(latency.and_then(|latency| latency.at(percentile))),

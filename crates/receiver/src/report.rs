@@ -2,7 +2,9 @@
 
 use capture::{ReceiveResult, Reflected};
 use capture_files::damage::Damages;
-use measure::{Figures, FlowFigures, FlowLine, HistogramLog, Latency, Loss, OrderFigures, OtherFrames};
+use measure::{
+    Figures, FlowFigures, FlowLine, HistogramLog, Latency, Loss, NotedFrames, OrderFigures, OtherFrames,
+};
 use program::out;
 use program::row_printer::{Cell, Row, RowTime};
 use program::rx_stats::{Cpu, RxHead};
@@ -324,21 +326,18 @@ impl fmt::Display for Report {
         if figures.too_old > 0 {
             table.count("too old", figures.too_old, too_old);
         }
-        for (fact, count) in totals.others.present() {
+        for (fact, count) in totals.present() {
             let remark = match fact.name {
                 "icmp_errors" => self.icmp_remark(),
                 _ => fact.remark(),
             };
             table.count(&fact.title(), count, &remark);
         }
-        let others = [
-            (
-                "lost here",
-                self.lost_ring.unwrap_or(0),
-                "the ring of the packet socket was full; part of lost",
-            ),
-            ("moved", totals.moves, "frames of a flow on another CPU than before: try --shared-flows"),
-        ];
+        let others = [(
+            "lost here",
+            self.lost_ring.unwrap_or(0),
+            "the ring of the packet socket was full; part of lost",
+        )];
         others.into_iter().filter(|row| row.1 > 0).for_each(|row| table.count(row.0, row.1, row.2));
         if let Some(reflected) = &self.reflected {
             reflected.rows(&mut table);
@@ -449,6 +448,7 @@ pub struct Second {
     pub latency_p50_ns: Option<u64>,
     pub latency_p99_ns: Option<u64>,
     pub others: OtherFrames,
+    pub noted: NotedFrames,
 }
 
 impl Row for Second {
@@ -472,7 +472,11 @@ impl Row for Second {
             Cell::maybe("latency_p50_ns", self.latency_p50_ns).narrow(),
             Cell::maybe("latency_p99_ns", self.latency_p99_ns).narrow(),
         ];
-        device.chain(figures).chain(Cell::group(self.others.each())).collect()
+        device
+            .chain(figures)
+            .chain(Cell::group(self.others.each()))
+            .chain(Cell::group(self.noted.each()))
+            .collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! `wirerate receive`, `measure`, `reflect`, `analyze`, and runs that are repeated.
 
 use super::shared::{DAMAGES, ROW_TIME, RX_CPUS, RX_HEAD, START};
-use crate::counts::OtherFrames;
+use crate::counts::{NotedFrames, OtherFrames};
 use crate::document::{
     Document, Field, Kind, Row, bytes, count, flag, frames, ns, number, object, objects, pps, signed_ns,
     text, texts, word,
@@ -46,6 +46,7 @@ pub const MEASURE_SECOND: Document = Document {
             ),
         ],
         OtherFrames::ROWS,
+        NotedFrames::ROWS,
     ],
 };
 
@@ -97,8 +98,19 @@ const FIGURE: &[Row] = &[
     ),
 ];
 
-const REPORT: &[&[Row]] =
-    &[RX_HEAD, RX_CPUS, START, FRAMES, OtherFrames::ROWS, UNIQUE, LATENCY_ROWS, RECEIVER, OF_FILES, RESULTS];
+const REPORT: &[&[Row]] = &[
+    RX_HEAD,
+    RX_CPUS,
+    START,
+    FRAMES,
+    OtherFrames::ROWS,
+    NotedFrames::ROWS,
+    UNIQUE,
+    LATENCY_ROWS,
+    RECEIVER,
+    OF_FILES,
+    RESULTS,
+];
 
 const FRAMES: &[Row] = &[
     Row(&[object("loss", &[LOSS]).or_null()], "the loss; `null` without `--sent`"),
@@ -129,7 +141,6 @@ const UNIQUE: &[Row] = &[
         &[frames("stamped"), frames("negative"), frames("hardware_time")],
         "first copies with a latency; of these, received before they were sent; of these, stamped by the device",
     ),
-    Row(&[frames("moves")], "frames of a flow that another CPU received than the frame before"),
     Row(&[frames("with_flow")], "frames that carry their flow"),
 ];
 

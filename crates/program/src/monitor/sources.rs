@@ -13,9 +13,9 @@ use metrics::families::{
     ACCEPT_CONNECTIONS, CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME,
     CONNECT_BYTES, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES, CONNECT_TRIED, FLOW_FRAMES, FLOW_JITTER,
     FLOW_LATENCY, FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES,
-    RECEIVE_MISSING, RECEIVE_OTHERS, REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION, REPLAY_RETRIES,
-    REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES,
-    SEND_TARGET,
+    RECEIVE_MISSING, RECEIVE_NOTED, RECEIVE_OTHERS, REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION,
+    REPLAY_RETRIES, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED,
+    SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{FamilyKind, MetricFamily};
 use replay::{Fate, Fates};
@@ -381,7 +381,9 @@ pub fn receive(
 ) -> impl Fn(&mut MetricSet) + Send {
     move |set| {
         set.count(&RECEIVE_FRAMES, &labels.pair(), receiving.received());
-        count_group(set, &RECEIVE_OTHERS, labels.pair(), receiving.totals().others.each());
+        let totals = receiving.totals();
+        count_group(set, &RECEIVE_OTHERS, labels.pair(), totals.others.each());
+        count_group(set, &RECEIVE_NOTED, labels.pair(), totals.noted.each());
         count_cpus(set, &labels, receiving.received_per_cpu().into_iter());
         let (mut latency_sum_ns, mut others) = (0.0, Highest::default());
         let lines: Vec<FlowLine> = receiving.lines().collect();

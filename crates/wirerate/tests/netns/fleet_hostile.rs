@@ -6,7 +6,7 @@ use crate::{Case, TestResult, case};
 use async_nats::HeaderMap;
 use base64::Engine;
 use fleet::{AgentAnswer, AnswerState, CountedFlow, HostStatus, ReceiverFigures, RunEnd, Stat, encode};
-use measure::{HostClock, OtherFrames};
+use measure::{HostClock, NotedFrames, OtherFrames};
 use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
@@ -253,8 +253,14 @@ fn bomb(run: &str) -> Stat {
     bytes.extend(zipped);
     let hdr = Some(base64::engine::general_purpose::STANDARD.encode(bytes));
     let port = "p".parse().expect("a name");
-    let receiver =
-        ReceiverFigures { port, received: 1000, others: OtherFrames::default(), lost_ring: 0, hdr };
+    let receiver = ReceiverFigures {
+        port,
+        received: 1000,
+        others: OtherFrames::default(),
+        noted: NotedFrames::default(),
+        lost_ring: 0,
+        hdr,
+    };
     let flow = CountedFlow { received: Some(1000), ..CountedFlow::default() };
     Stat { flows: vec![flow], receivers: vec![receiver; 9], ..counted(run, None) }
 }
