@@ -153,6 +153,7 @@ groups! {
     /// Frames that a receiver counted as received, and that its users should know of.
     NotedFrames ("frames") {
         moves: u64 = "frames of a flow on another CPU than the frame before; try `--shared-flows`";
+        negative: u64 = "frames received before they were sent: the clocks differ";
     }
 
     /// Frames that were offered to a driver and not sent, by cause.

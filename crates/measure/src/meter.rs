@@ -281,7 +281,7 @@ impl Meter {
         if let (Some(latency_ns), true) = (latency_ns, transit.is_unique) {
             totals.stamped += 1;
             totals.hardware_time += u64::from(arrival.is_hardware);
-            totals.negative += u64::from(latency.is_some_and(|latency| latency < 0));
+            totals.noted.negative += u64::from(latency.is_some_and(|latency| latency < 0));
             totals.late += u64::from(self.options.deadline_ns.is_some_and(|deadline| latency_ns > deadline));
             self.histogram[histogram_index(latency_ns)] += 1;
         }

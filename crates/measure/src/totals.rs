@@ -30,9 +30,7 @@ pub struct Totals {
     pub icmp_error: IcmpError,
     /// First copies with a latency.
     pub stamped: u64,
-    /// Of these, frames that were received before they were sent, by the two clocks.
-    pub negative: u64,
-    /// Of the stamped, those whose arrival the device stamped.
+    /// Of these, those whose arrival the device stamped.
     pub hardware_time: u64,
     /// First copies with a latency above the deadline; 0 without one.
     #[serde(skip)]
@@ -81,7 +79,6 @@ impl Default for Totals {
             others: OtherFrames::default(),
             icmp_error: IcmpError::default(),
             stamped: 0,
-            negative: 0,
             hardware_time: 0,
             late: 0,
             noted: NotedFrames::default(),
@@ -109,7 +106,6 @@ impl Totals {
             self.icmp_error = other.icmp_error;
         }
         self.stamped += other.stamped;
-        self.negative += other.negative;
         self.late += other.late;
         self.hardware_time += other.hardware_time;
         self.noted.add(&other.noted);
@@ -133,7 +129,7 @@ impl Totals {
 
     /// Forgets the latencies.
     pub(crate) fn drop_latency(&mut self) {
-        (self.stamped, self.negative, self.hardware_time, self.late) = (0, 0, 0, 0);
+        (self.stamped, self.noted.negative, self.hardware_time, self.late) = (0, 0, 0, 0);
         (self.ipdv_min_inverted, self.ipdv_max, self.latency_min_inverted) = (0, 0, 0);
     }
 

@@ -365,9 +365,6 @@ impl fmt::Display for Report {
                     table.count("hardware", frames, remark);
                 }
             }
-            if totals.negative > 0 {
-                table.count("negative", totals.negative, "received before sent: the clocks differ");
-            }
         }
         if let Some(start) = &self.start {
             table.text("start", &start.to_string());

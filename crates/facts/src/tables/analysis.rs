@@ -138,8 +138,8 @@ const UNIQUE: &[Row] = &[
     ),
     Row(&[frames("held_max")], "most frames with higher numbers that were there before a reordered one"),
     Row(
-        &[frames("stamped"), frames("negative"), frames("hardware_time")],
-        "first copies with a latency; of these, received before they were sent; of these, stamped by the device",
+        &[frames("stamped"), frames("hardware_time")],
+        "first copies with a latency; of these, stamped by the device",
     ),
     Row(&[frames("with_flow")], "frames that carry their flow"),
 ];

@@ -3,6 +3,7 @@
 use crate::lab::{Lab, Peer, RX_DEV, Scratch, TX_DEV};
 use crate::program::{Running, TIME_LIMIT, until, wirerate_run, wirerate_start};
 use crate::{Case, TestResult, case};
+use measure::{NotedFrames, OtherFrames};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -15,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     case("metrics::a_sender_is_scraped_while_it_sends", &[], a_sender_is_scraped),
     case("metrics::a_capture_is_scraped_while_it_captures", &[], a_capture_is_scraped),
     case("metrics::a_receiver_is_scraped_while_it_measures", &[], a_receiver_is_scraped),
+    case("metrics::each_count_of_a_receiver_is_in_every_view", &[], each_count_is_in_every_view),
     case("metrics::no_more_is_received_than_sent", &[], no_more_is_received_than_sent),
     case("metrics::a_sink_is_scraped_and_ends_at_once", &[], a_sink_is_scraped),
     case("metrics::a_replay_is_scraped_while_it_sends", &[], a_replay_is_scraped),
@@ -264,6 +266,49 @@ fn a_receiver_is_scraped() -> TestResult {
     let of_flows: f64 = read.values("wirerate_flow_latency_sum_seconds_total", &labels).iter().sum();
     assert!((of_flows - sum_s).abs() < 1e-6, "{of_flows} {sum_s}");
     assert_eq!(read.sum("wirerate_send_frames_total", &[("device", TX_DEV)]), Some(40_000));
+    Ok(())
+}
+
+/// The lines of `facts::counts`: report, rows as CSV and JSON, and metrics have each.
+fn each_count_is_in_every_view() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let receive = |more: &str| {
+        wirerate_start(&format!("receive {RX_DEV} --netns {} --run 6 --duration 4s {more}", lab.rx_netns))
+    };
+    let running = receive(&format!("--every-second {LINGER}"));
+    let at = address(&running);
+    running.until_it_says("measuring frames");
+    for (frames, more) in [(300, "--run 5"), (900, "--run 6")] {
+        // Nothing ends the receiver before its time.
+        let full = format!("--pps 1000 --size 74 --signature full --end-frames 0 --count {frames} {more}");
+        wirerate_run(&sends(&lab, &full)).expect_paced();
+    }
+    let raw = "--frame {eth(da=02:00:00:00:00:02,type=0x88b5),fill(0x00,50)} --count 20 --pps 1000";
+    wirerate_run(&format!("send {TX_DEV} --netns {} {raw}", lab.tx_netns)).expect_paced();
+    let (read, _) = scrape_to_the_end(at, |_| {});
+    let said = running.wait(TIME_LIMIT).expect_code(0).stdout;
+    let report = report(&said, "wirerate.measure/1");
+    let rows: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let row = rows.iter().rfind(|row| row["schema"] == "wirerate.measure-second/1").expect("a row");
+    let labels = [("device", RX_DEV), ("netns", lab.rx_netns.as_str())];
+    for (family, names) in [
+        ("wirerate_receive_other_frames_total", OtherFrames::NAMES),
+        ("wirerate_receive_noted_frames_total", NotedFrames::NAMES),
+    ] {
+        for name in names {
+            let count = report[name].as_u64().unwrap_or_else(|| panic!("the report has no {name}: {said}"));
+            let of_kind = read.sum(family, &[labels[0], labels[1], ("kind", name)]);
+            assert_eq!(of_kind, Some(count), "{family} {name}");
+            assert!(row[name].as_u64().is_some_and(|row| row <= count), "{name} of {row}");
+        }
+    }
+    assert_eq!([&report["stale"], &report["unique"], &row["stale"]], [300, 900, 300]);
+    assert!(report["foreign"].as_u64() >= Some(20), "{report}");
+    let header = receive("--csv").wait(TIME_LIMIT).expect_code(0).stdout;
+    let columns: Vec<&str> = header.lines().next().expect("a header").split(',').collect();
+    for name in OtherFrames::NAMES.iter().chain(NotedFrames::NAMES) {
+        assert!(columns.contains(name), "{name}: {header}");
+    }
     Ok(())
 }
 
