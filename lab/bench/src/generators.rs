@@ -180,6 +180,8 @@ pub(crate) enum Viewer {
     Terminal,
     /// An open page, for `--web`: the stream of events that a browser reads.
     Page,
+    /// A server that scrapes `--metrics`.
+    Scraper,
 }
 
 /// A generator. It is ready when the first frame arrives, and sends exactly the frames it is asked
@@ -319,6 +321,12 @@ pub(crate) const GENERATORS: &[Generator] = &[
         viewer: Viewer::Page,
         ..wirerate("xdp-web", "xdp with --web, one page", |job| {
             [send("xdp", job), owned(&["--web", "0"])].concat()
+        })
+    },
+    Generator {
+        viewer: Viewer::Scraper,
+        ..wirerate("xdp-metrics", "xdp with --metrics, scraped four times a second", |job| {
+            [send("xdp", job), owned(&["--metrics", "0"])].concat()
         })
     },
     Generator {
@@ -532,7 +540,18 @@ mod tests {
         let taking_part = GENERATORS.iter().filter(|tool| tool.takes_part(&programs)).map(|tool| tool.name);
         assert_eq!(
             taking_part.collect::<Vec<_>>(),
-            ["xdp", "skb", "af_packet", "af_xdp", "files", "replay", "streams", "xdp-tui", "xdp-web"]
+            [
+                "xdp",
+                "skb",
+                "af_packet",
+                "af_xdp",
+                "files",
+                "replay",
+                "streams",
+                "xdp-tui",
+                "xdp-web",
+                "xdp-metrics"
+            ]
         );
     }
 }

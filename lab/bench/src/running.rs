@@ -1,7 +1,7 @@
 //! A running generator: one process, or one per CPU if the tool uses only one CPU.
 
 use crate::generators::{Contender, SendJob, Viewer};
-use crate::page::OpenPage;
+use crate::page::Reader;
 use crate::process::{Tool, ToolEnd};
 use crate::samples::CounterSample;
 use crate::stop::StopFlag;
@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 pub(crate) struct Running {
     contender: Contender,
     tools: Vec<Tool>,
-    pages: Vec<OpenPage>,
+    readers: Vec<Reader>,
 }
 
 impl Running {
@@ -28,17 +28,17 @@ impl Running {
         let jobs = if contender.tool.is_single { split(job) } else { vec![*job] };
         let start_tool = match contender.tool.viewer {
             Viewer::Terminal => Tool::start_on_terminal,
-            Viewer::None | Viewer::Page => Tool::start,
+            Viewer::None | Viewer::Page | Viewer::Scraper => Tool::start,
         };
         let start = |job: &SendJob<'_>| {
             let cpu = *job.cpus.first().context("a generator without a CPU")?;
             start_tool(program, &(contender.tool.words)(job), job.end.netns(), cpu)
         };
         let tools = jobs.iter().map(start).collect::<Result<_>>()?;
-        Ok(Self { contender: contender.clone(), tools, pages: Vec::new() })
+        Ok(Self { contender: contender.clone(), tools, readers: Vec::new() })
     }
 
-    /// Waits for the first frame after `before`, and opens the page of what has one.
+    /// Waits for the first frame after `before`, and reads what has a page or metrics.
     pub(crate) fn until_frames_come(&mut self, bed: &Testbed, before: CounterSample) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         while bed.sample()?.frames == before.frames {
@@ -47,10 +47,8 @@ impl Running {
             }
             bed.stop.sleep(LOOK_EVERY)?;
         }
-        if self.contender.tool.viewer == Viewer::Page {
-            for tool in &self.tools {
-                self.pages.push(OpenPage::of(tool, bed)?);
-            }
+        for tool in &self.tools {
+            self.readers.extend(Reader::of(self.contender.tool.viewer, tool, bed)?);
         }
         Ok(())
     }
@@ -104,7 +102,7 @@ impl Running {
                 },
             });
         }
-        self.pages.into_iter().try_for_each(OpenPage::close)?;
+        self.readers.into_iter().try_for_each(Reader::close)?;
         whole.context("a generator without a process")
     }
 

@@ -191,8 +191,8 @@ fn watched(known: &Known, text: &mut String) -> Result<()> {
     if cells.is_empty() {
         return Ok(());
     }
-    *text += "## Generators: watched\n\n`xdp-tui`: `--tui` on a terminal. `xdp-web`: `--web` with one open page. Both have the CPU of the\n\
-              sender only.\n\n| tool | Mpps | CPU ns per frame | of xdp |\n|---|---|---|---|\n";
+    *text += "## Generators: watched\n\n`xdp-tui`: `--tui` on a terminal. `xdp-web`: `--web` with one open page.\n\
+              `xdp-metrics`: `--metrics`, scraped four times a second. All have the CPU of the sender only.\n\n| tool | Mpps | CPU ns per frame | of xdp |\n|---|---|---|---|\n";
     for (_, entries) in cells {
         for (name, entry) in sorted(entries) {
             let ratio = text_of(entry.ratios.get("xdp").copied(), 1.0);

@@ -238,7 +238,11 @@ fn every_generator_delivers_what_it_is_asked_for_and_is_reported() {
     assert_eq!(tools(&proofs), plain.into());
     let works = ["xdp/rich", "xdp/imix", "xdp/flows-65536", "trafgen/rich", "trafgen/imix", "skb/rich"];
     assert!(tools(&of(&rows, "proof", "work")).is_superset(&works.into()), "{said}");
-    assert_eq!(tools(&of(&rows, "run", "watched")), ["xdp", "xdp-tui", "xdp-web"].into(), "{said}");
+    assert_eq!(
+        tools(&of(&rows, "run", "watched")),
+        ["xdp", "xdp-tui", "xdp-web", "xdp-metrics"].into(),
+        "{said}"
+    );
     let replays = ["replay", "replay/imix", "tcpreplay", "tcpreplay/imix", "trafgen", "trafgen/imix"];
     assert_eq!(tools(&of(&rows, "proof", "replay")), replays.into());
     for proof in rows.iter().filter(|row| row["row"] == "proof") {
