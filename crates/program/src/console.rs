@@ -13,6 +13,7 @@ use crate::run_control::{Offered, RunControl, RunControls};
 use crate::term::LiveLine;
 use metrics::MetricSet;
 use std::fmt::{self, Display};
+use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -74,10 +75,25 @@ impl Console {
         self.0.events.add_report(json_lines, &report.to_string());
         match format {
             RowFormat::Json => return self.text(json_lines),
-            RowFormat::Csv => eprint!("{report}"),
+            RowFormat::Csv => self.aside(&report.to_string()),
             RowFormat::Text => return self.text(&out::text_of(report)),
         }
         Ok(())
+    }
+
+    /// Tells people something that is not a result, as it is.
+    pub fn aside(&self, text: &str) {
+        eprint!("{text}");
+    }
+
+    /// Tells people a sentence that is not a result.
+    pub fn note(&self, note: impl Display) {
+        self.aside(&format!("wirerate: {note}\n"));
+    }
+
+    /// True if people watch progress on a terminal.
+    pub fn shows_progress(&self) -> bool {
+        io::stderr().is_terminal()
     }
 
     /// From now on there is no progress line, and no rows for people unless they are asked for.

@@ -8,6 +8,7 @@
 //! by host or device.
 
 use crate::advice;
+use crate::console::Console;
 use crate::term::has_colours;
 use capture::CaptureError;
 use engine::EngineError;
@@ -178,6 +179,11 @@ impl Failure {
     /// True if it says what to try.
     pub fn has_advice(&self) -> bool {
         !self.tries.is_empty()
+    }
+
+    /// Tells people of a failure after which the command goes on to its report.
+    pub fn show(&self, console: &Console) {
+        console.aside(&self.painted());
     }
 
     /// The message, its first line in colour where standard error is a terminal.

@@ -32,17 +32,18 @@ const SETTLE: Duration = Duration::from_millis(200);
 pub fn run(job: &ReceiveJob, stop: &Stop) -> Result<Outcome, Failure> {
     let act = || format!("receive on {}", job.run.device);
     refuse_if_late(job.start_at, act)?;
-    let receiving = start(&job.run.device, job.run.netns.as_deref(), &job.options)?;
+    let console = stop.console();
+    let receiving = start(&job.run.device, job.run.netns.as_deref(), &job.options, console)?;
     refuse_if_late(job.start_at, act)?;
     let begin = RunBegin::of(&receiving, job.start_at);
     let (source, mode) = (source_text(&receiving), job.options.mode_name(receiving.mode()));
     let reflection = job.options.reflection;
     let act = if reflection.is_some() { "reflecting" } else { "measuring" };
     if !job.run.quiet {
-        eprintln!("wirerate: {act} frames of {} ({source})", job.run.device);
+        console.note(format!("{act} frames of {} ({source})", job.run.device));
     }
     if !receiving.device().is_up() && !job.run.quiet {
-        eprintln!("wirerate: {} is down: nothing can arrive until it is up", job.run.device);
+        console.note(format!("{} is down: nothing can arrive until it is up", job.run.device));
     }
     let _counted =
         count_frames(&receiving, (&job.run.device, job.run.netns.as_deref()), stop.console(), || 0);
@@ -50,7 +51,7 @@ pub fn run(job: &ReceiveJob, stop: &Stop) -> Result<Outcome, Failure> {
     let watched = watch(&receiving, job, begin, stop, &mut window);
     let result = receiving.stop();
     if result.is_device_gone {
-        eprintln!("wirerate: {} went away: measuring ends here", job.run.device);
+        console.note(format!("{} went away: measuring ends here", job.run.device));
     }
     watched?;
     let receipt = Receipt {
@@ -211,7 +212,12 @@ impl Receipt<'_> {
 ///
 /// # Errors
 /// Refused by the host or the device.
-pub fn start(device: &str, netns: Option<&str>, options: &ReceiverOptions) -> Result<Receiving, Failure> {
+pub fn start(
+    device: &str,
+    netns: Option<&str>,
+    options: &ReceiverOptions,
+    console: &Console,
+) -> Result<Receiving, Failure> {
     let act = || match netns {
         Some(netns) => format!("receive on {device} in {netns}"),
         None => format!("receive on {device}"),
@@ -241,7 +247,7 @@ pub fn start(device: &str, netns: Option<&str>, options: &ReceiverOptions) -> Re
     let receiving = Receiving::start(&receive)
         .map_err(|why| Failure::capture_with(act(), why, options.reflection.is_none()))?;
     if let Some(refusal) = receiving.stamps_refusal() {
-        eprintln!("wirerate: latencies on {device} end at the time stamp of the kernel: {refusal}");
+        console.note(format!("latencies on {device} end at the time stamp of the kernel: {refusal}"));
     }
     Ok(receiving)
 }

@@ -104,9 +104,14 @@ impl SendJob {
         self.random.contains(&field)
     }
 
+    /// True for frames in the language of trafgen.
+    pub fn frames_are_given(&self) -> bool {
+        self.frame.is_some() || self.frames.is_some()
+    }
+
     /// True when the frames are not pktgen's.
     pub fn has_own_frames(&self) -> bool {
-        self.frame.is_some() || self.frames.is_some() || self.has_packet_options()
+        self.frames_are_given() || self.has_packet_options()
     }
 
     /// The option that asks for such frames.

@@ -80,7 +80,7 @@ pub fn show(plan: Plan, cursor: Cursor, count: u64, preview: &Preview<'_>) -> Re
     }
     file.map_or(Ok(()), FrameFile::finish)?;
     if let Some(rest) = rest(shown, count) {
-        eprintln!("wirerate: {rest}");
+        preview.stop.console().note(rest);
     }
     Ok(Outcome::Done)
 }

@@ -55,7 +55,7 @@ pub fn run(job: &SendJob, stop: &Stop) -> Result<Outcome, Failure> {
 
 fn run_once(job: &SendJob, stop: &Stop) -> Result<Outcome, Failure> {
     if let Some(note) = tags::note(job).filter(|_| !job.quiet) {
-        eprintln!("wirerate: {note}");
+        stop.console().note(note);
     }
     if !job.streams.is_empty() {
         return match job.dry_run {
@@ -84,7 +84,7 @@ fn show(
 ) -> Result<Outcome, Failure> {
     let to = config::destinations(job);
     let shown = shown::for_show(job.netns.as_deref(), &job.device, &mut config, &to)?;
-    shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
+    shown.notes.iter().for_each(|note| stop.console().note(note));
     let seed = config.seed.unwrap_or_else(fresh_seed);
     let preview = dry_run::Preview {
         device: &job.device,
@@ -104,7 +104,7 @@ fn show(
 fn show_streams(job: &SendJob, frame_count: u64, stop: &Stop) -> Result<Outcome, Failure> {
     let mut config = Config { dst_mac: MacAddr([2, 0, 0, 0, 0, 2]), ..Config::default() };
     let shown = shown::for_show(job.netns.as_deref(), &job.device, &mut config, &config::destinations(job))?;
-    shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
+    shown.notes.iter().for_each(|note| stop.console().note(note));
     let seed = job.seed.unwrap_or_else(fresh_seed);
     let streams = streams::prepare(job.streams.clone(), job, &shown.facts, seed, None)?;
     streams::show(&streams, job, (&shown.facts, frame_count), stop)

@@ -34,7 +34,7 @@ pub fn run(job: &SendJob, stop: &Stop) -> Result<Outcome, Failure> {
         return show(job, frame_count, stop);
     }
     let (report, error) = OwnFrames::prepare(job)?.transmit(job, stop)?;
-    run::conclude(&job.device, job.netns.as_deref(), &report, error, |report| {
+    run::conclude(&job.device, job.netns.as_deref(), &report, error, stop.console(), |report| {
         run::print(job, report, stop.console())
     })
 }
@@ -132,22 +132,24 @@ fn cannot_mark(job: &SendJob, number: usize, why: Unmarked, stream: Option<(u16,
     }
 }
 
-/// The packets for `dst_mac`, with a note about what they leave out.
+/// The packets for `dst_mac`.
 fn packets(job: &SendJob, dst_mac: MacAddr, facts: &DeviceFacts, seed: u64) -> Result<Packets, Failure> {
     let sizes = PacketSizes::of(job)?;
-    let packets = match (&job.frame, &job.frames) {
-        (Some(text), _) => Packets::parse(text, "--frame", (facts, seed), &sizes)?,
+    match (&job.frame, &job.frames) {
+        (Some(text), _) => Packets::parse(text, "--frame", (facts, seed), &sizes),
         (None, Some(path)) => {
             let name = path.display().to_string();
             let text = waiting_read::read_to_string(path).map_err(|why| Failure::read(path, why))?;
-            Packets::parse(&text, &name, (facts, seed), &sizes)?
+            Packets::parse(&text, &name, (facts, seed), &sizes)
         }
-        (None, None) => return packet_options::packets(job, dst_mac, facts, seed),
-    };
-    if let Some(number) = packets.without_destination().filter(|_| !job.quiet) {
-        eprintln!("wirerate: packet {number} has no destination MAC: it is zero (eth(da=MAC) sets it)");
+        (None, None) => packet_options::packets(job, dst_mac, facts, seed),
     }
-    Ok(packets)
+}
+
+/// What to say of packets in the language of trafgen that leave out their destination.
+fn note(job: &SendJob, packets: &Packets) -> Option<String> {
+    let number = packets.without_destination().filter(|_| !job.quiet && job.frames_are_given())?;
+    Some(format!("packet {number} has no destination MAC: it is zero (eth(da=MAC) sets it)"))
 }
 
 /// The MAC address of the next hop, if options describe the packet and do not give it.
@@ -176,6 +178,8 @@ pub struct OwnFrames {
     device: TxDevice,
     next_hop: Option<NextHopMac>,
     packets: Packets,
+    /// What to say of them.
+    note: Option<String>,
     config: Config,
     cpus: Vec<u32>,
     pace: RequestedRate,
@@ -203,11 +207,12 @@ impl OwnFrames {
         }
         let (dst_mac, next_hop) = next_hop(job, &device)?;
         let mut packets = packets(job, dst_mac, &device.facts, seed)?;
+        let note = note(job, &packets);
         mark(&mut packets, job, cpus.len(), None)?;
         let mut config = packets.config(config::count(job), xmit_mode, seed);
         config.skb_priority = job.skb_priority.unwrap_or(0);
         config::set_memory(&mut config, job)?;
-        Ok(Self { device, next_hop, packets, config, cpus, pace })
+        Ok(Self { device, next_hop, packets, note, config, cpus, pace })
     }
 
     /// Flows that the marks of the frames name; 0 without marks.
@@ -221,6 +226,7 @@ impl OwnFrames {
     /// Refused by the host or the device before the first frame.
     pub fn transmit(self, job: &SendJob, stop: &Stop) -> Result<(Report, Option<EngineError>), Failure> {
         let end_frames = end_frames::count(job)?;
+        self.note.iter().for_each(|note| stop.console().note(note));
         let cpu = self.cpus.first().copied().unwrap_or(0);
         let packets = self.packets.clone();
         let run = DeviceJob {
@@ -237,7 +243,7 @@ impl OwnFrames {
                 None => Err(end_frames::no_frame(end_frames)),
             };
             if let Err(why) = announced {
-                eprint!("{why}");
+                why.show(stop.console());
             }
         }
         Ok((report, error))
@@ -250,7 +256,7 @@ fn show(job: &SendJob, frame_count: u64, stop: &Stop) -> Result<Outcome, Failure
     check(job)?;
     let pace = RequestedRate::of(job)?;
     let seed = job.seed.unwrap_or_else(fresh_seed);
-    let is_described = job.frame.is_none() && job.frames.is_none();
+    let is_described = !job.frames_are_given();
     if is_described {
         packet_options::text(job, MacAddr::ZERO)?;
     }
@@ -262,14 +268,15 @@ fn show(job: &SendJob, frame_count: u64, stop: &Stop) -> Result<Outcome, Failure
     let mut to_resolve = Config { dst_mac, ..Config::default() };
     let to = config::destinations(job);
     let shown = shown::for_show(job.netns.as_deref(), &job.device, &mut to_resolve, &to)?;
-    shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
+    shown.notes.iter().for_each(|note| stop.console().note(note));
     if is_described && !job.quiet {
         let text = packet_options::text(job, to_resolve.dst_mac)?;
-        eprintln!("wirerate: --frame '{text}'{}", PacketSizes::text(job));
+        stop.console().note(format!("--frame '{text}'{}", PacketSizes::text(job)));
     }
     let mut packets = packets(job, to_resolve.dst_mac, &shown.facts, seed)?;
+    note(job, &packets).into_iter().for_each(|note| stop.console().note(note));
     mark(&mut packets, job, 1, None)?;
-    packets.notes().iter().filter(|_| !job.quiet).for_each(|note| eprintln!("wirerate: {note}"));
+    packets.notes().iter().filter(|_| !job.quiet).for_each(|note| stop.console().note(note));
     let mut config = packets.config(config::count(job), config::xmit_mode(job), seed);
     config::set_memory(&mut config, job)?;
     let plan = packets.of_thread(0).ok_or_else(|| {

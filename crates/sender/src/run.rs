@@ -42,7 +42,9 @@ pub const STREAMS: u32 = 64;
 /// Refused by the host or the device before the first frame.
 pub fn run(job: &SendJob, config: Config, pace: RequestedRate, stop: &Stop) -> Result<Outcome, Failure> {
     let (report, error) = transmit(job, config, pace, stop)?;
-    conclude(&job.device, job.netns.as_deref(), &report, error, |report| print(job, report, stop.console()))
+    conclude(&job.device, job.netns.as_deref(), &report, error, stop.console(), |report| {
+        print(job, report, stop.console())
+    })
 }
 
 /// Sends what `config` asks for. An error is returned beside the report of what was sent before it.
@@ -73,7 +75,7 @@ pub fn transmit(
         // Each number is sent as often as there are copies.
         let sent = report.sent.div_ceil(announced.clone_skb.max(1) as u64);
         if let Err(why) = end_frames::announce(&device, cpu, &announced, sent, end_frames) {
-            eprint!("{why}");
+            why.show(stop.console());
         }
     }
     Ok((report, error))
@@ -205,6 +207,7 @@ pub fn conclude(
     netns: Option<&str>,
     report: &Report,
     error: Option<EngineError>,
+    console: &Console,
     print: impl FnOnce(&Report) -> Result<(), Failure>,
 ) -> Result<Outcome, Failure> {
     let act = format!("send on {device}");
@@ -213,7 +216,7 @@ pub fn conclude(
         if report.offered == 0 {
             return Err(failure);
         }
-        eprint!("{failure}");
+        failure.show(console);
     }
     print(report)?;
     Ok(if is_good(report) { Outcome::Done } else { Outcome::No })

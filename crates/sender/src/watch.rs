@@ -10,7 +10,6 @@ use program::console::Console;
 use program::out::OutError;
 use program::row_printer::{Cell, PERIOD, Row, RowFormat, RowPrinter, RowTime};
 use program::term::{LiveLine, REDRAW};
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use units::{human_bps, human_count, human_pps, per_second, quantity_of, time_of_day_ns};
 
@@ -29,8 +28,8 @@ pub struct View {
 
 impl View {
     /// False if nothing is shown.
-    pub fn is_visible(&self) -> bool {
-        self.rows.is_some() || self.are_events || (self.progress && std::io::stderr().is_terminal())
+    pub fn is_visible(&self, console: &Console) -> bool {
+        self.rows.is_some() || self.are_events || (self.progress && console.shows_progress())
     }
 
     /// As `job` says.

@@ -363,7 +363,9 @@ impl StreamSet {
 /// Refused by the host or the device before the first frame.
 pub fn send(job: &SendJob, stop: &Stop) -> Result<Outcome, Failure> {
     let (report, error) = StreamSet::prepare(job, None)?.transmit(job, stop)?;
-    conclude(&job.device, job.netns.as_deref(), &report, error, |report| print(job, report, stop.console()))
+    conclude(&job.device, job.netns.as_deref(), &report, error, stop.console(), |report| {
+        print(job, report, stop.console())
+    })
 }
 
 /// Frames of all streams, 0 for no end.

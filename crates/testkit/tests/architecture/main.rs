@@ -130,6 +130,20 @@ fn what_sends_and_receives_has_no_parser_of_options() {
     }
 }
 
+/// What sends and receives tells the console of its command; it writes to no terminal.
+#[test]
+fn what_sends_and_receives_knows_no_terminal() {
+    const PRINTS: [&str; 4] = ["print!(", "println!(", "io::stdout", "io::stderr"];
+    for name in ["sender", "receiver"] {
+        let source = folder_of(name).join("src");
+        for file in Modules::of(&source).files() {
+            let code = read(&source.join(file));
+            let found = PRINTS.into_iter().find(|print| code.contains(print));
+            assert_eq!(found, None, "{name}/src/{file}");
+        }
+    }
+}
+
 /// What a build may leave out is decided where commands and modules are listed, so that no other
 /// file has parts that only some builds compile.
 #[test]

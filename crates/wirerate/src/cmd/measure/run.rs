@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let (mut measured, mut senders) = (Vec::new(), Vec::new());
     for (direction, sender, options) in ready {
         let (device, netns) = (&direction.to.device, direction.to.netns.as_deref());
-        let receiving = receiver::start(device, netns, &options)?;
+        let receiving = receiver::start(device, netns, &options, stop.console())?;
         let (unsent, unsent_live) = (sender.unsent(), sender.unsent());
         measured.push(PathRun {
             _counted: receiver::count_frames(&receiving, (device, netns), stop.console(), move || {
@@ -230,7 +230,7 @@ fn conclude(
         let result = receiving.stop();
         let print = |report: &_| sender::run::print(&job, report, console);
         let netns = job.netns.as_deref();
-        outcomes.push(sender::run::conclude(&job.device, netns, &report, error, print)?);
+        outcomes.push(sender::run::conclude(&job.device, netns, &report, error, console, print)?);
         let streams = report.streams.iter();
         let sender = SenderCounts {
             numbers: report.sent.div_ceil(copies),

@@ -41,7 +41,7 @@ pub fn watched<R>(
         are_events: stop.console().events().are_followed(),
         ..View::default()
     };
-    let interval = if view.is_visible() { INTERVAL } else { INTERVAL_UNSEEN };
+    let interval = if view.is_visible(stop.console()) { INTERVAL } else { INTERVAL_UNSEEN };
     let (woken, waker) = UnixStream::pair().refused("take commands")?;
     let is_over = AtomicBool::new(false);
     Ok(thread::scope(|scope| {

@@ -49,7 +49,7 @@ pub(super) fn send(
     let view =
         View { progress: !args.json, are_events: stop.console().events().are_followed(), ..View::default() };
     let (report, error) = job.run(stop, view)?;
-    conclude(&device.link.name, args.netns.as_deref(), &report, error, |report| {
+    conclude(&device.link.name, args.netns.as_deref(), &report, error, stop.console(), |report| {
         Ok(stop.console().report(RowFormat::of(args.json, false), &report.json_line(), &report)?)
     })
 }
