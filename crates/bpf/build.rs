@@ -9,6 +9,9 @@ use libbpf_cargo::SkeletonBuilder;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 
 const INSTALL: &str = "the BPF programs are compiled by clang; on Debian and Ubuntu: \
                        apt-get install clang libelf-dev zlib1g-dev linux-libc-dev (or set CLANG=/path/to/clang)";
@@ -37,11 +40,23 @@ fn build() -> Result<(), BuildError> {
     // The objects hold the paths of their sources, which must not depend on where they are built.
     args.push(format!("-ffile-prefix-map={}=bpf", std::env::current_dir()?.display()).into());
     args.extend(system_includes(&clang)?);
-    for source in sources(Path::new("src/bpf"))? {
-        println!("cargo:rerun-if-changed={}", source.display());
-        generate(&clang, &args, &source, &out_dir)?;
-    }
-    Ok(())
+    let sources = sources(Path::new("src/bpf"))?;
+    sources.iter().for_each(|source| println!("cargo:rerun-if-changed={}", source.display()));
+    // All that reads frames waits for this crate, so it takes all CPUs that cargo may use.
+    let jobs = std::env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some(source) = sources.get(next.fetch_add(1, Relaxed)) {
+                    if let Err(error) = generate(&clang, &args, source, &out_dir) {
+                        failed.lock().expect("no thread panics").get_or_insert(error.to_string());
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner()?.map_or(Ok(()), |error: String| Err(error.into()))
 }
 
 fn flags() -> Vec<OsString> {
