@@ -100,7 +100,7 @@ impl Connection {
                     ..Departure::default()
                 };
                 let sends = self.state != State::SynSent;
-                step.counts.timeout += 1;
+                step.counts.failures.timeout += 1;
                 self.over(State::Timeout, step);
                 return sends.then_some(reset);
             }
@@ -137,11 +137,11 @@ impl Connection {
         self.clear(Flag::Due);
         self.tries = self.tries.saturating_add(1);
         let count = if self.state == State::SynSent {
-            &mut counts.syn_resent
+            &mut counts.noted.syn_resent
         } else if is_after(self.data_end(), self.snd_una) {
-            &mut counts.requests_resent
+            &mut counts.noted.requests_resent
         } else {
-            &mut counts.fins_resent
+            &mut counts.noted.fins_resent
         };
         *count += 1;
     }
@@ -188,7 +188,7 @@ mod tests {
         let again = |at| (at, Order::Again);
         let expected = [again(1_100), again(3_100), again(7_100), again(15_100), (30_100, Order::GiveUp)];
         assert_eq!(sent_at, expected);
-        assert_eq!((c.state, counts.syn_resent, counts.timeout), (State::Timeout, 4, 1));
+        assert_eq!((c.state, counts.noted.syn_resent, counts.failures.timeout), (State::Timeout, 4, 1));
         assert!(events.over);
     }
 
@@ -205,7 +205,7 @@ mod tests {
                 tries += u32::from(order == Order::Again);
             }
         }
-        assert_eq!((tries, counts.syn_resent, c.state), (8, 8, State::Timeout));
+        assert_eq!((tries, counts.noted.syn_resent, c.state), (8, 8, State::Timeout));
     }
 
     #[test]

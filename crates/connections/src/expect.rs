@@ -1,6 +1,7 @@
 //! `--expect 'failed=0'`: checks of the results that decide the exit code.
 
 use super::report::{PERCENTILES, Report, Times};
+use facts::{ConnectFailures, ConnectSegments};
 use program::expectations::{Comparison, split_check};
 use std::fmt;
 use std::str::FromStr;
@@ -10,22 +11,17 @@ type CountOf = fn(&Report) -> u64;
 type RateOf = fn(&Report) -> f64;
 type TimesOf = fn(&Report) -> Option<&Times>;
 
-const COUNTS: [(&str, CountOf); 20] = [
+const COUNTS: [(&str, CountOf); 15] = [
     ("tried", |report| report.tried),
     ("established", |report| report.established),
     ("completed", |report| report.completed),
     ("failed", |report| report.failed),
-    ("refused", |report| report.refused),
-    ("reset", |report| report.reset),
-    ("timeout", |report| report.timeout),
-    ("cut_off", |report| report.cut_off),
     ("open_at_end", |report| report.open_at_end),
     ("ended_by_server", |report| report.ended_by_server),
     ("requests", |report| report.requests),
     ("responses", |report| report.responses),
     ("unsized_responses", |report| report.unsized_responses),
     ("payload_bytes", |report| report.payload_bytes),
-    ("syn_resent", |report| report.syn_resent),
     ("open_max", |report| report.open_max),
     ("missing", |report| report.tried - report.completed),
     ("error_answers", |report| report.error_answers),
@@ -45,6 +41,8 @@ const TIMES: [(&str, TimesOf); 3] = [
 #[derive(Clone, Copy, Debug)]
 enum Metric {
     Count(CountOf),
+    /// A count of [`ConnectFailures`] or [`ConnectSegments`].
+    OfGroup(&'static str),
     /// In millionths.
     Rate(RateOf),
     /// The times, and the place of the percentile; 4 is the highest.
@@ -67,7 +65,7 @@ impl FromStr for Expectation {
         let (name, holds, limit) = split_check(text, "failed=0 or connect_p99<1ms")?;
         let metric = metric(name).ok_or_else(|| format!("no result `{name}`; there are {}", names()))?;
         let limit = match metric {
-            Metric::Count(_) => limit.parse::<Count>().map_err(|why| why.to_string())?.0,
+            Metric::Count(_) | Metric::OfGroup(_) => limit.parse::<Count>().map_err(|why| why.to_string())?.0,
             Metric::Rate(_) => limit.parse::<FrameRate>().map_err(|why| why.to_string())?.0,
             Metric::Time(..) => limit.parse::<Nanos>().map_err(|why| why.to_string())?.0,
         };
@@ -79,6 +77,9 @@ fn metric(name: &str) -> Option<Metric> {
     if let Some((_, of)) = COUNTS.iter().find(|(known, _)| *known == name) {
         return Some(Metric::Count(*of));
     }
+    if let Some(name) = group_names().find(|known| *known == name) {
+        return Some(Metric::OfGroup(name));
+    }
     if let Some((_, of)) = RATES.iter().find(|(known, _)| *known == name) {
         return Some(Metric::Rate(*of));
     }
@@ -89,8 +90,13 @@ fn metric(name: &str) -> Option<Metric> {
     Some(Metric::Time(*of, place))
 }
 
+/// The counts that views have by groups.
+fn group_names() -> impl Iterator<Item = &'static str> {
+    ConnectFailures::NAMES.iter().chain(ConnectSegments::NAMES).copied()
+}
+
 fn names() -> String {
-    let counts = COUNTS.iter().map(|(name, _)| (*name).to_owned());
+    let counts = COUNTS.iter().map(|(name, _)| *name).chain(group_names()).map(str::to_owned);
     let rates = RATES.iter().map(|(name, _)| (*name).to_owned());
     let times = TIMES.iter().map(|(name, _)| format!("{name}_p50 (p90, p99, p99.9, max)"));
     counts.chain(rates).chain(times).collect::<Vec<_>>().join(", ")
@@ -101,6 +107,10 @@ impl Expectation {
     pub fn failure(&self, report: &Report) -> Option<String> {
         let (found, text) = match self.metric {
             Metric::Count(of) => (of(report), of(report).to_string()),
+            Metric::OfGroup(name) => {
+                let count = report.failures.get(name).or(report.noted.get(name)).unwrap_or(0);
+                (count, count.to_string())
+            }
             Metric::Rate(of) => ((of(report) * 1e6) as u64, format!("{:.0}", of(report))),
             Metric::Time(of, place) => {
                 let Some(times) = of(report) else {

@@ -1,6 +1,7 @@
 //! The report of `wirerate connect`: a table, or JSON as `wirerate.connect/1`.
 
 use engine::{AnswerCheck, ConnectKind, ConnectResult};
+use facts::{ConnectFailures, ConnectSegments, Fact};
 use measure::HistogramLog;
 use program::out;
 use sender::rate::missing_by_chance;
@@ -115,32 +116,21 @@ pub struct Report {
     pub run_ns: u64,
     /// Connections: their SYN was sent. `tried = completed + failed + open_at_end`.
     pub tried: u64,
-    /// SYNs sent again.
-    pub syn_resent: u64,
     /// SYNs that were answered.
     pub established: u64,
-    /// SYN-ACKs that the server repeated.
-    pub syn_acks_repeated: u64,
     /// Connections that went through all of their states.
     pub completed: u64,
-    /// Sum of the next four.
+    /// Sum of the next ones.
     pub failed: u64,
-    /// Connections refused with a reset.
-    pub refused: u64,
-    /// Connections reset by the server.
-    pub reset: u64,
-    /// Connections without progress for the timeout.
-    pub timeout: u64,
-    /// Connections that the server ended within a response.
-    pub cut_off: u64,
+    /// Connections that were not completed.
+    #[serde(flatten)]
+    pub failures: ConnectFailures,
     /// Connections open at the end.
     pub open_at_end: u64,
     /// Connections missing in this account: 0.
     pub unexplained: i64,
     /// Requests.
     pub requests: u64,
-    /// Requests sent again.
-    pub requests_resent: u64,
     /// With `--ask-rate`: requests sent until connections were closed.
     #[serde(skip)]
     pub requests_while_asking: u64,
@@ -181,18 +171,9 @@ pub struct Report {
     pub ended_by_server: u64,
     /// Longest time without a completed connection while connections were opened.
     pub longest_pause_ns: u64,
-    /// Segments behind a gap, and repeated ones.
-    pub gaps: u64,
-    /// See above.
-    pub repeated: u64,
-    /// FINs sent again.
-    pub fins_resent: u64,
-    /// Keepalive probes answered.
-    pub keepalive: u64,
-    /// Segments that belong to no connection.
-    pub strays: u64,
-    /// SYNs answered with an ACK for an earlier connection.
-    pub challenged: u64,
+    /// Segments to know of.
+    #[serde(flatten)]
+    pub noted: ConnectSegments,
     /// New connections that found no free port.
     pub no_port: u64,
     /// Frames of the sender that the driver dropped; segments were sent again at once, datagrams
@@ -218,19 +199,13 @@ impl Report {
             opening_ns: result.opening_ns,
             run_ns: result.run_ns,
             tried: counts.tried,
-            syn_resent: counts.syn_resent,
             established: counts.established,
-            syn_acks_repeated: counts.syn_acks_repeated,
             completed: counts.completed,
             failed: counts.failed(),
-            refused: counts.refused,
-            reset: counts.reset,
-            timeout: counts.timeout,
-            cut_off: counts.cut_off,
+            failures: counts.failures,
             open_at_end: result.open_at_end,
             unexplained: counts.tried.cast_signed() - whole.cast_signed(),
             requests: counts.requests,
-            requests_resent: counts.requests_resent,
             requests_while_asking: result.requests_while_asking,
             asking_ns: result.asking_ns,
             responses: counts.responses,
@@ -249,12 +224,7 @@ impl Report {
             ungrouped: frames.ungrouped,
             ended_by_server: counts.ended_by_server,
             longest_pause_ns: result.longest_pause_ns,
-            gaps: counts.gaps,
-            repeated: counts.repeated,
-            fins_resent: counts.fins_resent,
-            keepalive: counts.keepalive,
-            strays: counts.strays,
-            challenged: counts.challenged,
+            noted: counts.noted,
             no_port: frames.no_port,
             dropped: result.dropped,
             lost_in_program: frames.not_written + frames.contended,
@@ -296,17 +266,14 @@ impl Report {
     }
 
     fn connection_rows(&self, table: &mut Table) {
-        table.count("tried", self.tried, &format!("{} SYNs sent again", human_count(self.syn_resent)));
-        let repeated = format!("{} SYN-ACKs repeated", human_count(self.syn_acks_repeated));
+        table.count("tried", self.tried, &format!("{} SYNs sent again", human_count(self.noted.syn_resent)));
+        let repeated = format!("{} SYN-ACKs repeated", human_count(self.noted.syn_acks_repeated));
         table.count("established", self.established, &repeated);
         table.count("completed", self.completed, &self.share());
-        let causes = format!(
-            "refused {}, reset {}, timeout {}, cut off {}",
-            human_count(self.refused),
-            human_count(self.reset),
-            human_count(self.timeout),
-            human_count(self.cut_off)
-        );
+        let cause = |(fact, count): (&Fact, Option<u64>)| {
+            format!("{} {}", fact.title(), human_count(count.unwrap_or(0)))
+        };
+        let causes = self.failures.each().map(cause).collect::<Vec<_>>().join(", ");
         table.count("failed", self.failed, &causes);
     }
 
@@ -340,24 +307,14 @@ impl Report {
     }
 
     fn repair_rows(&self, table: &mut Table) {
-        let repaired = self.requests_resent + self.gaps + self.repeated + self.fins_resent;
-        if repaired > 0 {
-            let text = format!(
-                "{} requests and {} FINs sent again, {} segments behind a gap, {} repeated",
-                human_count(self.requests_resent),
-                human_count(self.fins_resent),
-                human_count(self.gaps),
-                human_count(self.repeated)
-            );
-            table.text("repairs", &text);
-        }
+        // Those of SYNs stand with the connections.
+        let others = self.noted.present().filter(|(fact, _)| !fact.name.starts_with("syn_"));
+        others.for_each(|(fact, count)| table.count(&fact.title(), count, &fact.remark()));
         let dropped = match self.is_tcp() {
             true => "frames by the driver, sent again at once",
             false => "frames by the driver, not sent again",
         };
         for (name, count, remark) in [
-            ("keepalive", self.keepalive, "probes answered"),
-            ("strays", self.strays, "segments that belong to no connection"),
             ("no port", self.no_port, "new connections waited for a free port"),
             ("dropped", self.dropped, dropped),
             ("lost here", self.lost_in_program, "frames that the program could not write"),
@@ -449,10 +406,10 @@ mod tests {
         ConnectResult {
             counts: Counts {
                 tried: 1_002,
-                syn_resent: 12,
+                noted: ConnectSegments { syn_resent: 12, ..ConnectSegments::default() },
                 established: 1_000,
                 completed: 1_000,
-                timeout: 1,
+                failures: ConnectFailures { timeout: 1, ..ConnectFailures::default() },
                 responses: 1_000,
                 requests: 1_000,
                 payload_bytes: 145_000,
@@ -535,7 +492,7 @@ mod tests {
     fn a_rate_is_missed_by_more_than_two_percent() {
         let whole = |requested_cps| {
             let mut result = result();
-            (result.counts.tried, result.counts.timeout, result.open_at_end) = (1_000, 0, 0);
+            (result.counts.tried, result.counts.failures.timeout, result.open_at_end) = (1_000, 0, 0);
             let head = Head { requested_cps: Some(requested_cps), ..head("tcp") };
             Report::new(head, &result).is_whole()
         };

@@ -1,6 +1,7 @@
 //! The row of a second.
 
 use connect::Counts;
+use facts::{ConnectFailures, ConnectSegments};
 use program::row_printer::{Cell, Row, RowTime};
 
 /// Counts since the start, and the rates of the last second.
@@ -22,6 +23,10 @@ pub(super) struct ConnectRow {
     pub(super) responses: u64,
     /// Responses per second since the previous row.
     pub(super) responses_ps: f64,
+    /// Failed connections by cause.
+    pub(super) failures: ConnectFailures,
+    /// Segments to know of.
+    pub(super) noted: ConnectSegments,
 }
 
 impl ConnectRow {
@@ -38,6 +43,8 @@ impl ConnectRow {
             rate_cps: since(counts.completed, last.map(|last| last.completed)),
             responses: counts.responses,
             responses_ps: since(counts.responses, last.map(|last| last.responses)),
+            failures: counts.failures,
+            noted: counts.noted,
         }
     }
 }
@@ -52,7 +59,7 @@ impl Row for ConnectRow {
     }
 
     fn cells(&self) -> Vec<Cell> {
-        vec![
+        [
             Cell::count("tried", self.tried),
             Cell::count("completed", self.completed),
             Cell::count("failed", self.failed),
@@ -61,5 +68,9 @@ impl Row for ConnectRow {
             Cell::count("responses", self.responses),
             Cell::per_second("responses_ps", self.responses_ps),
         ]
+        .into_iter()
+        .chain(Cell::group(self.failures.each()))
+        .chain(Cell::group(self.noted.each()))
+        .collect()
     }
 }

@@ -176,6 +176,27 @@ groups! {
         not_kept: u64 = "left the window of `--keep` before a trigger";
     }
 
+    /// Connections that were not completed.
+    ConnectFailures ("connections") {
+        refused: u64 = "a reset answered the SYN";
+        reset: u64 = "a reset came later";
+        timeout: u64 = "no progress for `--timeout`";
+        cut_off: u64 = "the server ended the connection within a response";
+    }
+
+    /// Segments of connections with a live server that are not its usual course.
+    ConnectSegments ("segments") {
+        syn_resent: u64 = "SYNs sent again after the retransmission time";
+        requests_resent: u64 = "requests sent again after it";
+        fins_resent: u64 = "FINs sent again after it";
+        syn_acks_repeated: u64 = "SYN-ACKs that the server repeated";
+        repeated: u64 = "segments of the server whose data had arrived before";
+        gaps: u64 = "segments of the server behind a gap";
+        keepalive: u64 = "keepalive probes, all answered";
+        strays: u64 = "segments that belong to no connection";
+        challenged: u64 = "SYNs that the server answered for an earlier connection of their port";
+    }
+
     /// Packets of capture files that became no frame.
     LeftOutPackets ("packets") {
         not_wanted: u64 = "not selected by `--filter`, `--packets`, `--interface`, `--from` and `--to`";

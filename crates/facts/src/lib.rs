@@ -14,7 +14,8 @@ mod schema;
 mod tables;
 
 pub use counts::{
-    CaptureFrames, CountValue, Fact, FlowFrames, LeftOutPackets, NotedFrames, OtherFrames, SendErrors,
+    CaptureFrames, ConnectFailures, ConnectSegments, CountValue, Fact, FlowFrames, LeftOutPackets,
+    NotedFrames, OtherFrames, SendErrors,
 };
 pub use document::{Document, Field, Kind, Row, Variant};
 pub use tables::*;

@@ -1,12 +1,15 @@
 //! What the view shows of one reading of the metrics: sums, losses by reason, and tables.
 
 use crate::octaves::Octaves;
-use facts::{CaptureFrames, FlowFrames, LeftOutPackets, NotedFrames, OtherFrames};
+use facts::{
+    CaptureFrames, ConnectFailures, ConnectSegments, FlowFrames, LeftOutPackets, NotedFrames, OtherFrames,
+};
 use metrics::families::{
-    CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY,
-    FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING,
-    RECEIVE_NOTED, RECEIVE_OTHERS, REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR,
-    SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
+    CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CONNECT_ENDED, CONNECT_NOTED, CONNECT_OPEN,
+    CONNECT_RESPONSES, CONNECT_TRIED, FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY, FLOW_LATENCY_MAX,
+    FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING, RECEIVE_NOTED,
+    RECEIVE_OTHERS, REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED,
+    SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{MetricFamily, MetricSet};
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
@@ -128,7 +131,7 @@ fn losses(set: &MetricSet) -> BTreeMap<String, u64> {
     lost
 }
 
-fn tables(set: &MetricSet) -> [CountTable; 6] {
+fn tables(set: &MetricSet) -> Vec<CountTable> {
     let mut threads =
         CountTable::new("threads", &["device", "thread", "cpu", "engine"], ["sent", "offered", "retries"]);
     for (column, family) in [SEND_FRAMES, SEND_OFFERED, SEND_RETRIES].iter().enumerate() {
@@ -155,7 +158,7 @@ fn tables(set: &MetricSet) -> [CountTable; 6] {
     for (labels, count) in set.counts(&RECEIVE_OTHERS).chain(set.counts(&RECEIVE_NOTED)) {
         others.add_to([&labels[0]], &labels[2], count);
     }
-    others.rows.retain(|row| row.counts.iter().any(|count| *count > Some(0)));
+    others.keep_rows_above_0();
     let mut captures = CountTable::new("captured", &["device"], CaptureFrames::NAMES);
     for (labels, count) in set.counts(&CAPTURE_FRAMES) {
         captures.add_to([&labels[0]], &labels[2], count);
@@ -168,9 +171,31 @@ fn tables(set: &MetricSet) -> [CountTable; 6] {
     for (labels, count) in set.counts(&REPLAY_FRAMES) {
         replays.add_to([&labels[0]], &labels[2], count);
     }
-    let mut tables = [flows, others, threads, captures, replays, cpus];
+    let [connections, segments] = connection_tables(set);
+    let mut tables = vec![flows, others, threads, captures, replays, connections, segments, cpus];
     tables.iter_mut().for_each(|table| table.rows.sort_by_key(|row| natural_order(&row.keys)));
     tables
+}
+
+/// Connections with a live server, and the segments of them to know of.
+fn connection_tables(set: &MetricSet) -> [CountTable; 2] {
+    let counts = [&["tried", "open", "completed"], ConnectFailures::NAMES, &["responses"]].concat();
+    let mut connections = CountTable::new("connections", &["device"], counts);
+    for (name, family) in [("tried", &CONNECT_TRIED), ("responses", &CONNECT_RESPONSES)] {
+        set.counts(family).for_each(|(labels, count)| connections.add_to([&labels[0]], name, count));
+    }
+    for (labels, open) in set.gauges(&CONNECT_OPEN) {
+        connections.add_to([&labels[0]], "open", open as u64);
+    }
+    for (labels, count) in set.counts(&CONNECT_ENDED) {
+        connections.add_to([&labels[0]], &labels[2], count);
+    }
+    let mut segments = CountTable::new("segments to know of", &["device"], ConnectSegments::NAMES);
+    for (labels, count) in set.counts(&CONNECT_NOTED) {
+        segments.add_to([&labels[0]], &labels[2], count);
+    }
+    segments.keep_rows_above_0();
+    [connections, segments]
 }
 
 /// Mean and highest latency, and the jitter, of each flow that has time stamps.
@@ -200,6 +225,11 @@ impl CountTable {
     /// The row with these keys.
     pub(crate) fn row(&self, keys: &[String]) -> Option<&CountRow> {
         self.rows.iter().find(|row| row.keys == keys)
+    }
+
+    /// Leaves out rows without a count above 0.
+    fn keep_rows_above_0(&mut self) {
+        self.rows.retain(|row| row.counts.iter().any(|count| *count > Some(0)));
     }
 
     /// The same table with further columns of times.
@@ -233,6 +263,28 @@ impl CountTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_have_their_outcomes_and_the_segments_to_know_of() {
+        let mut set = MetricSet::default();
+        let device = ["eth1", ""];
+        set.count(&CONNECT_TRIED, &device, 9);
+        set.gauge(&CONNECT_OPEN, &device, 2.0);
+        set.count(&CONNECT_ENDED, &["eth1", "", "completed"], 6);
+        set.count(&CONNECT_ENDED, &["eth1", "", "timeout"], 1);
+        set.count(&CONNECT_NOTED, &["eth1", "", "gaps"], 0);
+        let counts = |set: &MetricSet, title: &str| {
+            let figures = LiveFigures::of(set);
+            let table = figures.tables.into_iter().find(|table| table.title == title)?;
+            let named = table.counts.into_iter().zip(table.rows[0].counts.clone());
+            Some(named.filter_map(|(name, count)| Some((name, count?))).collect::<Vec<_>>())
+        };
+        let expected = [("tried", 9), ("open", 2), ("completed", 6), ("timeout", 1)];
+        assert_eq!(counts(&set, "connections").unwrap(), expected);
+        assert_eq!(counts(&set, "segments to know of"), None, "none are");
+        set.count(&CONNECT_NOTED, &["eth1", "", "gaps"], 3);
+        assert_eq!(counts(&set, "segments to know of").unwrap(), [("gaps", 3)]);
+    }
 
     #[test]
     fn a_sender_has_its_threads_and_its_errors_by_cause() {

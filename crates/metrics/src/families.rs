@@ -181,6 +181,9 @@ families! {
     /// Connections that have ended.
     CONNECT_ENDED = "wirerate_connect_ended_total", Counter, &["device", "netns", "outcome"],
         "Connections that have ended, by outcome: completed, refused, reset, timeout, cut_off";
+    /// Segments to know of.
+    CONNECT_NOTED = "wirerate_connect_noted_segments_total", Counter, &["device", "netns", "kind"],
+        "Segments that are not the usual course of a connection, by kind: fields of wirerate.connect/1";
     /// Connections that are open.
     CONNECT_OPEN = "wirerate_connect_open", Gauge, DEVICE,
         "Connections that are open";

@@ -1,6 +1,7 @@
 //! `wirerate connect` and `wirerate accept`.
 
 use super::shared::ROW_TIME;
+use crate::counts::{ConnectFailures, ConnectSegments};
 use crate::document::{
     Document, Field, Kind, Row, bytes, count, flag, frames, ns, number, object, objects, text, word,
 };
@@ -9,7 +10,16 @@ use crate::document::{
 pub const CONNECT: Document = Document {
     name: "wirerate.connect/1",
     about: "wirerate connect --json",
-    groups: &[HEAD, CONNECTIONS, SEGMENTS, RATES, CAUSES],
+    groups: &[
+        HEAD,
+        CONNECTIONS,
+        ConnectFailures::ROWS,
+        OPEN,
+        ConnectSegments::ROWS,
+        RESPONSES,
+        RATES,
+        CAUSES,
+    ],
 };
 
 /// A second of `wirerate connect`.
@@ -29,6 +39,8 @@ pub const CONNECT_SECOND: Document = Document {
                 "completed connections and responses per second since the previous object",
             ),
         ],
+        ConnectFailures::ROWS,
+        ConnectSegments::ROWS,
     ],
 };
 
@@ -105,23 +117,15 @@ const CONNECTIONS: &[Row] = &[
         &[count("established"), count("completed")],
         "SYNs that were answered; connections that went through all of their states",
     ),
-    Row(&[count("failed")], "`refused` + `reset` + `timeout` + `cut_off`"),
-    Row(&[count("refused"), count("reset")], "a reset in answer to the SYN, and later"),
-    Row(&[count("timeout")], "no progress for `--timeout`"),
-    Row(&[count("cut_off")], "the server ended the connection within a response"),
+    Row(&[count("failed")], "the sum of these causes:"),
+];
+
+const OPEN: &[Row] = &[
     Row(&[count("open_at_end"), count("open_max")], "connections open at the end, and most at a time"),
     Row(&[Field::new("unexplained", Kind::Integer(""))], "`tried` minus the sum above: 0"),
 ];
 
-const SEGMENTS: &[Row] = &[
-    Row(
-        &[frames("syn_resent"), frames("requests_resent"), frames("fins_resent")],
-        "frames that the client sent again after the retransmission time",
-    ),
-    Row(
-        &[frames("syn_acks_repeated"), frames("repeated"), frames("gaps")],
-        "segments that the server repeated, and those behind a gap",
-    ),
+const RESPONSES: &[Row] = &[
     Row(&[count("requests"), count("responses")], "requests, and complete responses"),
     Row(
         &[count("unsized_responses")],
@@ -176,10 +180,6 @@ const CAUSES: &[Row] = &[
     Row(
         &[ns("longest_pause_ns")],
         "longest time without a completed connection while connections were opened; 0 with `--hold`",
-    ),
-    Row(
-        &[count("keepalive"), count("strays"), count("challenged")],
-        "keepalive probes answered; segments of no connection; SYNs that the server answered for an earlier connection of their port",
     ),
     Row(&[count("no_port")], "new connections that found no free port"),
     Row(

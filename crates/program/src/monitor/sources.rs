@@ -11,11 +11,11 @@ use measure::FlowLine;
 use metrics::MetricSet;
 use metrics::families::{
     ACCEPT_CONNECTIONS, CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME,
-    CONNECT_BYTES, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES, CONNECT_TRIED, FLOW_FRAMES, FLOW_JITTER,
-    FLOW_LATENCY, FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES,
-    RECEIVE_MISSING, RECEIVE_NOTED, RECEIVE_OTHERS, REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION,
-    REPLAY_RETRIES, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED,
-    SEND_RETRIES, SEND_TARGET,
+    CONNECT_BYTES, CONNECT_ENDED, CONNECT_NOTED, CONNECT_OPEN, CONNECT_RESPONSES, CONNECT_TRIED, FLOW_FRAMES,
+    FLOW_JITTER, FLOW_LATENCY, FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES,
+    RECEIVE_FRAMES, RECEIVE_MISSING, RECEIVE_NOTED, RECEIVE_OTHERS, REPLAY_FRAMES, REPLAY_LOOPS,
+    REPLAY_POSITION, REPLAY_RETRIES, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR,
+    SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{FamilyKind, MetricFamily};
 use replay::{Fate, Fates};
@@ -328,15 +328,9 @@ pub fn connect(program: Arc<ConnectProgram>, labels: DeviceLabels) -> impl Fn(&m
         set.count(&CONNECT_RESPONSES, &pair, counts.responses);
         set.count(&CONNECT_BYTES, &pair, counts.payload_bytes);
         set.gauge(&CONNECT_OPEN, &pair, program.open_now() as f64);
-        for (outcome, count) in [
-            ("completed", counts.completed),
-            ("refused", counts.refused),
-            ("reset", counts.reset),
-            ("timeout", counts.timeout),
-            ("cut_off", counts.cut_off),
-        ] {
-            set.count(&CONNECT_ENDED, &[pair[0], pair[1], outcome], count);
-        }
+        set.count(&CONNECT_ENDED, &[pair[0], pair[1], "completed"], counts.completed);
+        count_group(set, &CONNECT_ENDED, pair, counts.failures.each());
+        count_group(set, &CONNECT_NOTED, pair, counts.noted.each());
     }
 }
 

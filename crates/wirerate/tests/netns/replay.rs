@@ -4,7 +4,7 @@
 use crate::faults::FaultyLab;
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
 use crate::program::{Outcome, Running, TIME_LIMIT, in_netns, run, until, wirerate_run, wirerate_start};
-use crate::send::number;
+use crate::send::{csv_header, number};
 use crate::{Case, TestResult, case};
 use bpf::abi::Faults;
 use nix::sys::signal::Signal;
@@ -596,7 +596,7 @@ fn rows_per_second() -> TestResult {
     let words = format!("replay {TX_DEV} {} --netns {} --csv", path.display(), lab.tx_netns);
     let outcome = wirerate_run(&words).expect_code(0);
     let lines: Vec<&str> = outcome.stdout.lines().collect();
-    assert_eq!(lines[0], "time,elapsed_s,sent,rate_pps,wire_bps,errors");
+    assert_eq!(lines[0], csv_header());
     assert_eq!(lines.last().and_then(|line| line.split(',').nth(2)), Some("100"), "{lines:?}");
     Ok(())
 }
