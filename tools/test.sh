@@ -84,7 +84,7 @@ run_others() {
 # have another reason.
 passes() {
 	(cd "$1" && CARGO_PKG_NAME=${1##*/} CARGO_MANIFEST_DIR=$1 "$2" --exact "$3" </dev/null) |
-		tee /dev/stderr | grep --quiet '^test result: ok. 1 passed'
+		tee --append /dev/stderr | grep --quiet '^test result: ok. 1 passed'
 }
 repeat_failed() {
 	local row name kind place package path test kernel result=0
