@@ -49,6 +49,8 @@ pub(crate) struct CountTable {
     pub(crate) title: &'static str,
     /// Names of the columns that say what a row is.
     pub(crate) keys: &'static [&'static str],
+    /// False for what is no number of frames, such as connections.
+    pub(crate) counts_frames: bool,
     /// Names of the columns with counts. The first has a rate beside it.
     pub(crate) counts: Vec<&'static str>,
     /// Names of the columns with times.
@@ -180,7 +182,8 @@ fn tables(set: &MetricSet) -> Vec<CountTable> {
 /// Connections with a live server, and the segments of them to know of.
 fn connection_tables(set: &MetricSet) -> [CountTable; 2] {
     let counts = [&["tried", "open", "completed"], ConnectFailures::NAMES, &["responses"]].concat();
-    let mut connections = CountTable::new("connections", &["device"], counts);
+    let mut connections =
+        CountTable { counts_frames: false, ..CountTable::new("connections", &["device"], counts) };
     for (name, family) in [("tried", &CONNECT_TRIED), ("responses", &CONNECT_RESPONSES)] {
         set.counts(family).for_each(|(labels, count)| connections.add_to([&labels[0]], name, count));
     }
@@ -219,7 +222,7 @@ fn natural_order(keys: &[String]) -> Vec<(u64, String)> {
 
 impl CountTable {
     fn new(title: &'static str, keys: &'static [&'static str], counts: impl Into<Vec<&'static str>>) -> Self {
-        Self { title, keys, counts: counts.into(), times: &[], rows: Vec::new() }
+        Self { title, keys, counts_frames: true, counts: counts.into(), times: &[], rows: Vec::new() }
     }
 
     /// The row with these keys.

@@ -129,7 +129,7 @@ impl PageView {
             title: table.title,
             key_count: table.keys.len(),
             header: header(&table),
-            rows: table.rows.iter().zip(rates).map(|(row, rate)| cells(row, rate)).collect(),
+            rows: table.rows.iter().zip(rates).map(|(row, rate)| cells(&table, row, rate)).collect(),
         };
         tables.map(page_table).collect()
     }

@@ -59,7 +59,7 @@ impl TableView {
         let fitting = lines_max.saturating_sub(1);
         let shown = if left > fitting { fitting.saturating_sub(1) } else { left };
         let mut grid = vec![header(table)];
-        grid.extend(rows[skipped..skipped + shown].iter().map(|(row, rate)| cells(row, *rate)));
+        grid.extend(rows[skipped..skipped + shown].iter().map(|(row, rate)| cells(table, row, *rate)));
         let mut lines = in_columns(&grid, table.keys.len(), width);
         lines.truncate(lines_max);
         if shown < left && lines.len() < lines_max {
@@ -82,11 +82,15 @@ pub(crate) fn header(table: &CountTable) -> Vec<String> {
 }
 
 /// The texts of a row below [`header`].
-pub(crate) fn cells(row: &CountRow, rate: f64) -> Vec<String> {
+pub(crate) fn cells(table: &CountTable, row: &CountRow, rate: f64) -> Vec<String> {
+    let rate = match table.counts_frames {
+        true => human_pps(rate),
+        false => format!("{}/s", human_count(rate.round() as u64)),
+    };
     let count = |count: &Option<u64>| count.map_or_else(|| "-".to_owned(), human_count);
     let (first, others) = row.counts.split_at(1);
     let time = |time: &Option<u64>| time.map_or_else(|| "-".to_owned(), human_duration);
-    let counts = first.iter().map(count).chain([human_pps(rate)]).chain(others.iter().map(count));
+    let counts = first.iter().map(count).chain([rate]).chain(others.iter().map(count));
     row.keys.iter().cloned().chain(counts).chain(row.times.iter().map(time)).collect()
 }
 
@@ -124,6 +128,7 @@ mod tests {
         let table = CountTable {
             title: "flows",
             keys: &["device", "flow"],
+            counts_frames: true,
             counts: vec!["received", "too_old"],
             times: &["mean latency"],
             rows,
@@ -144,6 +149,14 @@ mod tests {
                 "eth1    other    90,000  1.000 Mpps        2      2.000 µs",
             ]
         );
+    }
+
+    #[test]
+    fn only_frames_have_a_rate_in_packets() {
+        let (frames, _) = table();
+        let connections = CountTable { counts_frames: false, ..frames.clone() };
+        let rate = |table: &CountTable| cells(table, &table.rows[0], 19.98)[3].clone();
+        assert_eq!([rate(&frames), rate(&connections)], ["19.98 pps", "20/s"]);
     }
 
     #[test]
