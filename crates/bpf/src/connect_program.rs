@@ -339,7 +339,7 @@ impl ConnectProgram {
         let mut sum = Counts::default();
         for cpu in (0..self.cpus.len()).map(|cpu| self.cpus.get(cpu)) {
             sum.tried += cpu.tried;
-            sum.noted.syn_resent += cpu.syn_resent;
+            sum.unusual.syn_resent += cpu.syn_resent;
             sum.established += cpu.established;
             sum.completed += cpu.completed;
             sum.failures.refused += cpu.refused;
@@ -347,17 +347,17 @@ impl ConnectProgram {
             sum.failures.timeout += cpu.timeout;
             sum.failures.cut_off += cpu.cut_off;
             sum.requests += cpu.requests;
-            sum.noted.requests_resent += cpu.requests_resent;
-            sum.noted.fins_resent += cpu.fins_resent;
+            sum.unusual.requests_resent += cpu.requests_resent;
+            sum.unusual.fins_resent += cpu.fins_resent;
             sum.responses += cpu.responses;
             sum.payload_bytes += cpu.payload_bytes;
             sum.segments += cpu.segments;
-            sum.noted.syn_acks_repeated += cpu.syn_acks_repeated;
-            sum.noted.repeated += cpu.repeated;
-            sum.noted.gaps += cpu.gaps;
-            sum.noted.keepalive += cpu.keepalive;
-            sum.noted.challenged += cpu.challenged;
-            sum.noted.strays += cpu.strays;
+            sum.unusual.syn_acks_repeated += cpu.syn_acks_repeated;
+            sum.unusual.repeated += cpu.repeated;
+            sum.unusual.gaps += cpu.gaps;
+            sum.unusual.keepalive += cpu.keepalive;
+            sum.unusual.challenged += cpu.challenged;
+            sum.unusual.strays += cpu.strays;
             sum.unsized_responses += cpu.unsized_responses;
             sum.ended_by_server += cpu.ended_by_server;
         }

@@ -6,7 +6,7 @@ use crate::xdp::{self, LoadedProgram, XdpLink, XdpModeChoice};
 use crate::{BpfError, SinkVerdict, abi, log, skel};
 use libbpf_rs::MapHandle;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use measure::{FlowDetail, FlowLine, IcmpError, NotedFrames, OtherFrames, TagPart, Totals};
+use measure::{FlowDetail, FlowLine, IcmpError, OtherFrames, TagPart, Totals, UnusualFrames};
 use std::collections::BTreeSet;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -295,7 +295,7 @@ impl From<abi::ReceiveCpu> for Totals {
             stamped: cpu.stamped,
             late: cpu.late,
             hardware_time: cpu.hardware_time,
-            noted: NotedFrames { moves: cpu.moves, negative: cpu.negative },
+            unusual: UnusualFrames { moves: cpu.moves, negative: cpu.negative },
             with_flow: cpu.with_flow,
             held: cpu.held,
             held_max: cpu.held_max,

@@ -213,7 +213,7 @@ fn a_bound_receiver_measures_and_time_zero_is_no_time() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let totals = receiver.totals();
-    assert_eq!((totals.stamped, totals.hardware_time, totals.noted.negative), (1, 0, 0), "{totals:?}");
+    assert_eq!((totals.stamped, totals.hardware_time, totals.unusual.negative), (1, 0, 0), "{totals:?}");
     let (least_ns, _) = receiver.line(0).latency_bounds_ns().expect("a time stamp");
     assert!(least_ns < u64::from(u32::MAX), "{least_ns}");
 }

@@ -102,8 +102,8 @@ impl Pair {
             "ICMP errors"
         );
         assert_eq!(
-            (totals.stamped, totals.noted.negative, totals.late, totals.hardware_time),
-            (expected.stamped, expected.noted.negative, expected.late, expected.hardware_time)
+            (totals.stamped, totals.unusual.negative, totals.late, totals.hardware_time),
+            (expected.stamped, expected.unusual.negative, expected.late, expected.hardware_time)
         );
         assert_eq!((totals.held, totals.held_max), (expected.held, expected.held_max), "held");
         assert_eq!(totals.lowest_inverted, expected.lowest_inverted, "lowest");

@@ -1,6 +1,6 @@
 //! What happened to connections: counters and times.
 
-use facts::{ConnectFailures, ConnectSegments};
+use facts::{ConnectFailures, UnusualSegments};
 
 /// Counters of connections and of the segments of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub struct Counts {
     pub payload_bytes: u64,
     /// Segments with new data.
     pub segments: u64,
-    /// Segments to know of.
-    pub noted: ConnectSegments,
+    /// Unusual segments.
+    pub unusual: UnusualSegments,
     /// HTTP responses without a Content-Length in their first segment.
     pub unsized_responses: u64,
     /// Connections that the server ended while they were held.

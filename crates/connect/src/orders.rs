@@ -137,11 +137,11 @@ impl Connection {
         self.clear(Flag::Due);
         self.tries = self.tries.saturating_add(1);
         let count = if self.state == State::SynSent {
-            &mut counts.noted.syn_resent
+            &mut counts.unusual.syn_resent
         } else if is_after(self.data_end(), self.snd_una) {
-            &mut counts.noted.requests_resent
+            &mut counts.unusual.requests_resent
         } else {
-            &mut counts.noted.fins_resent
+            &mut counts.unusual.fins_resent
         };
         *count += 1;
     }
@@ -188,7 +188,7 @@ mod tests {
         let again = |at| (at, Order::Again);
         let expected = [again(1_100), again(3_100), again(7_100), again(15_100), (30_100, Order::GiveUp)];
         assert_eq!(sent_at, expected);
-        assert_eq!((c.state, counts.noted.syn_resent, counts.failures.timeout), (State::Timeout, 4, 1));
+        assert_eq!((c.state, counts.unusual.syn_resent, counts.failures.timeout), (State::Timeout, 4, 1));
         assert!(events.over);
     }
 
@@ -205,7 +205,7 @@ mod tests {
                 tries += u32::from(order == Order::Again);
             }
         }
-        assert_eq!((tries, counts.noted.syn_resent, c.state), (8, 8, State::Timeout));
+        assert_eq!((tries, counts.unusual.syn_resent, c.state), (8, 8, State::Timeout));
     }
 
     #[test]

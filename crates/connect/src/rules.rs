@@ -37,7 +37,7 @@ impl Connection {
         let ahead = arrival.seq.wrapping_sub(self.rcv_nxt);
         if arrival.flags & RST != 0 {
             if self.state == State::Done || ahead >= WINDOW_LEN {
-                step.counts.noted.strays += 1;
+                step.counts.unusual.strays += 1;
                 return Verdict::Ignore;
             }
             step.counts.failures.reset += 1;
@@ -45,11 +45,11 @@ impl Connection {
             return Verdict::Over;
         }
         if arrival.flags & ACK == 0 || is_after(arrival.ack, self.snd_nxt) {
-            step.counts.noted.strays += 1;
+            step.counts.unusual.strays += 1;
             return Verdict::Ignore;
         }
         if arrival.flags & SYN != 0 {
-            step.counts.noted.syn_acks_repeated += 1;
+            step.counts.unusual.syn_acks_repeated += 1;
             return self.answer(step);
         }
         let advanced = is_after(arrival.ack, self.snd_una);
@@ -59,7 +59,7 @@ impl Connection {
         }
         if arrival.len == 0 && !has_fin {
             if ahead == u32::MAX && !advanced {
-                step.counts.noted.keepalive += 1;
+                step.counts.unusual.keepalive += 1;
                 return self.answer(step);
             }
             return match self.state {
@@ -68,7 +68,7 @@ impl Connection {
             };
         }
         if self.state == State::Done {
-            step.counts.noted.repeated += 1;
+            step.counts.unusual.repeated += 1;
             return self.answer(step);
         }
         if ahead.cast_signed() > 0 {
@@ -76,12 +76,12 @@ impl Connection {
         }
         let old = ahead.wrapping_neg();
         if old > arrival.len || (old == arrival.len && (!has_fin || self.has(Flag::FinSeen))) {
-            step.counts.noted.repeated += 1;
+            step.counts.unusual.repeated += 1;
             return self.answer(step);
         }
         if self.has(Flag::FinSeen) {
             // Data behind the FIN.
-            step.counts.noted.strays += 1;
+            step.counts.unusual.strays += 1;
             return Verdict::Ignore;
         }
         self.receive_data(arrival, arrival.len - old, step)
@@ -173,7 +173,7 @@ impl Connection {
         let has_ack = arrival.flags & ACK != 0;
         if arrival.flags & RST != 0 {
             if !has_ack || arrival.ack != self.snd_nxt {
-                step.counts.noted.strays += 1;
+                step.counts.unusual.strays += 1;
                 return Verdict::Ignore;
             }
             step.counts.failures.refused += 1;
@@ -181,18 +181,18 @@ impl Connection {
             return Verdict::Over;
         }
         if !has_ack {
-            step.counts.noted.strays += 1;
+            step.counts.unusual.strays += 1;
             return Verdict::Ignore;
         }
         if arrival.ack != self.snd_nxt {
             // The server still has an earlier connection of this port: a reset ends that one
             // (RFC 9293, 3.5.1), and the SYN is sent again.
-            step.counts.noted.challenged += 1;
+            step.counts.unusual.challenged += 1;
             self.set(Flag::Due);
             return Verdict::Answer(Departure { flags: RST, seq: arrival.ack, ..Departure::default() });
         }
         if arrival.flags & SYN == 0 {
-            step.counts.noted.strays += 1;
+            step.counts.unusual.strays += 1;
             return Verdict::Ignore;
         }
         self.receive_syn_ack(arrival, step)
@@ -250,7 +250,7 @@ impl Connection {
 
     /// Data or a FIN behind the expected number.
     fn receive_behind_gap(&mut self, arrival: &Arrival, step: &mut Step<'_>) -> Verdict {
-        step.counts.noted.gaps += 1;
+        step.counts.unusual.gaps += 1;
         let end = arrival.seq.wrapping_add(arrival.len);
         if arrival.len > 0 && end.wrapping_sub(self.rcv_nxt) < WINDOW_LEN {
             self.add_gap(arrival.seq, end);
@@ -378,7 +378,7 @@ impl Connection {
 
 /// Answers a segment that belongs to no connection with a reset, as TCP does.
 fn refuse_stray(arrival: &Arrival, step: &mut Step<'_>) -> Verdict {
-    step.counts.noted.strays += 1;
+    step.counts.unusual.strays += 1;
     if arrival.flags & (RST | ACK) != ACK {
         return Verdict::Ignore;
     }

@@ -1,7 +1,7 @@
 //! `--expect 'failed=0'`: checks of the results that decide the exit code.
 
 use super::report::{PERCENTILES, Report, Times};
-use facts::{ConnectFailures, ConnectSegments};
+use facts::{ConnectFailures, UnusualSegments};
 use program::expectations::{Comparison, split_check};
 use std::fmt;
 use std::str::FromStr;
@@ -41,7 +41,7 @@ const TIMES: [(&str, TimesOf); 3] = [
 #[derive(Clone, Copy, Debug)]
 enum Metric {
     Count(CountOf),
-    /// A count of [`ConnectFailures`] or [`ConnectSegments`].
+    /// A count of [`ConnectFailures`] or [`UnusualSegments`].
     OfGroup(&'static str),
     /// In millionths.
     Rate(RateOf),
@@ -92,7 +92,7 @@ fn metric(name: &str) -> Option<Metric> {
 
 /// The counts that views have by groups.
 fn group_names() -> impl Iterator<Item = &'static str> {
-    ConnectFailures::NAMES.iter().chain(ConnectSegments::NAMES).copied()
+    ConnectFailures::NAMES.iter().chain(UnusualSegments::NAMES).copied()
 }
 
 fn names() -> String {
@@ -108,7 +108,7 @@ impl Expectation {
         let (found, text) = match self.metric {
             Metric::Count(of) => (of(report), of(report).to_string()),
             Metric::OfGroup(name) => {
-                let count = report.failures.get(name).or(report.noted.get(name)).unwrap_or(0);
+                let count = report.failures.get(name).or(report.unusual.get(name)).unwrap_or(0);
                 (count, count.to_string())
             }
             Metric::Rate(of) => ((of(report) * 1e6) as u64, format!("{:.0}", of(report))),

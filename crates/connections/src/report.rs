@@ -1,7 +1,7 @@
 //! The report of `wirerate connect`: a table, or JSON as `wirerate.connect/1`.
 
 use engine::{AnswerCheck, ConnectKind, ConnectResult};
-use facts::{ConnectFailures, ConnectSegments, Fact};
+use facts::{ConnectFailures, Fact, UnusualSegments};
 use measure::HistogramLog;
 use program::out;
 use sender::rate::missing_by_chance;
@@ -171,9 +171,9 @@ pub struct Report {
     pub ended_by_server: u64,
     /// Longest time without a completed connection while connections were opened.
     pub longest_pause_ns: u64,
-    /// Segments to know of.
+    /// Unusual segments.
     #[serde(flatten)]
-    pub noted: ConnectSegments,
+    pub unusual: UnusualSegments,
     /// New connections that found no free port.
     pub no_port: u64,
     /// Frames of the sender that the driver dropped; segments were sent again at once, datagrams
@@ -224,7 +224,7 @@ impl Report {
             ungrouped: frames.ungrouped,
             ended_by_server: counts.ended_by_server,
             longest_pause_ns: result.longest_pause_ns,
-            noted: counts.noted,
+            unusual: counts.unusual,
             no_port: frames.no_port,
             dropped: result.dropped,
             lost_in_program: frames.not_written + frames.contended,
@@ -266,8 +266,12 @@ impl Report {
     }
 
     fn connection_rows(&self, table: &mut Table) {
-        table.count("tried", self.tried, &format!("{} SYNs sent again", human_count(self.noted.syn_resent)));
-        let repeated = format!("{} SYN-ACKs repeated", human_count(self.noted.syn_acks_repeated));
+        table.count(
+            "tried",
+            self.tried,
+            &format!("{} SYNs sent again", human_count(self.unusual.syn_resent)),
+        );
+        let repeated = format!("{} SYN-ACKs repeated", human_count(self.unusual.syn_acks_repeated));
         table.count("established", self.established, &repeated);
         table.count("completed", self.completed, &self.share());
         let cause = |(fact, count): (&Fact, Option<u64>)| {
@@ -308,7 +312,7 @@ impl Report {
 
     fn repair_rows(&self, table: &mut Table) {
         // Those of SYNs stand with the connections.
-        let others = self.noted.present().filter(|(fact, _)| !fact.name.starts_with("syn_"));
+        let others = self.unusual.present().filter(|(fact, _)| !fact.name.starts_with("syn_"));
         others.for_each(|(fact, count)| table.count(&fact.title(), count, &fact.remark()));
         let dropped = match self.is_tcp() {
             true => "frames by the driver, sent again at once",
@@ -406,7 +410,7 @@ mod tests {
         ConnectResult {
             counts: Counts {
                 tried: 1_002,
-                noted: ConnectSegments { syn_resent: 12, ..ConnectSegments::default() },
+                unusual: UnusualSegments { syn_resent: 12, ..UnusualSegments::default() },
                 established: 1_000,
                 completed: 1_000,
                 failures: ConnectFailures { timeout: 1, ..ConnectFailures::default() },

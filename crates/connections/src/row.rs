@@ -1,7 +1,7 @@
 //! The row of a second.
 
 use connect::Counts;
-use facts::{ConnectFailures, ConnectSegments};
+use facts::{ConnectFailures, UnusualSegments};
 use program::row_printer::{Cell, Row, RowTime};
 
 /// Counts since the start, and the rates of the last second.
@@ -25,8 +25,8 @@ pub(super) struct ConnectRow {
     pub(super) responses_ps: f64,
     /// Failed connections by cause.
     pub(super) failures: ConnectFailures,
-    /// Segments to know of.
-    pub(super) noted: ConnectSegments,
+    /// Unusual segments.
+    pub(super) unusual: UnusualSegments,
 }
 
 impl ConnectRow {
@@ -44,7 +44,7 @@ impl ConnectRow {
             responses: counts.responses,
             responses_ps: since(counts.responses, last.map(|last| last.responses)),
             failures: counts.failures,
-            noted: counts.noted,
+            unusual: counts.unusual,
         }
     }
 }
@@ -70,7 +70,7 @@ impl Row for ConnectRow {
         ]
         .into_iter()
         .chain(Cell::group(self.failures.each()))
-        .chain(Cell::group(self.noted.each()))
+        .chain(Cell::group(self.unusual.each()))
         .collect()
     }
 }

@@ -1,9 +1,9 @@
 //! Counts that every view shows: a line of a group has the name, the unit and the meaning of one.
 //!
-//! A group is a structure of counts. What it means to be a count of it (fields of JSON documents
-//! and their schemas, columns of CSV, rows of reports, label values of metrics, columns of screen
-//! and page, fields of fleet messages) is made from the lines below. To add a count, add a line
-//! and count it.
+//! A group is a structure of counts. From its lines below are made: fields of JSON documents and
+//! their schemas, columns of CSV, rows of reports, label values of metrics, columns of screen and
+//! page, fields of fleet messages, and names for `--expect`. To add a count, add a line and count
+//! it.
 
 use crate::document::{Field, Kind, Row};
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,6 @@ use serde::{Deserialize, Serialize};
 pub struct Fact {
     /// Its name as a field, a column and a label value, such as `icmp_errors`.
     pub name: &'static str,
-    /// What it is a number of, such as `frames`.
-    pub unit: &'static str,
     /// What it counts, as Markdown.
     pub meaning: &'static str,
 }
@@ -93,7 +91,7 @@ macro_rules! groups {
         impl $group {
             /// Its counts.
             pub const FACTS: &'static [Fact] =
-                &[$(Fact { name: stringify!($name), unit: $unit, meaning: $meaning }),*];
+                &[$(Fact { name: stringify!($name), meaning: $meaning }),*];
             /// Their names.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
             /// Their rows in tables of documents.
@@ -150,8 +148,8 @@ groups! {
         icmp_errors: u64 = "ICMP errors about frames with a signature, which did not arrive";
     }
 
-    /// Frames that a receiver counted as received, and that its users should know of.
-    NotedFrames ("frames") {
+    /// Frames that a receiver counted as received although something about them is unusual.
+    UnusualFrames ("frames") {
         moves: u64 = "frames of a flow on another CPU than the frame before; try `--shared-flows`";
         negative: u64 = "frames received before they were sent: the clocks differ";
     }
@@ -184,8 +182,8 @@ groups! {
         cut_off: u64 = "the server ended the connection within a response";
     }
 
-    /// Segments of connections with a live server that are not its usual course.
-    ConnectSegments ("segments") {
+    /// Segments of connections with a live server that an undisturbed connection does not have.
+    UnusualSegments ("segments") {
         syn_resent: u64 = "SYNs sent again after the retransmission time";
         requests_resent: u64 = "requests sent again after it";
         fins_resent: u64 = "FINs sent again after it";

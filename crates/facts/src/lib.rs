@@ -14,8 +14,8 @@ mod schema;
 mod tables;
 
 pub use counts::{
-    CaptureFrames, ConnectFailures, ConnectSegments, CountValue, Fact, FlowFrames, LeftOutPackets,
-    NotedFrames, OtherFrames, SendErrors,
+    CaptureFrames, ConnectFailures, CountValue, Fact, FlowFrames, LeftOutPackets, OtherFrames, SendErrors,
+    UnusualFrames, UnusualSegments,
 };
 pub use document::{Document, Field, Kind, Row, Variant};
 pub use tables::*;

@@ -8,7 +8,7 @@ use crate::message::{HostOrder, PlannedFlow, ReceiverFigures, RunEnd, RunPlan, S
 use crate::name::{FleetName, PortPlace};
 use crate::readiness::UNSYNCHRONIZED_NS_MAX;
 use crate::seconds::SecondAccount;
-use measure::{HistogramLog, HostClock, NotedFrames, OtherFrames, PERCENTILES};
+use measure::{HistogramLog, HostClock, OtherFrames, PERCENTILES, UnusualFrames};
 use report::human::{human_count, human_pps};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -103,8 +103,8 @@ pub struct RunAccount {
     pub hosts: Vec<HostAccount>,
     /// Frames that receivers did not count as received.
     pub other_frames: OtherFrames,
-    /// Received frames to know of.
-    pub noted_frames: NotedFrames,
+    /// Received unusual frames.
+    pub unusual_frames: UnusualFrames,
     /// Latencies; `null` if clocks are not synchronized, or no frame has one.
     pub latency: Option<LatencyAccount>,
     /// What a reader should know.
@@ -152,10 +152,10 @@ impl RunAccount {
                 "{count} of the lost frames were lost in rings of packet sockets of the receivers"
             ));
         }
-        let (mut other_frames, mut noted_frames) = (OtherFrames::default(), NotedFrames::default());
+        let (mut other_frames, mut unusual_frames) = (OtherFrames::default(), UnusualFrames::default());
         for port in receivers(plan, words) {
             other_frames.add(&port.others);
-            noted_frames.add(&port.noted);
+            unusual_frames.add(&port.unusual);
         }
         Self {
             run: plan.run.clone(),
@@ -169,7 +169,7 @@ impl RunAccount {
             flows,
             hosts,
             other_frames,
-            noted_frames,
+            unusual_frames,
             latency,
             notes,
         }
@@ -629,7 +629,7 @@ mod tests {
                 port: name("eth1"),
                 received: 0,
                 others: OtherFrames::default(),
-                noted: NotedFrames::default(),
+                unusual: UnusualFrames::default(),
                 lost_ring: 0,
                 hdr,
             };

@@ -42,7 +42,7 @@ impl fmt::Display for RunAccount {
                 row(name, &human_count(count))?;
             }
         }
-        for (fact, count) in self.other_frames.present().chain(self.noted_frames.present()) {
+        for (fact, count) in self.other_frames.present().chain(self.unusual_frames.present()) {
             let count = human_count(count);
             row(&fact.title(), &format!("{count:<14} {}", fact.remark()))?;
         }

@@ -5,7 +5,7 @@
 //! the one with the highest number is enough.
 
 use crate::name::{FleetName, PortPlace};
-use measure::{HostClock, NotedFrames, OtherFrames};
+use measure::{HostClock, OtherFrames, UnusualFrames};
 use report::human::printable;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -429,9 +429,9 @@ pub struct ReceiverFigures {
     /// Frames that do not count as received.
     #[serde(flatten)]
     pub others: OtherFrames,
-    /// Received frames to know of.
+    /// Received unusual frames.
     #[serde(flatten)]
-    pub noted: NotedFrames,
+    pub unusual: UnusualFrames,
     /// Frames that the receiver itself lost.
     pub lost_ring: u64,
     /// Latencies: HdrHistogram's format V2, compressed, in base64.
@@ -550,7 +550,7 @@ impl Stat {
             [flow.sent, flow.errors, flow.received, flow.duplicate, flow.reordered, flow.too_old]
         };
         let of_port = |port: &ReceiverFigures| {
-            let others = port.others.present().chain(port.noted.present());
+            let others = port.others.present().chain(port.unusual.present());
             others.map(|(_, count)| count).chain([port.received, port.lost_ring]).collect::<Vec<_>>()
         };
         let flows = self.flows.iter().flat_map(of_flow).flatten();

@@ -2,13 +2,13 @@
 
 use crate::octaves::Octaves;
 use facts::{
-    CaptureFrames, ConnectFailures, ConnectSegments, FlowFrames, LeftOutPackets, NotedFrames, OtherFrames,
+    CaptureFrames, ConnectFailures, FlowFrames, LeftOutPackets, OtherFrames, UnusualFrames, UnusualSegments,
 };
 use metrics::families::{
-    CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CONNECT_ENDED, CONNECT_NOTED, CONNECT_OPEN,
-    CONNECT_RESPONSES, CONNECT_TRIED, FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY, FLOW_LATENCY_MAX,
-    FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING, RECEIVE_NOTED,
-    RECEIVE_OTHERS, REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED,
+    CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES,
+    CONNECT_TRIED, CONNECT_UNUSUAL, FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY, FLOW_LATENCY_MAX,
+    FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING, RECEIVE_OTHERS,
+    RECEIVE_UNUSUAL, REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED,
     SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{MetricFamily, MetricSet};
@@ -155,9 +155,9 @@ fn tables(set: &MetricSet) -> Vec<CountTable> {
         flows.add_to(key, &labels[3], count);
     }
     add_latencies(set, &mut flows);
-    let kinds = [OtherFrames::NAMES, NotedFrames::NAMES].concat();
-    let mut others = CountTable::new("frames to know of", &["device"], kinds);
-    for (labels, count) in set.counts(&RECEIVE_OTHERS).chain(set.counts(&RECEIVE_NOTED)) {
+    let kinds = [OtherFrames::NAMES, UnusualFrames::NAMES].concat();
+    let mut others = CountTable::new("unusual frames", &["device"], kinds);
+    for (labels, count) in set.counts(&RECEIVE_OTHERS).chain(set.counts(&RECEIVE_UNUSUAL)) {
         others.add_to([&labels[0]], &labels[2], count);
     }
     others.keep_rows_above_0();
@@ -179,7 +179,7 @@ fn tables(set: &MetricSet) -> Vec<CountTable> {
     tables
 }
 
-/// Connections with a live server, and the segments of them to know of.
+/// Connections with a live server, and their unusual segments.
 fn connection_tables(set: &MetricSet) -> [CountTable; 2] {
     let counts = [&["tried", "open", "completed"], ConnectFailures::NAMES, &["responses"]].concat();
     let mut connections =
@@ -193,8 +193,8 @@ fn connection_tables(set: &MetricSet) -> [CountTable; 2] {
     for (labels, count) in set.counts(&CONNECT_ENDED) {
         connections.add_to([&labels[0]], &labels[2], count);
     }
-    let mut segments = CountTable::new("segments to know of", &["device"], ConnectSegments::NAMES);
-    for (labels, count) in set.counts(&CONNECT_NOTED) {
+    let mut segments = CountTable::new("unusual segments", &["device"], UnusualSegments::NAMES);
+    for (labels, count) in set.counts(&CONNECT_UNUSUAL) {
         segments.add_to([&labels[0]], &labels[2], count);
     }
     segments.keep_rows_above_0();
@@ -268,14 +268,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_have_their_outcomes_and_the_segments_to_know_of() {
+    fn each_unusual_frame_has_a_column() {
+        let mut set = MetricSet::default();
+        for (family, names) in
+            [(&RECEIVE_OTHERS, OtherFrames::NAMES), (&RECEIVE_UNUSUAL, UnusualFrames::NAMES)]
+        {
+            names.iter().for_each(|name| set.count(family, &["eth1", "", name], 2));
+        }
+        let tables = LiveFigures::of(&set).tables;
+        assert_eq!(tables.len(), 1, "{tables:?}");
+        assert!(tables[0].rows[0].counts.iter().all(|count| *count == Some(2)), "{tables:?}");
+    }
+
+    #[test]
+    fn connections_have_their_outcomes_and_unusual_segments() {
         let mut set = MetricSet::default();
         let device = ["eth1", ""];
         set.count(&CONNECT_TRIED, &device, 9);
         set.gauge(&CONNECT_OPEN, &device, 2.0);
         set.count(&CONNECT_ENDED, &["eth1", "", "completed"], 6);
         set.count(&CONNECT_ENDED, &["eth1", "", "timeout"], 1);
-        set.count(&CONNECT_NOTED, &["eth1", "", "gaps"], 0);
+        set.count(&CONNECT_UNUSUAL, &["eth1", "", "gaps"], 0);
         let counts = |set: &MetricSet, title: &str| {
             let figures = LiveFigures::of(set);
             let table = figures.tables.into_iter().find(|table| table.title == title)?;
@@ -284,9 +297,9 @@ mod tests {
         };
         let expected = [("tried", 9), ("open", 2), ("completed", 6), ("timeout", 1)];
         assert_eq!(counts(&set, "connections").unwrap(), expected);
-        assert_eq!(counts(&set, "segments to know of"), None, "none are");
-        set.count(&CONNECT_NOTED, &["eth1", "", "gaps"], 3);
-        assert_eq!(counts(&set, "segments to know of").unwrap(), [("gaps", 3)]);
+        assert_eq!(counts(&set, "unusual segments"), None, "none are");
+        set.count(&CONNECT_UNUSUAL, &["eth1", "", "gaps"], 3);
+        assert_eq!(counts(&set, "unusual segments").unwrap(), [("gaps", 3)]);
     }
 
     #[test]

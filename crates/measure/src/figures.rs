@@ -162,7 +162,7 @@ fn latency(
     let max_ns = if is_bounded(max_ns) { max_ns } else { log.max_ns() };
     // Latencies below 0 and those of the last bucket have no bucket of their own.
     let is_pdv_known =
-        totals.noted.negative == 0 && histogram.get(HISTOGRAM_LEN - 1).is_none_or(|count| *count == 0);
+        totals.unusual.negative == 0 && histogram.get(HISTOGRAM_LEN - 1).is_none_or(|count| *count == 0);
     let is_sampled = options.stamp_shift > 0;
     let stamped: u64 = lines.iter().map(|line| line.stamped_count(is_sampled)).sum();
     let sum_ns: u128 = lines.iter().map(|line| u128::from(line.latency_sum_ns)).sum();

@@ -21,7 +21,7 @@ mod totals;
 mod unwrap;
 mod wide_window;
 
-pub use facts::{Fact, NotedFrames, OtherFrames};
+pub use facts::{Fact, OtherFrames, UnusualFrames};
 pub use figures::{Figures, FlowFigures, FlowRow, flow_rows, missing};
 pub use host_clock::HostClock;
 pub use icmp_error::IcmpError;

@@ -271,7 +271,7 @@ impl Meter {
             (None, Some(wide)) => line.receive_wide(wide, number, arrival.cpu, latency),
             (None, None) => line.receive(number, arrival.cpu, latency),
         };
-        totals.noted.moves += u64::from(transit.is_moved);
+        totals.unusual.moves += u64::from(transit.is_moved);
         if let Some(latency_ns) = latency {
             totals.latency(latency_ns);
         }
@@ -281,7 +281,7 @@ impl Meter {
         if let (Some(latency_ns), true) = (latency_ns, transit.is_unique) {
             totals.stamped += 1;
             totals.hardware_time += u64::from(arrival.is_hardware);
-            totals.noted.negative += u64::from(latency.is_some_and(|latency| latency < 0));
+            totals.unusual.negative += u64::from(latency.is_some_and(|latency| latency < 0));
             totals.late += u64::from(self.options.deadline_ns.is_some_and(|deadline| latency_ns > deadline));
             self.histogram[histogram_index(latency_ns)] += 1;
         }

@@ -1,7 +1,7 @@
 //! Counts of the whole receiver, beside those of its flows.
 
 use crate::icmp_error::IcmpError;
-use facts::{Fact, NotedFrames, OtherFrames};
+use facts::{Fact, OtherFrames, UnusualFrames};
 use serde::Serialize;
 
 /// Sending threads that can be told apart.
@@ -35,9 +35,9 @@ pub struct Totals {
     /// First copies with a latency above the deadline; 0 without one.
     #[serde(skip)]
     pub late: u64,
-    /// Received frames to know of.
+    /// Received unusual frames.
     #[serde(flatten)]
-    pub noted: NotedFrames,
+    pub unusual: UnusualFrames,
     /// Frames with all fields of the signature, or the mark at the end.
     pub with_flow: u64,
     /// Reordered frames by the number of frames held.
@@ -81,7 +81,7 @@ impl Default for Totals {
             stamped: 0,
             hardware_time: 0,
             late: 0,
-            noted: NotedFrames::default(),
+            unusual: UnusualFrames::default(),
             with_flow: 0,
             held: [0; HELD_LEN],
             held_max: 0,
@@ -108,7 +108,7 @@ impl Totals {
         self.stamped += other.stamped;
         self.late += other.late;
         self.hardware_time += other.hardware_time;
-        self.noted.add(&other.noted);
+        self.unusual.add(&other.unusual);
         self.with_flow += other.with_flow;
         self.held.iter_mut().zip(other.held).for_each(|(sum, count)| *sum += count);
         self.held_max = self.held_max.max(other.held_max);
@@ -124,12 +124,12 @@ impl Totals {
 
     /// The counts of both groups that are above 0.
     pub fn present(&self) -> impl Iterator<Item = (&'static Fact, u64)> + use<> {
-        self.others.present().chain(self.noted.present())
+        self.others.present().chain(self.unusual.present())
     }
 
     /// Forgets the latencies.
     pub(crate) fn drop_latency(&mut self) {
-        (self.stamped, self.noted.negative, self.hardware_time, self.late) = (0, 0, 0, 0);
+        (self.stamped, self.unusual.negative, self.hardware_time, self.late) = (0, 0, 0, 0);
         (self.ipdv_min_inverted, self.ipdv_max, self.latency_min_inverted) = (0, 0, 0);
     }
 

@@ -235,7 +235,7 @@ fn frames_received_before_they_were_sent_have_no_latency_below_zero() {
     meter.receive(&frame(&signature, HEADER_LEN), Arrival { time_ns: arrival.time_ns - 5000, ..arrival });
     let figures = figures(&meter);
     let latency = figures.latency.expect("a time");
-    assert_eq!((figures.totals.noted.negative, latency.min_ns, latency.pdv_p999_ns), (1, 0, None));
+    assert_eq!((figures.totals.unusual.negative, latency.min_ns, latency.pdv_p999_ns), (1, 0, None));
 }
 
 /// A flow keeps 32 bits of nanoseconds, 4.3 s; longer latencies were all that long.

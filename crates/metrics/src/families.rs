@@ -145,10 +145,10 @@ families! {
         "Frames that count, sink, receive or measure counted";
     /// The other frames of a receiver.
     RECEIVE_OTHERS = "wirerate_receive_other_frames_total", Counter, &["device", "netns", "kind"],
-        "Frames that receive, measure or reflect did not count as received, by kind: fields of wirerate.measure-second/1";
-    /// Frames of a receiver to know of.
-    RECEIVE_NOTED = "wirerate_receive_noted_frames_total", Counter, &["device", "netns", "kind"],
-        "Received frames to know of, by kind: the fields behind those of the other frames";
+        "Frames that receive, measure or reflect did not count as received, by kind; wirerate.measure-second/1 has each kind as a field";
+    /// Unusual frames of a receiver.
+    RECEIVE_UNUSUAL = "wirerate_receive_unusual_frames_total", Counter, &["device", "netns", "kind"],
+        "Received frames that are unusual, by kind; wirerate.measure-second/1 has each kind as a field";
     /// Frames of a receiver or a capture by CPU.
     RECEIVE_CPU_FRAMES = "wirerate_receive_cpu_frames_total", Counter, &["device", "netns", "cpu"],
         "Frames that a receiver or a capture received, by CPU; ring number for rings that belong to no CPU";
@@ -181,9 +181,9 @@ families! {
     /// Connections that have ended.
     CONNECT_ENDED = "wirerate_connect_ended_total", Counter, &["device", "netns", "outcome"],
         "Connections that have ended, by outcome: completed, refused, reset, timeout, cut_off";
-    /// Segments to know of.
-    CONNECT_NOTED = "wirerate_connect_noted_segments_total", Counter, &["device", "netns", "kind"],
-        "Segments that are not the usual course of a connection, by kind: fields of wirerate.connect/1";
+    /// Unusual segments.
+    CONNECT_UNUSUAL = "wirerate_connect_unusual_segments_total", Counter, &["device", "netns", "kind"],
+        "Segments that an undisturbed connection does not have, by kind; wirerate.connect/1 has each kind as a field";
     /// Connections that are open.
     CONNECT_OPEN = "wirerate_connect_open", Gauge, DEVICE,
         "Connections that are open";

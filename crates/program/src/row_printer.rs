@@ -205,7 +205,8 @@ impl RowPrinter {
 
     /// Prints `row` to standard error, for a command whose data has standard output.
     pub fn print_aside(&mut self, row: &impl Row) {
-        eprint!("{}", self.lines(row));
+        let lines = self.lines(row);
+        self.console.aside(&lines);
     }
 
     /// The header line if it is due, and the line of `row`. Adds the row to the events.

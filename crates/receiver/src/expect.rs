@@ -1,7 +1,7 @@
 //! `--expect 'lost=0'`: checks of the results that decide the exit code.
 
 use super::Report;
-use measure::{NotedFrames, OtherFrames, PERCENTILES};
+use measure::{OtherFrames, PERCENTILES, UnusualFrames};
 use packet::WIRE_OVERHEAD;
 use program::expectations::{Comparison, split_check};
 use std::fmt;
@@ -23,7 +23,7 @@ pub enum Metric {
     Lost,
     /// A count of the report.
     Counted(CountOf),
-    /// A count of [`OtherFrames`] or [`NotedFrames`].
+    /// A count of [`OtherFrames`] or [`UnusualFrames`].
     Other(&'static str),
     /// Frames per second, or bits per second on the wire.
     Rate,
@@ -133,7 +133,7 @@ fn metric(name: &str) -> Option<Metric> {
 
 /// The counts that views have by groups.
 fn group_names() -> impl Iterator<Item = &'static str> {
-    OtherFrames::NAMES.iter().chain(NotedFrames::NAMES).copied()
+    OtherFrames::NAMES.iter().chain(UnusualFrames::NAMES).copied()
 }
 
 /// The name of a count in a check.
@@ -170,7 +170,7 @@ impl Expectation {
             Metric::Counted(of) => of(report),
             Metric::Other(name) => {
                 let totals = &report.figures.totals;
-                exactly(totals.others.get(name).or(totals.noted.get(name)))
+                exactly(totals.others.get(name).or(totals.unusual.get(name)))
             }
             Metric::Rate => return self.rate_failure(report),
             Metric::Time(of) => exactly(latency.and_then(of)),

@@ -3,7 +3,7 @@
 use capture::{ReceiveResult, Reflected};
 use capture_files::damage::Damages;
 use measure::{
-    Figures, FlowFigures, FlowLine, HistogramLog, Latency, Loss, NotedFrames, OrderFigures, OtherFrames,
+    Figures, FlowFigures, FlowLine, HistogramLog, Latency, Loss, OrderFigures, OtherFrames, UnusualFrames,
 };
 use program::out;
 use program::row_printer::{Cell, Row, RowTime};
@@ -445,7 +445,7 @@ pub struct Second {
     pub latency_p50_ns: Option<u64>,
     pub latency_p99_ns: Option<u64>,
     pub others: OtherFrames,
-    pub noted: NotedFrames,
+    pub unusual: UnusualFrames,
 }
 
 impl Row for Second {
@@ -472,7 +472,7 @@ impl Row for Second {
         device
             .chain(figures)
             .chain(Cell::group(self.others.each()))
-            .chain(Cell::group(self.noted.each()))
+            .chain(Cell::group(self.unusual.each()))
             .collect()
     }
 }

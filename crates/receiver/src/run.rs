@@ -360,7 +360,7 @@ impl Seconds {
             latency_p50_ns: at(50.0),
             latency_p99_ns: at(99.0),
             others: figures.totals.others,
-            noted: figures.totals.noted,
+            unusual: figures.totals.unusual,
         }
     }
 }

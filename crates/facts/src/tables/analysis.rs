@@ -1,7 +1,7 @@
 //! `wirerate receive`, `measure`, `reflect`, `analyze`, and runs that are repeated.
 
 use super::shared::{DAMAGES, ROW_TIME, RX_CPUS, RX_HEAD, START};
-use crate::counts::{NotedFrames, OtherFrames};
+use crate::counts::{OtherFrames, UnusualFrames};
 use crate::document::{
     Document, Field, Kind, Row, bytes, count, flag, frames, ns, number, object, objects, pps, signed_ns,
     text, texts, word,
@@ -46,7 +46,7 @@ pub const MEASURE_SECOND: Document = Document {
             ),
         ],
         OtherFrames::ROWS,
-        NotedFrames::ROWS,
+        UnusualFrames::ROWS,
     ],
 };
 
@@ -104,7 +104,7 @@ const REPORT: &[&[Row]] = &[
     START,
     FRAMES,
     OtherFrames::ROWS,
-    NotedFrames::ROWS,
+    UnusualFrames::ROWS,
     UNIQUE,
     LATENCY_ROWS,
     RECEIVER,

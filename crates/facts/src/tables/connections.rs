@@ -1,7 +1,7 @@
 //! `wirerate connect` and `wirerate accept`.
 
 use super::shared::ROW_TIME;
-use crate::counts::{ConnectFailures, ConnectSegments};
+use crate::counts::{ConnectFailures, UnusualSegments};
 use crate::document::{
     Document, Field, Kind, Row, bytes, count, flag, frames, ns, number, object, objects, text, word,
 };
@@ -15,7 +15,7 @@ pub const CONNECT: Document = Document {
         CONNECTIONS,
         ConnectFailures::ROWS,
         OPEN,
-        ConnectSegments::ROWS,
+        UnusualSegments::ROWS,
         RESPONSES,
         RATES,
         CAUSES,
@@ -40,7 +40,7 @@ pub const CONNECT_SECOND: Document = Document {
             ),
         ],
         ConnectFailures::ROWS,
-        ConnectSegments::ROWS,
+        UnusualSegments::ROWS,
     ],
 };
 

@@ -1,7 +1,7 @@
 //! Tests over several hosts: `wirerate fleet` and `wirerate otg`.
 
 use super::shared::HOST_CLOCK;
-use crate::counts::{NotedFrames, OtherFrames};
+use crate::counts::{OtherFrames, UnusualFrames};
 use crate::document::{
     Document, Field, Kind, Row, bytes, count, flag, frames, ns, number, object, objects, pps, text, texts,
     word,
@@ -27,8 +27,8 @@ pub const FLEET: Document = Document {
         Row(&[objects("flows", &[FLOW])], "one entry for each flow"),
         Row(&[objects("hosts", &[HOST])], "one entry for each host"),
         Row(
-            &[object("other_frames", &[OtherFrames::ROWS]), object("noted_frames", &[NotedFrames::ROWS])],
-            "frames of all receivers that do not count as received; received frames to know of",
+            &[object("other_frames", &[OtherFrames::ROWS]), object("unusual_frames", &[UnusualFrames::ROWS])],
+            "frames of all receivers that do not count as received; received unusual frames",
         ),
         Row(
             &[object("latency", &[LATENCY]).or_null()],

@@ -5,7 +5,7 @@ use super::config::AgentPort;
 use super::receiver::ReceivedFlows;
 use super::streams;
 use fleet::{CountedFlow, FleetName, FlowOrder, FlowRole, Prepare, ReceiverFigures};
-use measure::{HISTOGRAM_LEN, HistogramLog, NotedFrames, OtherFrames, histogram_index};
+use measure::{HISTOGRAM_LEN, HistogramLog, OtherFrames, UnusualFrames, histogram_index};
 use packet::DeviceFacts;
 use program::outcome::Failure;
 use sender::streams::Stream;
@@ -98,7 +98,7 @@ impl DryPort {
             port: self.port.clone(),
             received,
             others: OtherFrames::default(),
-            noted: NotedFrames::default(),
+            unusual: UnusualFrames::default(),
             lost_ring: 0,
             hdr: (!histogram.is_empty()).then(|| histogram.v2_base64()),
         };

@@ -162,7 +162,7 @@ fn received(
         port: port.clone(),
         received: result.totals.received,
         others: result.totals.others,
-        noted: result.totals.noted,
+        unusual: result.totals.unusual,
         lost_ring: result.lost_ring,
         hdr: (!histogram.is_empty()).then(|| histogram.v2_base64()),
     };

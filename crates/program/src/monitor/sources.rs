@@ -11,11 +11,11 @@ use measure::FlowLine;
 use metrics::MetricSet;
 use metrics::families::{
     ACCEPT_CONNECTIONS, CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME,
-    CONNECT_BYTES, CONNECT_ENDED, CONNECT_NOTED, CONNECT_OPEN, CONNECT_RESPONSES, CONNECT_TRIED, FLOW_FRAMES,
-    FLOW_JITTER, FLOW_LATENCY, FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES,
-    RECEIVE_FRAMES, RECEIVE_MISSING, RECEIVE_NOTED, RECEIVE_OTHERS, REPLAY_FRAMES, REPLAY_LOOPS,
-    REPLAY_POSITION, REPLAY_RETRIES, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR,
-    SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
+    CONNECT_BYTES, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES, CONNECT_TRIED, CONNECT_UNUSUAL,
+    FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY, FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED,
+    RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING, RECEIVE_OTHERS, RECEIVE_UNUSUAL, REPLAY_FRAMES,
+    REPLAY_LOOPS, REPLAY_POSITION, REPLAY_RETRIES, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES,
+    SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{FamilyKind, MetricFamily};
 use replay::{Fate, Fates};
@@ -330,7 +330,7 @@ pub fn connect(program: Arc<ConnectProgram>, labels: DeviceLabels) -> impl Fn(&m
         set.gauge(&CONNECT_OPEN, &pair, program.open_now() as f64);
         set.count(&CONNECT_ENDED, &[pair[0], pair[1], "completed"], counts.completed);
         count_group(set, &CONNECT_ENDED, pair, counts.failures.each());
-        count_group(set, &CONNECT_NOTED, pair, counts.noted.each());
+        count_group(set, &CONNECT_UNUSUAL, pair, counts.unusual.each());
     }
 }
 
@@ -377,7 +377,7 @@ pub fn receive(
         set.count(&RECEIVE_FRAMES, &labels.pair(), receiving.received());
         let totals = receiving.totals();
         count_group(set, &RECEIVE_OTHERS, labels.pair(), totals.others.each());
-        count_group(set, &RECEIVE_NOTED, labels.pair(), totals.noted.each());
+        count_group(set, &RECEIVE_UNUSUAL, labels.pair(), totals.unusual.each());
         count_cpus(set, &labels, receiving.received_per_cpu().into_iter());
         let (mut latency_sum_ns, mut others) = (0.0, Highest::default());
         let lines: Vec<FlowLine> = receiving.lines().collect();

@@ -133,7 +133,7 @@ fn what_sends_and_receives_has_no_parser_of_options() {
 /// What sends and receives tells the console of its command; it writes to no terminal.
 #[test]
 fn what_sends_and_receives_knows_no_terminal() {
-    const PRINTS: [&str; 4] = ["print!(", "println!(", "io::stdout", "io::stderr"];
+    const PRINTS: [&str; 6] = ["print!(", "println!(", "io::stdin", "io::stdout", "io::stderr", "IsTerminal"];
     for name in ["sender", "receiver"] {
         let source = folder_of(name).join("src");
         for file in Modules::of(&source).files() {

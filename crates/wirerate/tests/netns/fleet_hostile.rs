@@ -6,7 +6,7 @@ use crate::{Case, TestResult, case};
 use async_nats::HeaderMap;
 use base64::Engine;
 use fleet::{AgentAnswer, AnswerState, CountedFlow, HostStatus, ReceiverFigures, RunEnd, Stat, encode};
-use measure::{HostClock, NotedFrames, OtherFrames};
+use measure::{HostClock, OtherFrames, UnusualFrames};
 use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
@@ -257,7 +257,7 @@ fn bomb(run: &str) -> Stat {
         port,
         received: 1000,
         others: OtherFrames::default(),
-        noted: NotedFrames::default(),
+        unusual: UnusualFrames::default(),
         lost_ring: 0,
         hdr,
     };

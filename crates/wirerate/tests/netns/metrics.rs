@@ -3,7 +3,7 @@
 use crate::lab::{Lab, Peer, RX_DEV, Scratch, TX_DEV};
 use crate::program::{Running, TIME_LIMIT, until, wirerate_run, wirerate_start};
 use crate::{Case, TestResult, case};
-use measure::{NotedFrames, OtherFrames};
+use measure::{OtherFrames, UnusualFrames};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -293,7 +293,7 @@ fn each_count_is_in_every_view() -> TestResult {
     let labels = [("device", RX_DEV), ("netns", lab.rx_netns.as_str())];
     for (family, names) in [
         ("wirerate_receive_other_frames_total", OtherFrames::NAMES),
-        ("wirerate_receive_noted_frames_total", NotedFrames::NAMES),
+        ("wirerate_receive_unusual_frames_total", UnusualFrames::NAMES),
     ] {
         for name in names {
             let count = report[name].as_u64().unwrap_or_else(|| panic!("the report has no {name}: {said}"));
@@ -306,7 +306,7 @@ fn each_count_is_in_every_view() -> TestResult {
     assert!(report["foreign"].as_u64() >= Some(20), "{report}");
     let header = receive("--csv").wait(TIME_LIMIT).expect_code(0).stdout;
     let columns: Vec<&str> = header.lines().next().expect("a header").split(',').collect();
-    for name in OtherFrames::NAMES.iter().chain(NotedFrames::NAMES) {
+    for name in OtherFrames::NAMES.iter().chain(UnusualFrames::NAMES) {
         assert!(columns.contains(name), "{name}: {header}");
     }
     Ok(())
