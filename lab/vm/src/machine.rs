@@ -69,19 +69,25 @@ pub struct Boot<'a> {
 }
 
 impl Boot<'_> {
-    /// Runs cases there, one after the other, and says how each ended, in their order.
+    /// Runs cases there, one after the other, and says how each ended, in their order. A case in
+    /// which the machine ended has failed, and a new machine runs those after it.
     ///
     /// # Errors
     /// When the machine cannot be started, or was stopped; what goes wrong in there is an outcome.
     pub fn run(&self, cases: &[&Case]) -> Result<Vec<CaseOutcome>> {
+        let outcomes = run_all(cases, |cases| self.run_once(cases))?;
+        Ok(golden::check(&self.kernel.name, outcomes))
+    }
+
+    /// All that a machine wrote while it ran cases.
+    fn run_once(&self, cases: &[&Case]) -> Result<String> {
         let archive = self.pack(cases)?;
         let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
         let mut command =
             self.qemu(&archive, cases, &format!("{}={}", guest::CASES_PARAMETER, names.join(",")));
         command.args(devices(cases));
         command.args(["-display", "none", "-serial", "stdio"]);
-        let said = watch(command.stdin(Stdio::null()), self.silence, self.stop)?;
-        Ok(golden::check(&self.kernel.name, judge(cases, &said)))
+        watch(command.stdin(Stdio::null()), self.silence, self.stop)
     }
 
     /// Starts a shell there for a person, with all that the cases have.
@@ -257,23 +263,93 @@ fn reader(from: Option<impl Read + Send + 'static>, last: &Arc<Mutex<Instant>>) 
     })
 }
 
-/// The outcome of each case; one that never came is a failure, with the machine's last words.
-fn judge(cases: &[&Case], said: &str) -> Vec<CaseOutcome> {
-    let mut came: HashMap<String, CaseOutcome> =
-        CaseOutcome::all_in(said).into_iter().map(|outcome| (outcome.case.clone(), outcome)).collect();
-    let last_words = || {
-        let lines: Vec<&str> = said.lines().collect();
-        lines[lines.len().saturating_sub(40)..].join("\n")
-    };
-    let outcome = |case: &&Case| {
-        came.remove(case.name).unwrap_or_else(|| CaseOutcome {
-            case: case.name.to_owned(),
-            ending: Ending::Failed(format!("the machine ended before it:\n{}", last_words())),
-            facts: BTreeMap::new(),
-            golden: BTreeMap::new(),
-            rows: Vec::new(),
-            took_ms: 0,
-        })
-    };
-    cases.iter().map(outcome).collect()
+/// Machines in a row that may end before their first case has; the next ones would end so, too.
+const BARREN_MAX: usize = 2;
+
+/// The outcome of each case. `run` starts a machine that runs the cases given to it, and returns
+/// what it wrote until it ended. The case in which it ended has failed, and those after it get
+/// another machine.
+fn run_all(cases: &[&Case], run: impl Fn(&[&Case]) -> Result<String>) -> Result<Vec<CaseOutcome>> {
+    let (mut outcomes, mut left, mut barren) = (Vec::new(), cases, 0);
+    while !left.is_empty() {
+        let said = run(left)?;
+        let came = CaseOutcome::all_in(&said);
+        let done = left.iter().map_while(|case| came.iter().find(|outcome| outcome.case == case.name));
+        let before = outcomes.len();
+        outcomes.extend(done.cloned());
+        let done = outcomes.len() - before;
+        barren = if done == 0 { barren + 1 } else { 0 };
+        left = &left[done..];
+        let lost = if barren == BARREN_MAX { left.len() } else { 1.min(left.len()) };
+        outcomes.extend(left[..lost].iter().map(|case| broken_off(case, &said)));
+        left = &left[lost..];
+    }
+    Ok(outcomes)
+}
+
+/// A case without an outcome, with the last words of its machine: the very last come first, since
+/// whoever lists failures shows one line of each.
+fn broken_off(case: &Case, said: &str) -> CaseOutcome {
+    let lines: Vec<&str> = said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let last = lines.last().unwrap_or(&"it wrote nothing");
+    let before = lines[lines.len().saturating_sub(40)..].join("\n");
+    CaseOutcome {
+        case: case.name.to_owned(),
+        ending: Ending::Failed(format!("the machine ended before it: {last}\n{before}")),
+        facts: BTreeMap::new(),
+        golden: BTreeMap::new(),
+        rows: Vec::new(),
+        took_ms: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// What cases print that passed.
+    fn passed(cases: &[&Case]) -> String {
+        let line = |case: &&Case| {
+            let outcome = CaseOutcome { ending: Ending::Passed, ..broken_off(case, "") };
+            format!("{}\n", outcome.to_line())
+        };
+        cases.iter().map(line).collect()
+    }
+
+    /// Which cases failed, and how many each machine was given.
+    fn failed(cases: &[&Case], run: impl Fn(&[&Case]) -> String) -> (Vec<String>, Vec<usize>) {
+        let given = RefCell::new(Vec::new());
+        let run = |cases: &[&Case]| {
+            given.borrow_mut().push(cases.len());
+            Ok(run(cases))
+        };
+        let outcomes = run_all(cases, run).unwrap();
+        let names: Vec<_> = outcomes.iter().map(|outcome| outcome.case.as_str()).collect();
+        assert_eq!(names, cases.iter().map(|case| case.name).collect::<Vec<_>>());
+        let failed = outcomes.into_iter().filter(|outcome| outcome.ending != Ending::Passed);
+        (failed.map(|outcome| outcome.case).collect(), given.into_inner())
+    }
+
+    #[test]
+    fn a_machine_that_ends_costs_the_case_in_which_it_did() {
+        let cases = &crate::cases::all()[..6];
+        assert_eq!(failed(cases, passed), (vec![], vec![6]));
+        let third = cases[2].name;
+        let ends_in_third = |cases: &[&Case]| match cases.iter().position(|case| case.name == third) {
+            Some(at) => format!("{}[ 9.1] Kernel panic\n", passed(&cases[..at])),
+            None => passed(cases),
+        };
+        assert_eq!(failed(cases, ends_in_third), (vec![third.to_owned()], vec![6, 3]));
+    }
+
+    #[test]
+    fn a_machine_that_never_starts_is_not_started_for_each_case() {
+        let cases = &crate::cases::all()[..6];
+        let never = |_: &[&Case]| "cannot make the machine ready\n\n".to_owned();
+        let (failed, given) = failed(cases, never);
+        assert_eq!((failed.len(), given), (6, vec![6, 5]));
+        let Ending::Failed(why) = broken_off(cases[0], &never(cases)).ending else { panic!("not failed") };
+        assert!(why.starts_with("the machine ended before it: cannot make the machine ready\n"), "{why}");
+    }
 }
