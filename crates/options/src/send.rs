@@ -5,90 +5,14 @@
 #[cfg(test)]
 mod tests;
 
+use crate::frame_args::FrameArgs;
 use clap::ValueEnum;
-use engine::{CatchUp, Ramp, SendFcs};
+use engine::{CatchUp, Ramp};
 use host::StartTime;
-use packet::{Arrivals, MacAddr, XmitMode};
-use sender::job::{self, PayloadText, SendJob};
+use packet::{Arrivals, XmitMode};
+use sender::job::SendJob;
 use std::path::PathBuf;
-use units::{
-    Addresses, Count, CpuSequence, FrameRate, Interval, Labels, List, Mix, Nanos, Queues, VlanId,
-    VlanPriority, VlanType, WireRate, number,
-};
-
-/// A field that can be random instead of incremented.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RandomField {
-    /// Destination address
-    Dst,
-    /// Source address
-    Src,
-    /// UDP or TCP destination port
-    #[value(aliases = ["dport", "dst-port", "port", "tcp-dst"])]
-    UdpDst,
-    /// UDP or TCP source port
-    #[value(aliases = ["sport", "src-port", "cport", "tcp-src"])]
-    UdpSrc,
-    /// Frame length
-    Size,
-    /// Destination MAC
-    DstMac,
-    /// Source MAC
-    SrcMac,
-    /// VLAN id, from 0 to 4095
-    Vlan,
-    /// Outer VLAN id, from 0 to 4095
-    Svlan,
-    /// MPLS labels, with their class and time to live
-    Mpls,
-    /// Transmit queue
-    Queue,
-    /// The flow of each frame
-    Flow,
-    /// Destination address in a tunnel
-    InnerDst,
-    /// Source address in a tunnel
-    InnerSrc,
-}
-
-impl From<RandomField> for job::RandomField {
-    fn from(name: RandomField) -> Self {
-        match name {
-            RandomField::Dst => Self::Dst,
-            RandomField::Src => Self::Src,
-            RandomField::UdpDst => Self::UdpDst,
-            RandomField::UdpSrc => Self::UdpSrc,
-            RandomField::Size => Self::Size,
-            RandomField::DstMac => Self::DstMac,
-            RandomField::SrcMac => Self::SrcMac,
-            RandomField::Vlan => Self::Vlan,
-            RandomField::Svlan => Self::Svlan,
-            RandomField::Mpls => Self::Mpls,
-            RandomField::Queue => Self::Queue,
-            RandomField::Flow => Self::Flow,
-            RandomField::InnerDst => Self::InnerDst,
-            RandomField::InnerSrc => Self::InnerSrc,
-        }
-    }
-}
-
-/// An ICMP or ICMPv6 message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum IcmpKind {
-    /// Echo request, as from ping
-    Echo,
-    /// Echo reply
-    Reply,
-}
-
-impl From<IcmpKind> for job::IcmpKind {
-    fn from(name: IcmpKind) -> Self {
-        match name {
-            IcmpKind::Echo => Self::Echo,
-            IcmpKind::Reply => Self::Reply,
-        }
-    }
-}
+use units::{Count, CpuSequence, FrameRate, Nanos, Queues, WireRate};
 
 /// Where frames enter the kernel, in pktgen's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -138,220 +62,6 @@ impl From<EngineName> for engine::EngineKind {
             EngineName::AfXdp => Self::AfXdp,
         }
     }
-}
-
-/// How much of the signature each frame carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SignatureName {
-    /// No signature: the payload is zeros
-    None,
-    /// pktgen's header, 16 bytes: number and time in microseconds
-    Pktgen,
-    /// 18 bytes: pktgen's header, nanoseconds and the sending thread
-    Short,
-    /// 32 bytes: as `short`, and the flow, the number in the flow and the run
-    Full,
-    /// 18 bytes at the end of frames that are not pktgen's: flow, run, number and time
-    Mark,
-}
-
-impl From<SignatureName> for job::SignatureName {
-    fn from(name: SignatureName) -> Self {
-        match name {
-            SignatureName::None => Self::None,
-            SignatureName::Pktgen => Self::Pktgen,
-            SignatureName::Short => Self::Short,
-            SignatureName::Full => Self::Full,
-            SignatureName::Mark => Self::Mark,
-        }
-    }
-}
-
-/// The words of `--send-fcs`.
-fn send_fcs(text: &str) -> Result<SendFcs, String> {
-    if text == "bad" {
-        return Ok(SendFcs::Bad);
-    }
-    match number::<u32>(text) {
-        Some(number) => Ok(SendFcs::Value(number.to_be_bytes())),
-        None => Err("use bad, or four bytes such as 0xdeadbeef".to_owned()),
-    }
-}
-
-/// Options of the frames: of a run, or of each stream of a file.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Frames")]
-pub struct FrameArgs {
-    /// Destination MAC address or range [default: that of the next hop to --dst]
-    #[arg(long, value_name = "MAC[-MAC]")]
-    pub dst_mac: Option<Interval<MacAddr>>,
-    /// Source MAC address or range [default: the device's own]
-    #[arg(long, value_name = "MAC[-MAC]")]
-    pub src_mac: Option<Interval<MacAddr>>,
-    /// Destination address, range or prefix, IPv4 or IPv6 [default with --dst-mac:
-    /// 198.18.0.1]
-    #[arg(long, value_name = "IP[-IP]")]
-    pub dst: Option<Addresses>,
-    /// Source address, range or prefix [default: the device's own; link-local for IPv6]
-    #[arg(long, value_name = "IP[-IP]")]
-    pub src: Option<Addresses>,
-    /// UDP or TCP destination port or range [default: 9]
-    #[arg(
-        long,
-        short = 'p',
-        aliases = ["dport", "dst-port", "port", "tcp-dst"],
-        value_name = "PORT[-PORT]"
-    )]
-    pub udp_dst: Option<Interval<u16>>,
-    /// UDP or TCP source port or range [default: 9]
-    #[arg(long, aliases = ["sport", "src-port", "cport", "tcp-src"], value_name = "PORT[-PORT]")]
-    pub udp_src: Option<Interval<u16>>,
-    /// Frame length in bytes without FCS, or range [default: 60; 78 for IPv6]
-    #[arg(long, short = 'l', aliases = ["len", "length"], value_name = "BYTES[-BYTES]", group = "lengths")]
-    pub size: Option<Interval<u32>>,
-    /// Frame length in bytes with FCS, or range: 64 is --size 60
-    #[arg(long, value_name = "BYTES[-BYTES]", value_parser = units::frame_size, group = "lengths")]
-    pub frame_size: Option<Interval<u32>>,
-    /// Mix of frame lengths: simple (64, 594 and 1518 bytes with FCS, 7:4:1), another name
-    /// (docs/frames.md), or lengths without FCS and weights, such as 60:7,590:4,1514:1
-    #[arg(long, value_name = "NAME|BYTES:WEIGHT,...", group = "lengths")]
-    pub imix: Option<Mix>,
-    /// Mix of frame lengths with FCS, such as 64:7,594:4,1518:1
-    #[arg(long, value_name = "BYTES:WEIGHT,...", value_parser = units::frame_mix, group = "lengths")]
-    pub frame_imix: Option<Mix>,
-    /// Fields to pick at random from their ranges instead of incrementing
-    #[arg(
-        long,
-        value_name = "FIELD,...",
-        value_delimiter = ',',
-        hide_possible_values = true,
-        long_help = "Fields to pick at random from their ranges instead of incrementing: \
-                       dst, src, udp-dst, udp-src, size, dst-mac, src-mac, vlan, svlan, mpls, queue, flow, \
-                       inner-dst, inner-src"
-    )]
-    pub random: Vec<RandomField>,
-    /// Exactly this many flows: frames go through source ports, then destination ports, and
-    /// through addresses within the ranges of --src and --dst
-    #[arg(long, value_name = "N", value_parser = flow_count)]
-    pub flows: Option<u32>,
-    /// Send this many frames of one flow in a row. For a range of --dst with --flows or more IPv4
-    /// addresses, each flow is a destination, as in pktgen
-    #[arg(long, value_name = "N", requires = "flows", value_parser = clap::value_parser!(u32).range(1..))]
-    pub flow_len: Option<u32>,
-    /// VLAN id, or two with the outer one first (QinQ, IEEE 802.1ad): 5 or 5,6
-    #[arg(long, value_name = "ID[,ID]")]
-    pub vlan: Option<List<VlanId>>,
-    /// EtherType of the outer tag, or of both: 0x88a8,0x8100 [default: 0x8100; 0x88a8 for the outer
-    /// of two tags]
-    #[arg(long, value_name = "TYPE[,TYPE]", requires = "vlan")]
-    pub vlan_type: Option<List<VlanType>>,
-    /// VLAN priority, 0 to 7, of all tags or of each [default: 0]
-    #[arg(long, alias = "vlan-p", value_name = "N[,N]", requires = "vlan")]
-    pub vlan_prio: Option<List<VlanPriority>>,
-    /// Set the drop eligible indicator of the VLAN tags (pktgen: vlan_cfi)
-    #[arg(long, alias = "vlan-cfi", requires = "vlan")]
-    pub vlan_dei: bool,
-    /// Outer VLAN id with EtherType 0x8100, as in pktgen (--vlan 5,6 for 802.1ad)
-    #[arg(long, value_name = "ID", requires = "vlan",
-          value_parser = clap::value_parser!(u16).range(0..=4095))]
-    pub svlan: Option<u16>,
-    /// Outer VLAN priority, 0 to 7
-    #[arg(long, alias = "svlan-p", value_name = "N", requires = "svlan", default_value = "0",
-          hide_default_value = true, value_parser = clap::value_parser!(u8).range(0..=7))]
-    pub svlan_prio: u8,
-    /// Set the drop eligible indicator of the outer VLAN tag
-    #[arg(long, alias = "svlan-cfi", requires = "svlan")]
-    pub svlan_dei: bool,
-    /// MPLS labels, outermost first, such as 16,17 (TTL 64), or whole stack entries such as
-    /// 0x0001000a
-    #[arg(long, value_name = "LABEL,...", conflicts_with_all = ["vlan", "svlan"])]
-    pub mpls: Option<Labels>,
-    /// Type of service (IPv4) or traffic class (IPv6), 0 to 255 or 0x00 to 0xff
-    #[arg(long, value_name = "N", value_parser = units::byte)]
-    pub tos: Option<u8>,
-    /// Fill in the UDP checksum
-    #[arg(long, alias = "csum")]
-    pub udp_checksum: bool,
-    /// Protect frames with the IPsec SAs of the device's namespace (`ip xfrm state`): that of
-    /// --spi, else an ESP transport mode SA that matches the addresses (IPv4)
-    #[arg(long)]
-    pub ipsec: bool,
-    /// SPI of the SA to use, in any mode
-    #[arg(long, value_name = "N", requires = "ipsec", value_parser = units::spi)]
-    pub spi: Option<u32>,
-    /// Page fragments, 1 to 17, for compatibility with pktgen: frames are unchanged, and only
-    /// af_packet and af_xdp are used
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=17))]
-    pub frags: Option<i32>,
-    /// Send frames with a wrong frame check sequence: `bad` inverts the right one, 0x01020304 are
-    /// its bytes on the wire. Packet sockets only, and few drivers can: e1000, e100
-    #[arg(long, value_name = "bad|VALUE", conflicts_with = "batch", value_parser = send_fcs)]
-    pub send_fcs: Option<SendFcs>,
-    /// Send each frame N times, unchanged
-    #[arg(long, alias = "clone", value_name = "N", conflicts_with_all = ["imix", "frame_imix"],
-          value_parser = clap::value_parser!(i32).range(1..))]
-    pub clone_skb: Option<i32>,
-    /// What a frame carries so that receivers can count it (docs/measure.md) [default: pktgen's
-    /// header; frames without one get a mark of 18 bytes in the zeros at their end]
-    #[arg(long, value_enum, value_name = "LEVEL")]
-    pub signature: Option<SignatureName>,
-    /// Run number in full signatures and marks, 0 to 4095; `receive --run` counts other runs as
-    /// stale
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=4095))]
-    pub run: Option<u16>,
-    /// Extra frames after the run that carry the number of sent frames for `receive`. Neither side
-    /// counts them [default: 5 with --signature short, full or mark, else 0]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
-    pub end_frames: Option<u32>,
-    /// Set the time in the pktgen header or the mark to zero
-    #[arg(long)]
-    pub no_timestamp: bool,
-    /// Seed for all random values, which makes a run repeatable [default: a new seed per run]
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-
-    /// TCP instead of UDP with pktgen's header (docs/frames.md); an ACK unless --syn is given
-    #[arg(long, conflicts_with_all = ["icmp", "arp"])]
-    pub tcp: bool,
-    /// A TCP SYN
-    #[arg(long, requires = "tcp")]
-    pub syn: bool,
-    /// ICMP or ICMPv6 instead of UDP: echo (a ping) or reply, numbered from 1
-    #[arg(long, value_enum, value_name = "KIND", hide_possible_values = true, conflicts_with = "arp")]
-    pub icmp: Option<IcmpKind>,
-    /// ARP requests for --dst, to all hosts unless --dst-mac is given
-    #[arg(long)]
-    pub arp: bool,
-    /// Frames in a VXLAN tunnel to --dst with this network identifier
-    #[arg(long, value_name = "VNI", conflicts_with = "gre",
-          value_parser = clap::value_parser!(u32).range(0..1 << 24))]
-    pub vxlan: Option<u32>,
-    /// Frames in a GENEVE tunnel to --dst with this network identifier
-    #[arg(long, value_name = "VNI", conflicts_with_all = ["gre", "vxlan"],
-          value_parser = clap::value_parser!(u32).range(0..1 << 24))]
-    pub geneve: Option<u32>,
-    /// IP packets in a GTP-U tunnel to --dst with this tunnel endpoint identifier
-    #[arg(long, value_name = "TEID", conflicts_with_all = ["gre", "vxlan", "geneve"])]
-    pub gtpu: Option<u32>,
-    /// UDP source port of the tunnel, or a range that is counted [default: from 49152 on, by the
-    /// flow inside; 2152 for GTP-U]
-    #[arg(long, value_name = "PORT[-PORT]")]
-    pub tunnel_src_port: Option<Interval<u16>>,
-    /// IP packets in a GRE tunnel to --dst
-    #[arg(long)]
-    pub gre: bool,
-    /// Destination address or range in the tunnel [default: 198.19.0.2]
-    #[arg(long, value_name = "IP[-IP]")]
-    pub inner_dst: Option<Addresses>,
-    /// Source address or range in the tunnel [default: 198.19.0.1; fd00::1 for IPv6]
-    #[arg(long, value_name = "IP[-IP]")]
-    pub inner_src: Option<Addresses>,
-    /// Payload instead of pktgen's header: text, bytes, or those of a file
-    #[arg(long, value_name = "TEXT|0xHEX|@FILE")]
-    pub payload: Option<PayloadText>,
-    /// Time to live or hop limit, of all IP headers [default: 32]
-    #[arg(long, value_name = "N")]
-    pub ttl: Option<u8>,
 }
 
 /// Arguments of `wirerate send`.
@@ -505,55 +215,7 @@ impl SendArgs {
     pub fn job(self) -> SendJob {
         let Self {
             device,
-            frame_args:
-                FrameArgs {
-                    dst_mac,
-                    src_mac,
-                    dst,
-                    src,
-                    udp_dst,
-                    udp_src,
-                    size,
-                    frame_size,
-                    imix,
-                    frame_imix,
-                    random,
-                    flows,
-                    flow_len,
-                    vlan,
-                    vlan_type,
-                    vlan_prio,
-                    vlan_dei,
-                    svlan,
-                    svlan_prio,
-                    svlan_dei,
-                    mpls,
-                    tos,
-                    udp_checksum,
-                    ipsec,
-                    spi,
-                    frags,
-                    send_fcs,
-                    clone_skb,
-                    signature,
-                    run,
-                    end_frames,
-                    no_timestamp,
-                    seed,
-                    tcp,
-                    syn,
-                    icmp,
-                    arp,
-                    vxlan,
-                    geneve,
-                    gtpu,
-                    tunnel_src_port,
-                    gre,
-                    inner_dst,
-                    inner_src,
-                    payload,
-                    ttl,
-                },
+            frame_args,
             frame,
             frames,
             streams: _,
@@ -591,50 +253,6 @@ impl SendArgs {
         } = self;
         SendJob {
             device,
-            dst_mac,
-            src_mac,
-            dst,
-            src,
-            udp_dst,
-            udp_src,
-            size: size.or(frame_size),
-            mix: imix.or(frame_imix),
-            random: random.into_iter().map(Into::into).collect(),
-            flows,
-            flow_len,
-            vlan,
-            vlan_type,
-            vlan_prio,
-            vlan_dei,
-            svlan,
-            svlan_prio,
-            svlan_dei,
-            mpls,
-            tos,
-            udp_checksum,
-            ipsec,
-            spi,
-            frags,
-            send_fcs,
-            clone_skb,
-            signature: signature.map(Into::into),
-            run,
-            end_frames,
-            no_timestamp,
-            seed,
-            tcp,
-            syn,
-            icmp: icmp.map(Into::into),
-            arp,
-            vxlan,
-            geneve,
-            gtpu,
-            tunnel_src_port,
-            gre,
-            inner_dst,
-            inner_src,
-            payload,
-            ttl,
             frame,
             frames,
             streams: Vec::new(),
@@ -668,17 +286,9 @@ impl SendArgs {
             csv,
             histogram,
             quiet,
-            started: Default::default(),
-            is_measured: false,
-            is_of_file: false,
+            ..frame_args.job()
         }
     }
-}
-
-/// A number of flows, written as a count: `1000`, `64k`.
-fn flow_count(text: &str) -> Result<u32, String> {
-    let Count(flows) = text.parse().map_err(|bad| format!("{bad}"))?;
-    u32::try_from(flows).ok().filter(|flows| *flows > 0).ok_or_else(|| format!("not in 1 to {}", u32::MAX))
 }
 
 fn catch_up(text: &str) -> Result<CatchUp, String> {

@@ -1,16 +1,19 @@
 //! The file of `--streams`: JSON, one object per stream. Its members are options of `send` without
 //! the dashes, and those of a stream itself.
 
-use crate::send::{FrameArgs, SendArgs};
-use clap::{Args, CommandFactory, Parser};
+use crate::frame_args::{FRAME_OPTIONS, FrameArgs, FrameOption, SetFrameOption};
+use crate::send::SendArgs;
+use clap::Args;
 use packet::Arrivals;
 use program::outcome::Failure;
 use program::waiting_read;
 use sender::job::{SendJob, StreamEntry};
 use serde_json::{Map, Value};
+use std::fmt::Display;
 use std::num::NonZeroU32;
 use std::path::Path;
-use units::{Nanos, time_with_unit};
+use std::str::FromStr;
+use units::{Nanos, arrivals, time_with_unit};
 
 /// Options of a run that each stream has for itself.
 const OF_RUN: &[&str] = &["count", "duration", "rate", "pps", "delay", "arrivals"];
@@ -18,14 +21,6 @@ const OF_RUN: &[&str] = &["count", "duration", "rate", "pps", "delay", "arrivals
 const OF_STREAM: &[&str] = &["name", "frame", "start", "weight", "burst", "gap"];
 /// A file for error messages.
 const EXAMPLE: &str = r#"[{"name": "a", "dst": "198.18.0.2", "pps": "10k", "count": 1000}, {"name": "b", "dst": "198.18.0.3"}]"#;
-
-/// The options of one stream, for the parser.
-#[derive(Parser)]
-#[command(name = "stream")]
-struct StreamWords {
-    #[command(flatten)]
-    args: SendArgs,
-}
 
 /// What the options of a run ask for, with the streams of its file.
 ///
@@ -107,57 +102,94 @@ fn entry(object: &Map<String, Value>, index: usize, run: &SendJob) -> Result<Str
 fn member(object: &Map<String, Value>, key: &str) -> Result<Option<String>, String> {
     match object.get(key) {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(Value::Number(number)) => Ok(Some(number.to_string())),
+        Some(value @ (Value::String(_) | Value::Number(_))) => Ok(text_of(value)),
         Some(_) => Err(format!("{key}: expected a text or a number")),
     }
 }
 
-/// The options of a stream. What concerns the whole run is as for the run.
-fn job(object: &Map<String, Value>, run: &SendJob) -> Result<SendJob, String> {
-    let parser = StreamWords::command();
-    let frames = FrameArgs::augment_args(clap::Command::new("frames"));
-    let named = |command: &clap::Command, key: &str| {
-        command.get_arguments().any(|option| option.get_long() == Some(key))
-    };
-    let mut words = vec!["stream".to_owned(), run.device.clone()];
-    for (key, value) in object.iter().filter(|(key, _)| !OF_STREAM.contains(&key.as_str())) {
-        if !OF_RUN.contains(&key.as_str()) && !named(&frames, key) {
-            let why = match named(&parser, key) {
-                true => "is an option of the whole run",
-                false => "is no option of a stream",
-            };
-            return Err(format!("{key} {why}"));
+/// A text or a number, or with commas between them a list of such.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(list) => {
+            let list: Option<Vec<String>> = list.iter().map(text_of).collect();
+            list.map(|list| list.join(","))
         }
-        let text = |value: &Value| match value {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        };
-        match value {
-            Value::Bool(true) => words.push(format!("--{key}")),
-            Value::Bool(false) | Value::Null => {}
-            Value::Array(list) => {
-                let list: Option<Vec<String>> = list.iter().map(text).collect();
-                words.push(format!("--{key}={}", list.ok_or(format!("{key}: expected texts"))?.join(",")));
-            }
-            value => words.push(format!("--{key}={}", text(value).ok_or(format!("{key}: expected a text"))?)),
+        _ => None,
+    }
+}
+
+/// What a stream sends. What concerns the whole run is as for the run.
+fn job(object: &Map<String, Value>, run: &SendJob) -> Result<SendJob, String> {
+    let of_send = SendArgs::augment_args(clap::Command::new("send"));
+    let is_of_send = |key: &str| of_send.get_arguments().any(|option| option.get_long() == Some(key));
+    let mut frames = FrameArgs::default();
+    for (key, value) in object {
+        match FRAME_OPTIONS.iter().find(|option| option.name() == *key) {
+            Some(option) => set(&mut frames, option, value).map_err(|why| format!("{key}{why}"))?,
+            None if [OF_RUN, OF_STREAM].concat().contains(&key.as_str()) => {}
+            None if is_of_send(key) => return Err(format!("{key} is an option of the whole run")),
+            None => return Err(format!("{key} is no option of a stream")),
         }
     }
-    let StreamWords { args } = StreamWords::try_parse_from(words).map_err(|why| {
-        let text = why.render().to_string();
-        text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-    })?;
-    let job = args.job();
-    Ok(SendJob {
-        duration: job.duration.or(run.duration),
+    frames.check()?;
+    let mut job = SendJob {
+        device: run.device.clone(),
+        duration: run.duration,
         catch_up: run.catch_up,
         netns: run.netns.clone(),
         xmit_mode: run.xmit_mode,
         skb_priority: run.skb_priority,
         is_of_file: true,
-        ..job
-    })
+        ..frames.job()
+    };
+    for key in OF_RUN {
+        if let Some(text) = member(object, key)? {
+            set_of_run(&mut job, key, &text).map_err(|why| format!("{key}: {why}"))?;
+        }
+    }
+    let rates = [("rate", job.rate.is_some()), ("pps", job.pps.is_some()), ("delay", job.delay.is_some())];
+    let mut rates = rates.iter().filter(|(_, is_given)| *is_given);
+    match (rates.next(), rates.next()) {
+        (Some((one, _)), Some((other, _))) => Err(format!("{one} cannot be used with {other}")),
+        _ => Ok(job),
+    }
+}
+
+/// Sets an option of frames. What is wrong, as it goes on behind the name of the member.
+fn set(frames: &mut FrameArgs, option: &FrameOption, value: &Value) -> Result<(), String> {
+    match (&option.set, value) {
+        (_, Value::Null) | (SetFrameOption::Switch(_), Value::Bool(false)) => Ok(()),
+        (SetFrameOption::Switch(set), Value::Bool(true)) => {
+            set(frames);
+            Ok(())
+        }
+        (SetFrameOption::Switch(_), _) => Err(": expected true or false".to_owned()),
+        (SetFrameOption::Value(set), value) => {
+            let text = text_of(value).ok_or(": expected a text or a number")?;
+            set(frames, &text).map_err(|why| format!(": {why}"))
+        }
+    }
+}
+
+/// Sets one of [`OF_RUN`].
+fn set_of_run(job: &mut SendJob, key: &str, text: &str) -> Result<(), String> {
+    fn parsed<T>(text: &str) -> Result<Option<T>, String>
+    where
+        T: FromStr<Err: Display>,
+    {
+        text.parse().map(Some).map_err(|why| format!("{why}"))
+    }
+    match key {
+        "count" => job.count = parsed(text)?,
+        "duration" => job.duration = parsed(text)?,
+        "rate" => job.rate = parsed(text)?,
+        "pps" => job.pps = parsed(text)?,
+        "delay" => job.delay = Some(time_with_unit(text).map_err(|why| why.to_string())?),
+        _ => job.arrivals = Some(arrivals(text).map_err(|why| why.to_string())?),
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -166,7 +198,7 @@ mod tests {
     use units::{Count, Pps};
 
     fn run() -> SendJob {
-        StreamWords::parse_from(["stream", "veth0", "--duration", "3s"]).args.job()
+        SendJob { device: "veth0".to_owned(), duration: Some(Nanos(3_000_000_000)), ..SendJob::default() }
     }
 
     #[test]
@@ -186,6 +218,32 @@ mod tests {
     }
 
     #[test]
+    fn a_member_sets_what_its_option_sets() {
+        for (members, words) in [
+            (
+                r#""udp-dst": "1-9", "vlan": [5, 6], "vlan-prio": "3,4""#,
+                "--udp-dst 1-9 --vlan 5,6 --vlan-prio 3,4",
+            ),
+            (r#""frame-size": 64, "tos": "0x2e", "svlan": null"#, "--frame-size 64 --tos 0x2e"),
+            (
+                r#""frame-imix": "64:7,594:4", "syn": true, "tcp": true"#,
+                "--frame-imix 64:7,594:4 --tcp --syn",
+            ),
+            (r#""icmp": "echo", "no-timestamp": false, "ttl": 3"#, "--icmp echo --ttl 3"),
+            (r#""random": ["src", "udp-src"], "payload": "a,b""#, "--random src,udp-src --payload a,b"),
+            (
+                r#""vlan": 5, "svlan": 7, "svlan-prio": 1, "flows": "1k""#,
+                "--vlan 5 --svlan 7 --svlan-prio 1 --flows 1k",
+            ),
+        ] {
+            let streams = parse(&format!("[{{{members}}}]"), &run()).unwrap();
+            let args = program::args_of::<SendArgs>(&format!("veth0 --duration 3s {words}")).unwrap();
+            let of_options = SendJob { is_of_file: true, ..args.job() };
+            assert_eq!(format!("{:?}", streams[0].job), format!("{of_options:?}"));
+        }
+    }
+
+    #[test]
     fn errors_name_the_stream_and_the_member() {
         for (text, why) in [
             ("[]", "it has no streams"),
@@ -195,7 +253,16 @@ mod tests {
             (r#"[{"threads": 2}]"#, "stream 1: threads is an option of the whole run"),
             (r#"[{"burst": 2}]"#, "stream 1: burst needs a gap"),
             (r#"[{"start": "5"}]"#, "stream 1: start: 5 has no unit"),
-            (r#"[{"pps": "fast"}]"#, "stream 1: invalid value 'fast' for '--pps <PPS>'"),
+            (r#"[{"pps": "fast"}]"#, "stream 1: pps: \"fast\" does not begin with a number"),
+            (r#"[{"pps": 5, "delay": "1ms"}]"#, "stream 1: pps cannot be used with delay"),
+            (r#"[{"ttl": 256}]"#, "stream 1: ttl: 256 is not in 0..=255"),
+            (r#"[{"icmp": "mask"}]"#, "stream 1: icmp: mask is none of echo, reply"),
+            (r#"[{"random": ["src", "color"]}]"#, "stream 1: random: color is none of dst, src, udp-dst, "),
+            (r#"[{"size": true}]"#, "stream 1: size: expected a text or a number"),
+            (r#"[{"tcp": "yes"}]"#, "stream 1: tcp: expected true or false"),
+            (r#"[{"vlan-prio": 3}]"#, "stream 1: vlan-prio needs vlan"),
+            (r#"[{"tcp": true, "icmp": "echo"}]"#, "stream 1: tcp cannot be used with icmp"),
+            (r#"[{"size": 60, "frame-imix": "64:1"}]"#, "stream 1: size cannot be used with frame-imix"),
             (r#"[{"weight": 0}]"#, "stream 1: weight 0: expected a whole number from 1 on"),
             (r#"[{"name": "a"}, {"name": "a"}]"#, "two streams have the name a"),
         ] {

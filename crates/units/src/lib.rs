@@ -27,7 +27,7 @@ pub use interval::{Addresses, CpuSequence, Interval};
 pub use labels::Labels;
 pub use list::List;
 pub use mix::{Mix, byte, frame_mix, frame_size, spi};
-pub use number::{decimal, number};
+pub use number::{decimal, number, within};
 pub use percentage::percentage;
 pub use quantity::{BitRate, Count, FrameRate, Nanos, Pps, Size, time_with_unit};
 pub use queues::Queues;

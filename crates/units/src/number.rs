@@ -1,4 +1,8 @@
-//! Whole numbers without a sign: `46`, `0x2e`.
+//! Whole numbers: `46`, `0x2e`.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 /// A number in decimal digits; nothing for other texts, such as `+5`, and for numbers that are too
 /// large for the type.
@@ -20,9 +24,29 @@ fn of_digits<T: TryFrom<u64>>(digits: &str, radix: u32) -> Option<T> {
     T::try_from(value).ok()
 }
 
+/// A parser of whole numbers of a range, for a value of an option or of a member.
+pub fn within<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + fmt::Display + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("{text} is not in {}..={}", range.start(), range.end()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_a_range() {
+        let parse = within::<i32>(1..=17);
+        assert_eq!((parse("1"), parse("17")), (Ok(1), Ok(17)));
+        for text in ["0", "18", "-3", "2.5", "", "many"] {
+            assert_eq!(parse(text), Err(format!("{text} is not in 1..=17")));
+        }
+    }
 
     #[test]
     fn digits_only_and_within_the_type() {
