@@ -71,8 +71,9 @@ CHECKS := architecture decode docs fuzz golden model oracle ours properties reco
 
 check: ## formatting, clippy, unit, golden and property tests, without root; 90 s once built
 	@tools/install.sh check
-	cargo fmt --all --check
+	cargo fmt --all --check && cd lab && cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings
+	cd lab && cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings
 	tools/test.sh --lib $(CHECKS:%=--test %)
 
 # Most seconds for each fuzzer; WIRERATE_FUZZ_SEED repeats one round.
@@ -99,7 +100,7 @@ fleet: build ## tests of `wirerate fleet` with a real nats-server (as root)
 # VM holds arguments: make vm VM="--kernel 6.1 --only engines"; VM=--shell starts a shell in a machine.
 vm: build ## on Debian's kernels 6.1, 6.12 and the newest, in virtual machines
 	@tools/install.sh vm
-	cargo build --profile $(PROFILE) --locked --package vm
+	cd lab && cargo build --profile $(PROFILE) --locked --package vm
 	$(WITH_SIGNALS) $(dir $(WIRERATE))wirerate-vm $(VM)
 
 vm-arm64: ## built for arm64: pure tests, then demo, send, capture and measure in an emulated arm64 machine
@@ -117,7 +118,7 @@ spark: build ## DataFusion, and Spark with a worker killed, answer docs/parquet.
 # BENCH holds arguments: make bench BENCH="--size full --only capture". Without, the page of results is made anew.
 bench: build ## against trafgen, tcpreplay, tcpdump and others, in five minutes (as root)
 	@tools/install.sh bench
-	cargo build --profile $(PROFILE) --locked --package bench
+	cd lab && cargo build --profile $(PROFILE) --locked --package bench
 	$(dir $(WIRERATE))wirerate-bench $(or $(BENCH),--page lab/bench)
 
 lint: ## formatting, clippy, docs, licences and sources, shell scripts
@@ -134,7 +135,7 @@ docs-numbers: build ## rates in README, tutorial and cookbook are within 3 x of 
 		--test-threads 1 prints_what
 
 fmt: ## let rustfmt and clang-format lay out the code
-	cargo fmt --all
+	cargo fmt --all && cd lab && cargo fmt --all
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
 clean: ## remove what was built

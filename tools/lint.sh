@@ -40,20 +40,25 @@ check_prose() {
 check_advisories() {
 	local why copy
 	if why=$(cargo deny --log-level error fetch db 2>&1); then
-		cargo deny --log-level error --locked check advisories
+		both cargo deny --log-level error --locked check advisories
 		return
 	fi
 	copy=$(find "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs" -maxdepth 1 -type d -name 'advisory-db-*' 2>/dev/null | head -n 1)
 	if [ -n "$copy" ]; then
 		skipped+=("advisories newer than the copy of $(git -C "$copy" log -1 --format=%cs): $(tail -n 1 <<<"$why")")
-		cargo deny --log-level error --locked check --disable-fetch advisories
+		both cargo deny --log-level error --locked check --disable-fetch advisories
 		return
 	fi
 	skipped+=("advisories: $(grep . <<<"$why" | tail -n 1)")
 }
 
 check_docs() {
-	RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --profile ci --workspace --no-deps --locked
+	RUSTDOCFLAGS="--deny warnings" both cargo doc --quiet --profile ci --workspace --no-deps --locked
+}
+
+# A command of cargo for the product, and for the workspace of what runs it.
+both() {
+	"$@" && (cd lab && "$@")
 }
 
 # The program with one group of commands, or with none, which is the core: what a build leaves out is not
@@ -93,7 +98,7 @@ check_musl() {
 check_groups() {
 	local group
 	for group in export fleet otg metrics live mgcap report; do
-		clippy_of_group "wirerate/$group" --package={bench,columns,fleet,hub,live,otg,search,server} || return 1
+		clippy_of_group "wirerate/$group" --package={columns,fleet,hub,live,otg,search,server} || return 1
 	done
 }
 
@@ -113,17 +118,17 @@ end_groups() {
 	return "$result"
 }
 
-check "rustfmt" cargo fmt --all --check
+check "rustfmt" both cargo fmt --all --check
 check "clang-format" check_c
 check "shellcheck" check_shell
 check "prose" check_prose
-check "clippy" cargo clippy --quiet --profile ci --workspace --all-targets --locked -- --deny warnings
+check "clippy" both cargo clippy --quiet --profile ci --workspace --all-targets --locked -- --deny warnings
 check "copy for the groups" start_groups
 check "core" check_core
 check "musl" check_musl
 check "rustdoc" check_docs
 check "groups" end_groups
-check "cargo-deny" cargo deny --log-level error --locked check bans licenses sources
+check "cargo-deny" both cargo deny --log-level error --locked check bans licenses sources
 check "advisories" check_advisories
 
 for what in "${skipped[@]}"; do

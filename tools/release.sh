@@ -24,6 +24,9 @@ case "$package" in
 core) build=(--package wirerate --no-default-features) ;;
 *) build=(--package "$package") ;;
 esac
+case "$package" in
+bench | vm) cd lab ;;
+esac
 cargo build --quiet --profile dist --locked "${build[@]}" --target "$target" >&2
 case "$package" in
 core)

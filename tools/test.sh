@@ -45,7 +45,10 @@ stage() {
 # The program, that of the virtual machines, and the test programs: name, kind, folder of its package, and path
 # of each.
 build_all() {
-	cargo test --profile ci --workspace --locked --no-run "$@" --message-format=json-render-diagnostics >"$work/messages" || return
+	local build=(cargo test --profile ci --workspace --locked --no-run --message-format=json-render-diagnostics)
+	"${build[@]}" "$@" >"$work/messages" || return
+	# The other workspace has none of the targets that are named.
+	(cd lab && "${build[@]}" ${1:+--lib} >>"$work/messages") || return
 	jq --raw-output 'select(.executable != null and .profile.test)
 		| [.target.name, .target.kind[0], (.manifest_path | rtrimstr("/Cargo.toml")), .executable] | @tsv' \
 		"$work/messages" >"$work/programs"
@@ -77,6 +80,7 @@ run_others() {
 	local result=0
 	run_programs || result=1
 	cargo test --profile ci --workspace --locked --doc || result=1
+	(cd lab && cargo test --profile ci --workspace --locked --doc) || result=1
 	return "$result"
 }
 # Each failed test by itself: on a busy machine one may not get its share of time. One that fails once in a

@@ -28,6 +28,9 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Where programs of virtual machines find kernel modules, all in one folder.
+pub const MACHINE_MODULES: &str = "/modules";
+
 /// The folder of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -9,9 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Where modules are in a machine, all in one folder.
-pub const MODULES: &str = "/modules";
+use testkit::MACHINE_MODULES as MODULES;
 
 /// An archive that is being written.
 pub(crate) struct Archive {

@@ -19,7 +19,6 @@ mod small;
 mod table;
 pub mod taps;
 
-pub use archive::MODULES;
 pub use kernels::{ARM64, Kernel, KernelSet, Processor};
 pub use machine::Boot;
 pub use outcome::{CaseOutcome, Ending};

@@ -288,7 +288,7 @@ fn run_all(cases: &[&Case], run: impl Fn(&[&Case]) -> Result<String>) -> Result<
 }
 
 /// A case without an outcome, with the last words of its machine: the very last come first, since
-/// whoever lists failures shows one line of each.
+/// lists of failures show one line of each.
 fn broken_off(case: &Case, said: &str) -> CaseOutcome {
     let lines: Vec<&str> = said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let last = lines.last().unwrap_or(&"it wrote nothing");

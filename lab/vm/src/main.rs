@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vm::cases::{self, Case, MachineType};
-use vm::{ARM64, CaseOutcome, Ending, Kernel, KernelSet, MachineRun, guest, taps};
+use vm::{ARM64, CaseOutcome, Ending, Kernel, KernelSet, MachineRun, Small, guest, taps};
 
 /// Longest that a machine may write nothing; its longest case takes a minute on an idle host.
 const SILENCE: Duration = Duration::from_secs(600);
@@ -58,9 +58,16 @@ fn main() -> Result<ExitCode> {
         std::process::exit(guest::modprobe());
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(("replay", rest)) = words.split_first().map(|(word, rest)| (word.as_str(), rest)) {
-        cases::oracle::replay::main(rest)?;
-        return Ok(ExitCode::SUCCESS);
+    match words.split_first().map(|(word, rest)| (word.as_str(), rest)) {
+        Some(("replay", rest)) => {
+            cases::oracle::replay::main(rest)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(("small", rest)) => {
+            print!("{}", Small::parse_from([&"small".to_owned()].into_iter().chain(rest)).run()?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {}
     }
     if guest::run_case() {
         return Ok(ExitCode::SUCCESS);

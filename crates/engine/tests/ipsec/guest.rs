@@ -7,7 +7,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use std::fs::{self, File};
 use std::path::Path;
-use vm::MODULES;
+use testkit::MACHINE_MODULES as MODULES;
 
 /// In front of every line that the host reads.
 pub(crate) const MARK: &str = "wirerate-guest: ";

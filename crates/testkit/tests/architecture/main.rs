@@ -120,6 +120,53 @@ fn no_command_imports_another() {
     assert!(found.is_empty(), "these files import commands: {found:?}");
 }
 
+/// What runs the product is not part of it, in no test either.
+#[test]
+fn the_product_does_not_depend_on_the_lab() {
+    let of_lab: Vec<String> = fs::read_dir(testkit::root().join("lab"))
+        .expect("the folder can be read")
+        .map(|entry| entry.expect("the folder can be read").file_name().to_string_lossy().into_owned())
+        .collect();
+    for name in crates().iter().filter(|name| !of_lab.contains(name)) {
+        let manifest = manifest(&folder_of(name).join("Cargo.toml"));
+        for section in ["dependencies", "build-dependencies", "dev-dependencies"] {
+            let used = manifest.get(section).and_then(toml::Value::as_table);
+            let found = used.and_then(|used| used.keys().find(|key| of_lab.contains(key)));
+            assert_eq!(found, None, "{name}, [{section}]");
+        }
+    }
+}
+
+/// One edition and version, one set of lints, and libraries that are compiled once for both.
+#[test]
+fn the_workspaces_of_the_product_and_of_the_lab_agree() {
+    let [product, lab] = ["", "lab"].map(|folder| manifest(&testkit::root().join(folder).join("Cargo.toml")));
+    for key in ["resolver", "package", "lints"] {
+        assert_eq!(product["workspace"][key], lab["workspace"][key], "workspace.{key}");
+    }
+    let versions = |of: &toml::Table| of["workspace"]["dependencies"].as_table().expect("a table").clone();
+    for (name, version) in versions(&lab) {
+        let is_ours = version.get("path").is_some();
+        let same = versions(&product).get(&name).is_none_or(|other| *other == version);
+        assert!(is_ours || same, "the version of {name}");
+    }
+    let profiles = |of: &toml::Table| of["profile"].as_table().expect("a table").clone();
+    for (name, profile) in profiles(&product) {
+        let mut settings = [profile, profiles(&lab)[&name].clone()]
+            .map(|profile| profile.as_table().expect("a profile is a table").clone());
+        let [of_product, of_lab] = settings.each_mut().map(|settings| {
+            let packages = settings.remove("package");
+            packages.and_then(|packages| packages.as_table().cloned()).unwrap_or_default()
+        });
+        assert_eq!(settings[0], settings[1], "profile.{name}");
+        for (package, settings) in
+            of_lab.iter().filter(|(package, _)| !["bench", "vm"].contains(&package.as_str()))
+        {
+            assert_eq!(of_product.get(package), Some(settings), "profile.{name}.package.{package}");
+        }
+    }
+}
+
 /// Options become values in the commands, once: what sends and receives gets no text to parse.
 #[test]
 fn what_sends_and_receives_has_no_parser_of_options() {

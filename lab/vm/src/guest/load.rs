@@ -1,6 +1,6 @@
 //! Loads kernel modules, each after those that it depends on.
 
-use crate::{archive, module};
+use crate::module;
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::kmod::{DeleteModuleFlags, delete_module, init_module};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn path(name: &str) -> PathBuf {
-    PathBuf::from(format!("{}/{}.ko", archive::MODULES, name.replace('-', "_")))
+    PathBuf::from(format!("{}/{}.ko", testkit::MACHINE_MODULES, name.replace('-', "_")))
 }
 
 /// Loads a module. One that is not there is taken as built in: what needs it will say so if it is
