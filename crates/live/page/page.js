@@ -232,6 +232,8 @@ function draw() {
   by("elapsed").textContent = last.elapsed;
   by("target").textContent = last.target ? `${last.target} requested` : "";
   by("place").textContent = last.netns ? `${last.device} in ${last.netns}` : last.device;
+  // A receiver has no rate, and a search sets its rates itself.
+  by("pace").hidden = !last.has_rate;
   by("pause").textContent = last.state === "paused" ? "Resume" : "Pause";
   const names = last.graphs.map((graph) => graph.name);
   for (const element of [...by("graphs").children]) {

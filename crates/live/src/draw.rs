@@ -1,7 +1,7 @@
 //! Draws a screen: a head, graphs, a table or a histogram, messages, and the keys.
 
 use crate::graphs::{Graph, GraphKind, bound, clock, graphs, histogram};
-use crate::help::{KEY_LINE, KEYS};
+use crate::help::{KEY_LINE, KEYS, RATE_KEYS};
 use crate::screen::{InputPrompt, Screen};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -72,7 +72,7 @@ impl Screen {
     pub fn line(&self) -> String {
         let titles = graphs(&self.history).into_iter().map(|graph| graph.title);
         let time = clock(self.elapsed);
-        format!("{time} {}: {}", self.state, titles.collect::<Vec<_>>().join("; "))
+        format!("{time} {}: {}", self.state.word, titles.collect::<Vec<_>>().join("; "))
     }
 
     /// `colour`, unless the screen has none.
@@ -81,7 +81,7 @@ impl Screen {
     }
 
     fn state_colour(&self) -> Color {
-        match self.shown().state.as_str() {
+        match self.shown().state.word {
             "running" => Color::Green,
             "paused" => Color::Yellow,
             _ => Color::Cyan,
@@ -106,7 +106,7 @@ fn head_line(screen: &Screen) -> Line<'_> {
     Line::from(vec![
         Span::styled(screen.head.command.clone(), bold),
         Span::raw("  "),
-        Span::styled(shown.state.clone(), screen.painted(screen.state_colour()).add_modifier(Modifier::BOLD)),
+        Span::styled(shown.state.word, screen.painted(screen.state_colour()).add_modifier(Modifier::BOLD)),
         Span::raw(format!("  {}", clock(shown.elapsed))),
         Span::raw(target.unwrap_or_default()),
         Span::styled(frozen, screen.painted(Color::Yellow)),
@@ -198,6 +198,7 @@ fn draw_messages(screen: &Screen, area: Rect, frame: &mut Frame<'_>) {
 fn last_line(screen: &Screen) -> Line<'_> {
     let reversed = Style::new().add_modifier(Modifier::REVERSED);
     match &screen.typed {
+        None if screen.state.has_rate => Line::styled(format!("{RATE_KEYS}{KEY_LINE}"), reversed),
         None => Line::styled(KEY_LINE, reversed),
         Some((InputPrompt::Rate, text)) => Line::styled(
             format!("rate, such as 1.5M or 2Gbit (enter sets it, esc does not): {text}_"),

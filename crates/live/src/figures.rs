@@ -106,7 +106,7 @@ fn sum_if(set: &MetricSet, family: &MetricFamily, is_wanted: impl Fn(&[String]) 
     counts.map(|(_, count)| count).reduce(|sum, count| sum + count)
 }
 
-/// As the report computes it: for mixed lengths the mean decides.
+/// Bits on the wire, as the report computes them: for mixed lengths the mean decides.
 fn wire_bits(frames: u64, frame_bytes: u64) -> u64 {
     8 * (frame_bytes.max(frames * u64::from(FRAME_LEN_MIN)) + frames * u64::from(WIRE_OVERHEAD))
 }
@@ -235,7 +235,7 @@ impl CountTable {
         self.rows.retain(|row| row.counts.iter().any(|count| *count > Some(0)));
     }
 
-    /// The same table with further columns of times.
+    /// Adds columns of times to the table.
     fn with_times(self, times: &'static [&'static str]) -> Self {
         Self { times, ..self }
     }

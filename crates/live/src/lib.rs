@@ -26,4 +26,4 @@ pub use ansi::AnsiBackend;
 pub use keys::{KeyPress, keys_of};
 pub use page_files::PAGE_FILES;
 pub use page_view::PageView;
-pub use screen::{Screen, ScreenAction, ScreenHead};
+pub use screen::{RunState, Screen, ScreenAction, ScreenHead};

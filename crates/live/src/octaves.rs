@@ -8,7 +8,7 @@ pub(crate) struct Octaves {
     /// Exponent of the first bound.
     first: u32,
     counts: Vec<u64>,
-    /// The same values by finer bounds; empty without any.
+    /// Counts of the values by finer bounds in nanoseconds; empty without finer bounds.
     fine: FineCounts,
 }
 

@@ -3,7 +3,7 @@
 use crate::figures::LiveFigures;
 use crate::graphs::{Graph, GraphKind, bound, clock, graphs, histogram};
 use crate::history::History;
-use crate::screen::ScreenHead;
+use crate::screen::{RunState, ScreenHead};
 use crate::table_view::{cells, header};
 use metrics::MetricSet;
 use report::human::{human_count, human_pps};
@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct PageView {
     head: ScreenHead,
-    state: String,
+    state: RunState,
     elapsed: Duration,
     history: History,
 }
@@ -27,6 +27,8 @@ struct PageMessage<'a> {
     device: &'a str,
     netns: &'a str,
     state: &'a str,
+    /// True if the user can pause what is sent and change its rate.
+    has_rate: bool,
     elapsed: String,
     target: Option<String>,
     sent: Option<u64>,
@@ -70,9 +72,9 @@ impl PageView {
         Self { head, ..Self::default() }
     }
 
-    /// Adds a reading at `elapsed` after the start. `state` is the state of the run in one word.
-    pub fn add(&mut self, elapsed: Duration, state: &str, set: &MetricSet) {
-        (self.elapsed, self.state) = (elapsed, state.to_owned());
+    /// Adds a reading at `elapsed` after the start.
+    pub fn add(&mut self, elapsed: Duration, state: RunState, set: &MetricSet) {
+        (self.elapsed, self.state) = (elapsed, state);
         self.history.add(elapsed, LiveFigures::of(set));
     }
 
@@ -92,7 +94,8 @@ impl PageView {
             command: &self.head.command,
             device: &self.head.device,
             netns: &self.head.netns,
-            state: &self.state,
+            state: self.state.word,
+            has_rate: self.state.has_rate,
             elapsed: clock(self.elapsed),
             target: now.target_pps.map(human_pps),
             sent: now.sent,
@@ -139,7 +142,7 @@ impl PageView {
     pub fn report(&self, text: &str) -> String {
         let ScreenHead { command, device, netns } = &self.head;
         let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let mut facts = vec![fact("state", &self.state), fact("time", &clock(self.elapsed))];
+        let mut facts = vec![fact("state", self.state.word), fact("time", &clock(self.elapsed))];
         for (name, value) in [("device", device), ("network namespace", netns)] {
             facts.extend((!value.is_empty()).then(|| fact(name, value)));
         }
@@ -192,7 +195,11 @@ mod tests {
         let head = ScreenHead { command: "send".into(), device: "eth<1>".into(), netns: String::new() };
         let mut view = PageView::new(head);
         for second in 0..=seconds {
-            view.add(Duration::from_secs(second), "running", &set(second * 1000));
+            view.add(
+                Duration::from_secs(second),
+                RunState { word: "running", has_rate: true },
+                &set(second * 1000),
+            );
         }
         view
     }
@@ -237,7 +244,7 @@ mod tests {
         let mut last = set(650_000);
         last.histogram(&SEND_GAP_ERROR, &["eth1", ""], &[1; 20], 1.0);
         last.gauge(&RECEIVE_MISSING, &["eth2", ""], 3.0);
-        view.add(Duration::from_secs(651), "ended", &last);
+        view.add(Duration::from_secs(651), RunState { word: "ended", has_rate: false }, &last);
         let page = view.report("eth1: 650,000 sent & <done>");
         assert!(page.contains("650,000 sent &#38; &#60;done&#62;"), "{page}");
         assert!(page.contains("eth&#60;1&#62;") && page.contains("missing 3"));

@@ -24,6 +24,15 @@ pub struct ScreenHead {
     pub netns: String,
 }
 
+/// The state of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunState {
+    /// In one word.
+    pub word: &'static str,
+    /// True if the user can pause what is sent and change its rate.
+    pub has_rate: bool,
+}
+
 /// What the user wants of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScreenAction {
@@ -49,7 +58,7 @@ pub(crate) enum InputPrompt {
 pub struct Screen {
     pub(crate) head: ScreenHead,
     pub(crate) has_colours: bool,
-    pub(crate) state: String,
+    pub(crate) state: RunState,
     pub(crate) elapsed: Duration,
     pub(crate) history: History,
     pub(crate) messages: VecDeque<String>,
@@ -67,9 +76,9 @@ impl Screen {
         Self { head, has_colours, ..Self::default() }
     }
 
-    /// Adds a reading at `elapsed` after the start. `state` is the state of the run in one word.
-    pub fn add(&mut self, elapsed: Duration, state: &str, set: &MetricSet) {
-        (self.elapsed, self.state) = (elapsed, state.to_owned());
+    /// Adds a reading at `elapsed` after the start.
+    pub fn add(&mut self, elapsed: Duration, state: RunState, set: &MetricSet) {
+        (self.elapsed, self.state) = (elapsed, state);
         self.history.add(elapsed, LiveFigures::of(set));
     }
 

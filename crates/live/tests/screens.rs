@@ -1,6 +1,6 @@
 //! Whole screens as text, in the sizes of common terminals.
 
-use live::{KeyPress, Screen, ScreenHead, keys_of};
+use live::{KeyPress, RunState, Screen, ScreenHead, keys_of};
 use metrics::MetricSet;
 use metrics::families::{
     CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, FLOW_FRAMES, FLOW_LATENCY, RECEIVE_CPU_FRAMES,
@@ -14,6 +14,8 @@ use ratatui::style::Color;
 use std::time::Duration;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+
+const RUNNING: RunState = RunState { word: "running", has_rate: true };
 
 fn head(command: &str) -> ScreenHead {
     ScreenHead { command: command.to_owned(), device: "eth1".to_owned(), netns: "lab".to_owned() }
@@ -38,7 +40,7 @@ fn sending(second: u64) -> MetricSet {
     set
 }
 
-/// The same with a receiver of 17 flows.
+/// A sender on two threads, and a receiver of 17 flows.
 fn measuring(second: u64) -> MetricSet {
     let mut set = sending(second);
     for flow in 0..17u64 {
@@ -81,7 +83,8 @@ fn capturing(second: u64) -> MetricSet {
 /// A screen after 90 s.
 fn screen(command: &str, has_colours: bool, read: fn(u64) -> MetricSet) -> Screen {
     let mut screen = Screen::new(head(command), has_colours);
-    (0..=90).for_each(|second| screen.add(Duration::from_secs(second), "running", &read(second)));
+    let state = RunState { word: "running", has_rate: command != "capture" };
+    (0..=90).for_each(|second| screen.add(Duration::from_secs(second), state, &read(second)));
     screen.message("wirerate: measuring frames of eth2 (XDP, native)");
     screen
 }
@@ -155,7 +158,7 @@ fn a_frozen_screen_keeps_its_numbers_and_goes_on_with_the_present_ones() {
     let mut screen = screen("send", true, sending);
     let before = text(&drawn(&screen, SIZES[0]));
     press(&mut screen, " ");
-    (91..95).for_each(|second| screen.add(Duration::from_secs(second), "running", &sending(second)));
+    (91..95).for_each(|second| screen.add(Duration::from_secs(second), RUNNING, &sending(second)));
     let frozen = text(&drawn(&screen, SIZES[0]));
     assert!(frozen.contains("screen frozen"));
     assert_eq!(before.lines().skip(1).collect::<Vec<_>>(), frozen.lines().skip(1).collect::<Vec<_>>());
@@ -187,7 +190,7 @@ fn clearing_counts_from_zero() {
     press(&mut screen, "c");
     let cleared = text(&drawn(&screen, SIZES[0]));
     assert!(cleared.contains(" sent 0 ") && cleared.contains(" lost 0 "), "{cleared}");
-    screen.add(Duration::from_secs(91), "running", &sending(91));
+    screen.add(Duration::from_secs(91), RUNNING, &sending(91));
     let after = text(&drawn(&screen, SIZES[0]));
     assert!(after.contains("sent 1,000,000  1.000 Mpps") && after.contains("lost 6  6.000 pps"), "{after}");
 }

@@ -55,6 +55,11 @@ pub fn carry_out(order: &RunOrder, command: &str, console: &Console) -> Result<S
     }
 }
 
+/// True if `command` can be paused, and its rate changed, by an order.
+pub(crate) fn have_effect(command: &str, console: &Console) -> bool {
+    control_of(command, console.control()).is_ok()
+}
+
 fn control_of(command: &str, present: Option<Arc<dyn RunControl>>) -> Result<Arc<dyn RunControl>, String> {
     if SELF_PACED.contains(&command) {
         return Err(format!("{command} sets the rates itself; it can be stopped"));

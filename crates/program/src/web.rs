@@ -6,7 +6,7 @@
 use crate::console::Console;
 use crate::run_orders::{self, RunOrder};
 use crate::stop::BlockedSignals;
-use live::{PAGE_FILES, PageView, ScreenHead};
+use live::{PAGE_FILES, PageView, RunState, ScreenHead};
 use metrics::MetricSet;
 use server::{PageBackend, PageConfig, PageOrder, PageServer};
 use std::fmt::Write;
@@ -22,8 +22,8 @@ const TOKEN_LEN: usize = 16;
 
 /// What a page reads of the process.
 pub trait WebSource: Send + Sync + 'static {
-    /// The metrics of the run, and its state in one word.
-    fn read(&self) -> (MetricSet, &'static str);
+    /// The metrics of the run, and its state.
+    fn read(&self) -> (MetricSet, RunState);
 
     /// All metrics, with those of the process.
     fn scrape(&self) -> MetricSet;

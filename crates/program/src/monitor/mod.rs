@@ -42,8 +42,6 @@ const RUN: &str = "1";
 const STATES: [&str; 3] = [STARTING, RUNNING, ENDED];
 const STARTING: &str = "starting";
 const RUNNING: &str = "running";
-/// For people; metrics count a pause as running.
-const PAUSED: &str = "paused";
 const ENDED: &str = "ended";
 /// Interval at which a command that has ended looks whether its counts were scraped.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -124,18 +122,6 @@ impl<A: clap::Args> Monitored<A> {
     }
 }
 
-/// The metrics of the run, and its state before its end.
-fn read_state(console: &Console) -> (MetricSet, &'static str) {
-    let (set, is_counting) = console.counts();
-    let is_paused = || console.control().is_some_and(|control| control.is_paused());
-    let state = match is_counting {
-        false => STARTING,
-        true if is_paused() => PAUSED,
-        true => RUNNING,
-    };
-    (set, state)
-}
-
 /// The servers of the process, and the file of its counters.
 struct Monitor {
     facts: Arc<RunFacts>,
@@ -197,13 +183,6 @@ impl Monitor {
 }
 
 impl RunFacts {
-    /// The counters of the run and its state.
-    fn of_page(&self) -> (MetricSet, &'static str) {
-        let has_ended = self.has_ended.load(SeqCst);
-        let (set, state) = read_state(&self.console);
-        (set, if has_ended { ENDED } else { state })
-    }
-
     /// The counters, those of the process as well. After the end, they count as scraped.
     fn all(&self) -> MetricSet {
         // Before the counters: what is read after the end is the last.

@@ -5,7 +5,7 @@ use super::stderr_lines::StderrLines;
 use crate::console::Console;
 use crate::raw_terminal;
 use crate::run_orders::{self, RunOrder};
-use live::{AnsiBackend, Screen, ScreenAction, ScreenHead, keys_of};
+use live::{AnsiBackend, RunState, Screen, ScreenAction, ScreenHead, keys_of};
 use metrics::MetricSet;
 use ratatui::Terminal;
 use std::fs::File;
@@ -20,8 +20,8 @@ const LINE: Duration = Duration::from_secs(1);
 /// The size of a terminal that does not tell it.
 const SIZE_DEFAULT: (u16, u16) = (80, 24);
 
-/// Reads the present metrics, and the state of the run in one word.
-pub type ReadState = dyn Fn() -> (MetricSet, &'static str) + Send;
+/// Reads the present metrics and the state of the run.
+pub type ReadState = dyn Fn() -> (MetricSet, RunState) + Send;
 
 /// A view that has not started.
 pub(super) struct TuiView {
@@ -187,7 +187,7 @@ mod tests {
             let (end, wake) = pipe().expect("there is a pipe");
             let read = move || {
                 assert!(!has_bug, "a bug, on purpose");
-                (MetricSet::default(), "starting")
+                (MetricSet::default(), RunState { word: "starting", has_rate: true })
             };
             let view = TuiView::new(head(), Box::new(read), end, Console::default());
             let (keys, screen) = (terminal.try_clone().unwrap(), terminal.try_clone().unwrap());
