@@ -58,8 +58,8 @@ impl Attached {
         quiesce::wait_for_last_frames(received);
     }
 
-    /// The same at the end. Returns the time from attaching to detaching, and whether the device
-    /// was gone before.
+    /// Detaches the program at the end, so that the counts are final; `received` reads its counter.
+    /// Returns the time from attaching to detaching, and whether the device was gone before.
     pub(crate) fn stop(mut self, received: impl Fn() -> u64) -> (Duration, bool) {
         let (elapsed, is_device_gone) = (self.elapsed(), self.is_device_gone());
         self.detach(received);

@@ -184,7 +184,8 @@ pub enum ControlError {
 /// answers beside `ok`.
 ///
 /// # Errors
-/// See [`ControlError`].
+/// A [`ControlError`] when no capture or replay listens there, its socket is for another user, it
+/// does not answer, or it refuses.
 pub fn send(netns: &Netns, ifname: &str, command: ControlCommand) -> Result<String, ControlError> {
     send_at(&command.target().socket_path(netns.id(), ifname), ifname, command)
 }
@@ -268,7 +269,7 @@ impl ControlServer {
         self.wait_or(timeout, None)
     }
 
-    /// As [`Self::wait`], and also until `wake` is readable.
+    /// Waits until a client sends something or `wake` is readable, at most `timeout`. True if so.
     pub fn wait_or(&self, timeout: Duration, wake: Option<BorrowedFd<'_>>) -> bool {
         let readable = PollFlags::POLLIN;
         let listeners = self.listeners.iter().map(|listener| PollFd::new(listener.socket.as_fd(), readable));

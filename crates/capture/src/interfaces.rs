@@ -48,7 +48,7 @@ impl Numbering {
         Self { first, ..Self::single() }
     }
 
-    /// The same device with stamps of its own.
+    /// Numbers a second set of interfaces, for frames that the device stamps itself.
     #[cfg(test)]
     pub(crate) fn with_clock(self) -> Self {
         Self { has_clock: true, ..self }
@@ -216,7 +216,8 @@ impl InterfaceTable {
     }
 }
 
-/// The same place for frames that the device stamped: `eth0 hardware`.
+/// The interface for frames that the device stamped, made of the one for all others:
+/// `eth0 hardware`.
 fn stamped(interface: &Interface, clock: &PhcClock, mode: ClockMode) -> Interface {
     let what = match mode {
         ClockMode::Phc => "as they are",

@@ -565,7 +565,7 @@ impl Options {
     }
 }
 
-/// The same with rings of this size, a power of two.
+/// Adapts a geometry to rings of `ring_bytes`, a power of two.
 fn of_ring_size(geometry: Geometry, ring_bytes: u64) -> Geometry {
     let several = (u64::from(geometry.record_size_bytes_max()) * 2).next_power_of_two();
     let segment_bytes = (ring_bytes / SEGMENTS_MIN).max(several).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);

@@ -102,7 +102,7 @@ impl BatchReader {
             self.count(source, wanted);
             source.release();
         } else if wanted > 0 {
-            self.hand_on(source, wanted);
+            self.encode_wanted(source, wanted);
         } else {
             source.release();
         }
@@ -147,12 +147,12 @@ impl BatchReader {
 
     /// Encodes the first `wanted` records in view and sends them to the writer, or counts them as
     /// lost.
-    fn hand_on(&mut self, source: &mut impl RingConsumer, wanted: u64) {
+    fn encode_wanted(&mut self, source: &mut impl RingConsumer, wanted: u64) {
         let buffer = if self.shared.has_failed.load(Relaxed) { None } else { self.buffer(source) };
         let batch = buffer.map(|buffer| self.encode(source, wanted, buffer));
         if batch.is_none() {
-            // The next frame that is written tells of these, and of those that these would have
-            // told of.
+            // The next frame that is written reports these as lost, and those that these would
+            // have reported.
             source.for_each(wanted, |record| {
                 self.lost_here = self.lost_here.saturating_add(record.lost_before.saturating_add(1));
             });
@@ -224,10 +224,13 @@ pub(crate) trait DynRingConsumer: Send {
     /// Takes what a look finds out of the ring at once, for those who read without a thread.
     fn take(&mut self, len_max: usize, take: &mut dyn FnMut(RingRecord<'_>));
 
-    /// See [`Source::probe`].
+    /// Handle with which other threads read how much the ring was ever given; `None` if they learn
+    /// only from the reader thread, which sleeps, that the ring is empty.
     fn probe(&self) -> Option<Box<dyn Probe>>;
 
-    /// See [`Source::delay_ns`].
+    /// How long a record may lie in the ring before [`RingConsumer::peek`] shows it, in
+    /// nanoseconds, beyond the few microseconds that stamping and filling take: a block that is
+    /// handed over when it is full or old, a stamp taken by the device.
     fn delay_ns(&self) -> u64;
 
     /// Empties the ring until the end.

@@ -47,7 +47,7 @@ impl Stamps {
         Ok(hardware.clock.map_or(Self::Kernel(hardware.refusal), Self::Device))
     }
 
-    /// The same for XDP programs.
+    /// Time stamps that XDP programs get for frames of `link`, a device of `stack`.
     pub(crate) fn of_programs(stack: &Stack, link: &Link) -> Result<Self, CaptureError> {
         let hardware = Hardware::of(stack, link, ClockMode::Utc)?;
         Ok(match &hardware.clock {

@@ -163,7 +163,7 @@ impl Session {
         thread::scope(|scope| joined(scope.spawn(before_others).join()))
     }
 
-    /// As [`Session::start`], in the namespace of the devices. Threads started here stay in it,
+    /// Starts to capture, called in the namespace of the devices. Threads started here stay in it,
     /// which does no harm.
     fn start_here(
         options: &Options,
@@ -885,7 +885,7 @@ impl Outputs {
     }
 }
 
-/// The same output for the user that the process becomes: a pipe of ours is opened again, which
+/// Prepares an output for the user that the process becomes: a pipe of ours is opened again, which
 /// that user may not do.
 fn for_another_user(output: Output, is_ending: &Arc<AtomicBool>) -> Output {
     let Output::Descriptor { name, file } = output else { return output };

@@ -66,7 +66,8 @@ impl SlotCapture {
     /// Starts to capture on `ifname`, in the namespace of the calling thread, in mirror mode.
     ///
     /// # Errors
-    /// As [`crate::Session::start`], without those of files.
+    /// When there is no such device, the program cannot be loaded or attached, or the device has
+    /// one: the errors of [`crate::Session::start`] without those of files.
     pub fn start(ifname: &str) -> Result<Self, CaptureError> {
         // XDP, also on the loopback device: packet sockets could not be switched to drop mode
         // later.

@@ -142,16 +142,17 @@ impl CaptureWriter {
 fn as_they_come(mut state: WriterState, batches: &Receiver<Vec<EncodedBatch>>) -> WriterReport {
     loop {
         match receive(batches, TICK) {
-            Ok(sent) => sent.into_iter().for_each(|batch| state.hand_on(batch)),
+            Ok(sent) => sent.into_iter().for_each(|batch| state.write_batch(batch)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return state.end(None),
         }
-        state.push_out_last();
+        state.write_packed_at_limit();
         state.obey();
         if state.is_tick_due() {
             let empty_ns = state.empty_ns();
             // After the rings were looked at: what they held is in the channel, if not further.
-            let late = batches.try_recv().map(|sent| sent.into_iter().for_each(|batch| state.hand_on(batch)));
+            let late =
+                batches.try_recv().map(|sent| sent.into_iter().for_each(|batch| state.write_batch(batch)));
             state.tick(late.is_err().then_some(empty_ns));
         }
     }
@@ -175,9 +176,9 @@ fn in_order_of_time(
                 return state.end(Some(reorderer.report()));
             }
         }
-        while look_around(&mut reorderer, &mut state, batches) {}
+        while poll_rings(&mut reorderer, &mut state, batches) {}
         reorderer.flush(&mut state);
-        state.push_out_last();
+        state.write_packed_at_limit();
         state.obey();
         if state.is_tick_due() {
             let settled = all_handed_on(&mut reorderer, &mut state, batches);
@@ -198,9 +199,9 @@ fn all_handed_on(
     (!reorderer.holds_any()).then_some(empty_ns)
 }
 
-/// Takes what came meanwhile, finds out which rings are empty, and hands on what is due; says
-/// whether anything was.
-fn look_around(
+/// Takes the batches that came meanwhile, finds out which rings are empty, and writes the records
+/// that are due. True if there were any.
+fn poll_rings(
     reorderer: &mut Reorderer,
     state: &mut WriterState,
     batches: &Receiver<Vec<EncodedBatch>>,
@@ -282,13 +283,14 @@ impl WriterState {
         self.rings[ring].empty_at_ns(&self.shared.clock)
     }
 
-    /// The same for all rings.
+    /// For each ring a time, in nanoseconds since 1970: all records stamped before it are in the
+    /// channel by now. 0 for a ring without one.
     fn empty_ns(&self) -> Vec<u64> {
         (0..self.rings.len()).map(|ring| self.empty_at_ns(ring)).collect()
     }
 
     /// Writes a batch as it came.
-    fn hand_on(&mut self, batch: EncodedBatch) {
+    fn write_batch(&mut self, batch: EncodedBatch) {
         self.chunk(&batch.chunk());
         self.recycle(batch.index[0].ring(), batch);
     }
@@ -308,10 +310,10 @@ impl WriterState {
     }
 
     /// When all records are handed out, the end of the capture waits only for the packer.
-    fn push_out_last(&mut self) {
+    fn write_packed_at_limit(&mut self) {
         let limit = &self.shared.limit;
         if limit.is_spent() && !limit.is_reached() {
-            self.for_each_file(|file, accounting| file.push_out(accounting));
+            self.for_each_file(|file, accounting| file.write_packed(accounting));
             self.note();
         }
     }
@@ -517,9 +519,9 @@ mod tests {
     }
 
     impl WriterState {
-        fn hand_on_one(&mut self, ring: u16, time_ns: u64) {
+        fn write_one(&mut self, ring: u16, time_ns: u64) {
             let batch = batch(self, ring, time_ns);
-            self.hand_on(batch);
+            self.write_batch(batch);
         }
     }
 
@@ -527,19 +529,19 @@ mod tests {
     fn a_file_of_an_interval_waits_for_records_of_it_that_are_still_in_a_ring() {
         let folder = Folder::new("interval");
         let mut state = state(&folder);
-        state.hand_on_one(0, 15 * S / 10);
+        state.write_one(0, 15 * S / 10);
         // By the clock the second is over, but one ring was last seen empty before its end.
         state.rings[0].progress.was_empty_at(9 * S);
         state.rings[1].progress.was_empty_at(2 * S + MARGIN_NS - 1);
         state.tick(Some(state.empty_ns()));
         assert!(names(&folder).is_empty(), "{:?}", names(&folder));
-        state.hand_on_one(1, 2 * S - 1);
+        state.write_one(1, 2 * S - 1);
         state.rings[1].progress.was_empty_at(2 * S + MARGIN_NS);
         state.tick(None);
         assert!(names(&folder).is_empty(), "records are on their way");
         state.tick(Some(state.empty_ns()));
         assert_eq!(names(&folder), ["1.pcapng"]);
-        state.hand_on_one(0, 2 * S);
+        state.write_one(0, 2 * S);
         assert_eq!(state.end(None).files[0].count, Some(2));
         assert_eq!(names(&folder), ["1.pcapng", "2.pcapng"], "and none that is named like another");
     }
@@ -554,7 +556,7 @@ mod tests {
         let now_ns = state.shared.clock.now_ns();
         sender.send(vec![batch(&state, 0, now_ns + 3_600 * S)]).unwrap();
         sender.send(vec![batch(&state, 1, now_ns - S)]).unwrap();
-        while look_around(&mut reorderer, &mut state, &batches) {}
+        while poll_rings(&mut reorderer, &mut state, &batches) {}
         reorderer.flush(&mut state);
         assert_eq!([0, 1].map(|ring| state.rings[ring].counts.get().written), [1, 1]);
         assert_eq!(reorderer.report().ahead, 1);
@@ -570,7 +572,7 @@ mod tests {
         sender.send(vec![batch(&state, 0, S)]).unwrap();
         assert_eq!(all_handed_on(&mut reorderer, &mut state, &batches), None, "one is in the channel");
         assert_eq!(all_handed_on(&mut reorderer, &mut state, &batches), None, "it is in the reorderer now");
-        while look_around(&mut reorderer, &mut state, &batches) {}
+        while poll_rings(&mut reorderer, &mut state, &batches) {}
         reorderer.flush(&mut state);
         assert_eq!(all_handed_on(&mut reorderer, &mut state, &batches), Some(vec![5 * S, 5 * S]));
         assert_eq!(state.rings[0].counts.get().written, 1);

@@ -25,7 +25,7 @@ fn frame_to(port: u16, number: u32) -> Vec<u8> {
     frame
 }
 
-/// The same frame with an 802.1Q tag.
+/// Inserts an 802.1Q tag into a frame, after its MAC addresses.
 fn tagged(frame: &[u8], tci: u16) -> Vec<u8> {
     let mut tagged = frame[..12].to_vec();
     tagged.extend_from_slice(&[0x81, 0x00]);

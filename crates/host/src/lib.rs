@@ -17,7 +17,6 @@ mod ethtool;
 mod genl;
 mod hwtstamp;
 mod irq;
-mod lab;
 mod link;
 mod link_events;
 #[expect(unsafe_code, reason = "the C library knows the time zone")]
@@ -44,6 +43,7 @@ mod stamp_config;
 mod start_time;
 #[expect(unsafe_code, reason = "the ioctls of drivers and a socket, and nothing else")]
 mod sys;
+mod veth_lab;
 mod xdp;
 mod xfrm;
 
@@ -60,7 +60,6 @@ pub use ethtool::{
 };
 pub use hwtstamp::{DeviceStamps, StampDriver, StampMode, Stamped, switch_stamps};
 pub use irq::{Interrupt, Steering};
-pub use lab::{Lab, LabEnd, LabOptions};
 pub use link::{AttachedXdp, AttachedXdpMode, Link, LinkCounters, LinkLayer, Parent, Peer};
 pub use link_events::LinkEvents;
 pub use local_time::local_utc_offset_s;
@@ -80,4 +79,5 @@ pub use rtnl_write::VethEnd;
 pub use stack::{LinkId, Stack};
 pub use stamp_config::StampConfig;
 pub use start_time::{ClockQuality, StartTime, clock_daemon};
+pub use veth_lab::{Lab, LabEnd, LabOptions};
 pub use xdp::XdpFeatures;

@@ -168,7 +168,8 @@ impl Stack {
         self.wait_for(GROUP_LINK, timeout, check)
     }
 
-    /// Like [`Stack::wait_for_link`], for another multicast group.
+    /// Calls `check` now and after each event of a netlink multicast group, until it returns a
+    /// value or the time is up.
     pub(crate) fn wait_for<T>(
         &self,
         group: u32,

@@ -76,7 +76,8 @@ impl Stack {
     /// continues from there. Removed associations are skipped.
     ///
     /// # Errors
-    /// Like [`Stack::associations`], or when the kernel rejects a number.
+    /// When the kernel does not support IPsec or rejects a number, or the caller lacks
+    /// CAP_NET_ADMIN.
     pub fn store_sequences(&self, associations: &Associations) -> Result<(), HostError> {
         let (mut netlink, rows) = self.list_associations()?;
         let failed = || RequestFailure::on("set the sequence number of an IPsec association of", self.text());

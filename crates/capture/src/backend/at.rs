@@ -188,7 +188,7 @@ struct ProcessFilter {
     /// Frames that were lost before records that were rejected, since the last one that was
     /// accepted: the next one tells of them.
     lost_before: u32,
-    /// The same behind the records in view.
+    /// The value of `lost_before` once the records in view are released.
     lost_behind: u32,
 }
 

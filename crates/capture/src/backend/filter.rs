@@ -45,7 +45,8 @@ pub(crate) fn compile(
     compile_on(expression, link_type, snaplen, NETMASK_UNKNOWN, interrupted)
 }
 
-/// As [`compile`], on a device whose IPv4 network has a netmask.
+/// Compiles `expression` for frames of a link type, on a device whose IPv4 network has this
+/// netmask. The program keeps the first `snaplen` bytes of frames that match.
 fn compile_on(
     expression: &str,
     link_type: u16,
@@ -78,7 +79,9 @@ fn compile_on(
 /// Compiles `expression` for frames of a device of the calling thread's namespace.
 ///
 /// # Errors
-/// See [`compile`].
+/// [`CaptureError::LinkLayer`] when capture files have no number for the device's link layer; the
+/// errors of [`compile`] when there is no compiler, the expression is rejected or takes too long,
+/// or the user has asked to end.
 pub(crate) fn for_device(
     expression: &str,
     link: &Link,
@@ -92,7 +95,9 @@ pub(crate) fn for_device(
 /// Compiles `expression` for frames of a device whose IPv4 network has this netmask.
 ///
 /// # Errors
-/// See [`compile`].
+/// [`CaptureError::LinkLayer`] when capture files have no number for the device's link layer; the
+/// errors of [`compile`] when there is no compiler, the expression is rejected or takes too long,
+/// or the user has asked to end.
 pub(crate) fn for_device_in(
     expression: &str,
     link: &Link,
@@ -184,7 +189,7 @@ impl LinkFilter {
     /// For devices of these link types; others may appear.
     ///
     /// # Errors
-    /// See [`compile`].
+    /// The first error of [`compile`] when `expression` compiles for none of the link types.
     pub(crate) fn new(
         expression: &str,
         link_types: &BTreeSet<u16>,
@@ -230,7 +235,10 @@ impl LinkFilter {
 /// The filter as a function for an XDP program on `link`.
 ///
 /// # Errors
-/// See [`compile`].
+/// [`CaptureError::LinkLayer`] when capture files have no number for the device's link layer; the
+/// errors of [`compile`] when there is no compiler, the expression is rejected or takes too long,
+/// or the user has asked to end. [`CaptureError::FilterNeedsSockets`] for a filter that loops or
+/// asks for the direction; [`CaptureError::FilterProgram`] for one that is too long for XDP.
 pub(crate) fn translated(
     expression: &str,
     link: &Link,

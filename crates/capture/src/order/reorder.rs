@@ -138,7 +138,8 @@ impl Reorderer {
         }
     }
 
-    /// See [`Merger::detect_clock_step`].
+    /// Detects that the clock was set back: a record later than `latest_ns`, which is now, was
+    /// taken. What follows is not late for it.
     pub(crate) fn detect_clock_step(&mut self, latest_ns: u64) {
         self.merger.detect_clock_step(latest_ns);
     }

@@ -38,7 +38,7 @@ impl<'a> Accounting<'a> {
 }
 
 impl Accounting<'_> {
-    /// As [`Self::settle`], for the records of a chunk.
+    /// Counts the first `kept` records of a chunk as written, the others as lost at the disk.
     pub(crate) fn settle_chunk(&self, chunk: &Chunk<'_>, kept: usize) {
         if self.output.is_some() || !chunk.is_alike || kept < chunk.index.len() {
             return self.settle(chunk.index, kept);

@@ -275,7 +275,7 @@ impl Drop for Compressor {
     fn drop(&mut self) {
         drop(self.jobs.take());
         for thread in self.threads.drain(..) {
-            // A panic there was told by its thread; there is nothing to add.
+            // A panic there was reported by its thread; there is nothing to add.
             let _ = thread.join();
         }
     }

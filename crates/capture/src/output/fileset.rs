@@ -191,7 +191,7 @@ impl FileSet {
         Ok(Some(files))
     }
 
-    /// The same, for files that get the frames of one ring only.
+    /// Counts the frames of one ring only, for files that get no others.
     pub(crate) fn of_ring(mut self, ring: usize) -> Self {
         self.counts.ring = Some(ring);
         self
@@ -202,7 +202,7 @@ impl FileSet {
         self.counts.clone()
     }
 
-    /// The same, for a file that goes on with the counts of those before.
+    /// Continues with the counts of the files before, if there were any.
     pub(crate) fn after(mut self, before: Option<FileCounts>) -> Self {
         let interfaces = self.counts.interfaces;
         self.counts = before.unwrap_or(self.counts);
@@ -210,13 +210,14 @@ impl FileSet {
         self
     }
 
-    /// The same, for files that get only a part of the frames.
+    /// Sets whether the files get only a part of the frames that the capture's own filter lets
+    /// pass.
     pub(crate) fn of_part(mut self, is_part: bool) -> Self {
         self.counts.is_part = is_part;
         self
     }
 
-    /// The same, for the records of a device in a data set.
+    /// Adds the log of losses, for the records of a device in a data set.
     pub(crate) fn with_losses(self, losses: Option<LossLog>) -> Self {
         Self { losses, ..self }
     }
@@ -300,7 +301,7 @@ impl FileSet {
     }
 
     /// Writes everything that waits to be packed with more.
-    pub(crate) fn push_out(&mut self, accounting: &Accounting<'_>) {
+    pub(crate) fn write_packed(&mut self, accounting: &Accounting<'_>) {
         self.pack_rest(accounting);
     }
 
@@ -365,7 +366,7 @@ impl FileSet {
             self.has_time = pattern.has_time();
             return self.open(PathBuf::from(pattern.expand(now_ns, settings.utc_offset_s)));
         }
-        // A name that is no text has no conversions in it.
+        // A name that is not UTF-8 is taken literally, without % conversions.
         self.open(path.to_owned())
     }
 
@@ -866,7 +867,7 @@ mod tests {
         let accounting = Accounting::new(&rings, &limit);
         limit.take(3);
         files.append(&batch(0, &[1, 2, 3], 60).chunk(), &accounting);
-        files.push_out(&accounting);
+        files.write_packed(&accounting);
         assert_eq!(rings[0].counts.get().written, 3);
         // The disk is full from here on.
         let full = Destination::Stream(Box::new(File::options().write(true).open("/dev/full").unwrap()));

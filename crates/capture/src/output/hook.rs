@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_millis(300);
 /// Time between two looks at a command that runs and at the user's request.
 const LOOK: Duration = Duration::from_millis(5);
-/// Time after the last file, from which on the user is told what is waited for.
+/// Time after the last file, from which on a note names what is waited for.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// Runs the command for one file after the other.

@@ -231,7 +231,7 @@ pub fn with_number(path: &str, number: u64, digits: usize) -> String {
     with_label(path, &format!("{number:0digits$}"))
 }
 
-/// As [`with_number`], with a word.
+/// Puts a word before the extension of a path: `a/b.pcapng.zst` with `x` gives `a/b_x.pcapng.zst`.
 #[must_use]
 pub fn with_label(path: &str, label: &str) -> String {
     let name_start = path.rfind('/').map_or(0, |slash| slash + 1);

@@ -39,10 +39,11 @@ pub fn create(path: &Path) -> io::Result<File> {
     Place::behind_links(path)?.open(flags, Mode::from_bits_truncate(0o666))
 }
 
-/// As [`create`], and leaves what is in the file.
+/// Creates a file beside captures, such as a report, or opens it and leaves what is in it. Links
+/// are followed as by [`open`]; a new file has the permissions that the umask leaves.
 ///
 /// # Errors
-/// As for [`create`].
+/// What the file system refuses, and a symbolic link that is not followed.
 pub fn create_or_keep(path: &Path) -> io::Result<File> {
     Place::behind_links(path)?.open(OFlag::O_WRONLY | OFlag::O_CREAT, Mode::from_bits_truncate(0o666))
 }
@@ -50,7 +51,7 @@ pub fn create_or_keep(path: &Path) -> io::Result<File> {
 /// Refuses a path on which a symbolic link is not followed.
 ///
 /// # Errors
-/// As for [`create`].
+/// What the file system refuses, and a symbolic link that is not followed.
 pub fn refuse_links(path: &Path) -> io::Result<()> {
     Place::behind_links(path).map(drop)
 }
@@ -93,7 +94,8 @@ pub fn create_folders(path: &Path) -> io::Result<()> {
 /// Refuses a path in whose folder this user may not create files.
 ///
 /// # Errors
-/// As for [`create_folders`]; [`io::ErrorKind::NotFound`] without the folder.
+/// What the file system refuses, and a symbolic link that is not followed;
+/// [`io::ErrorKind::NotFound`] without the folder.
 pub(crate) fn refuse_to_create(path: &Path) -> io::Result<()> {
     Place::of(path, Folders::MustExist)?.refuse_to_create()
 }
@@ -101,7 +103,7 @@ pub(crate) fn refuse_to_create(path: &Path) -> io::Result<()> {
 /// Gives a file another name, and creates the folders of that.
 ///
 /// # Errors
-/// As for [`create_folders`].
+/// What the file system refuses, and a symbolic link that is not followed.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     Place::of(from, Folders::MustExist)?.rename(&Place::of(to, Folders::Create)?)
 }
@@ -109,7 +111,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// Removes a file.
 ///
 /// # Errors
-/// As for [`create_folders`].
+/// What the file system refuses, and a symbolic link that is not followed.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     Place::of(path, Folders::MustExist)?.remove()
 }

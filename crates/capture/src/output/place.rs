@@ -48,7 +48,7 @@ impl Place {
     /// The file, behind symbolic links in its place.
     ///
     /// # Errors
-    /// As for [`Place::of`].
+    /// A symbolic link that may not be followed; what the file system refuses.
     pub(crate) fn behind_links(path: &Path) -> io::Result<Self> {
         follow(path, Folders::MustExist, true)
     }

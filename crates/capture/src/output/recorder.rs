@@ -309,7 +309,8 @@ impl Recorder {
         Err(format!("{most} files were saved, as many as --max-saves allows"))
     }
 
-    /// As [`Recorder::save_now`]. The file is complete if no frames may follow.
+    /// Writes the frames in memory into a new file, and returns its name. The file is complete if
+    /// no frames may follow.
     fn save(&mut self, reason: &str, now_ns: u64, accounting: &Accounting<'_>) -> Result<String, String> {
         self.note_window();
         let name = self.next_name(now_ns);

@@ -172,7 +172,7 @@ pub struct Rotator {
 #[derive(Clone, Copy, Debug, Default)]
 struct OpenFile {
     bytes: u64,
-    /// The same, as they lie on the disk.
+    /// Bytes on the disk: not `bytes` when the file is compressed or was cut.
     disk_bytes: u64,
     first_record_ns: Option<u64>,
     /// When its interval is over.
@@ -314,7 +314,7 @@ impl Rotator {
         Some(self.finish_at(first_record_ns))
     }
 
-    /// As [`Rotator::finish`], for a file that has no record: `time_ns` names it.
+    /// Completes the file and gives its name. `time_ns` names a file that has no record.
     pub fn finish_at(&mut self, time_ns: u64) -> Finished {
         let name = self.name(self.file.first_record_ns.unwrap_or(time_ns));
         let bytes = self.file.disk_bytes;

@@ -104,18 +104,18 @@ impl Splitter {
             let device = &*accounting.rings[entry.ring()].device_of(*entry);
             if self.is_full() {
                 // Outputs that pack frames have to decide about theirs before others may follow.
-                self.hand_on(files, accounting);
-                self.of_outputs(files, accounting, |file, accounting| file.push_out(accounting));
+                self.write_batches(files, accounting);
+                self.of_outputs(files, accounting, |file, accounting| file.write_packed(accounting));
             }
             let left = self.frames_max.map(|most| most.saturating_sub(self.ledger.borrow().taken()));
-            let is_taken = self.take(record, *entry, device, left == Some(0), accounting);
+            let is_taken = self.split(record, *entry, device, left == Some(0), accounting);
             if is_taken && let Some(display) = &mut display {
                 display.take(&Chunk::new(record, slice::from_ref(entry)), accounting.rings);
             }
         }
-        self.hand_on(files, accounting);
+        self.write_batches(files, accounting);
         if self.is_full() {
-            self.of_outputs(files, accounting, |file, accounting| file.push_out(accounting));
+            self.of_outputs(files, accounting, |file, accounting| file.write_packed(accounting));
         }
         if self.frames_max.is_some_and(|most| self.ledger.borrow().written >= most) {
             accounting.limit.close();
@@ -140,7 +140,7 @@ impl Splitter {
         ledger.is_waiting() && self.frames_max.is_some_and(|most| ledger.taken() >= most)
     }
 
-    fn hand_on(&mut self, files: &mut [FileSet], accounting: &Accounting<'_>) {
+    fn write_batches(&mut self, files: &mut [FileSet], accounting: &Accounting<'_>) {
         for (number, (branch, file)) in self.branches.iter_mut().zip(files).enumerate() {
             if !branch.batch.index.is_empty() {
                 file.append(&branch.batch.chunk(), &accounting.of_output(&self.ledger, number));
@@ -150,7 +150,7 @@ impl Splitter {
     }
 
     /// Encodes one record for each output that wants it. False if no output gets it.
-    fn take(
+    fn split(
         &mut self,
         record: &[u8],
         entry: IndexEntry,

@@ -31,18 +31,18 @@ impl IndexEntry {
         Self { time_ns, len: len as u32, ring, interface }
     }
 
-    /// The same, of a frame that was cut or not.
+    /// Marks the record as cut, if only the first bytes of the frame were kept.
     #[inline]
     pub(crate) fn with_cut(self, is_cut: bool) -> Self {
         Self { interface: self.interface | if is_cut { CUT } else { 0 }, ..self }
     }
 
-    /// The same, for the same frame encoded in another way.
+    /// Sets the length of the record, for the same frame encoded in another way.
     pub(crate) fn with_len(self, len: usize) -> Self {
         Self { len: len as u32, ..self }
     }
 
-    /// The same, of a frame that the host sent or received.
+    /// Marks the record as outgoing, if the host sent the frame instead of receiving it.
     #[inline]
     pub(crate) fn with_outgoing(self, is_outgoing: bool) -> Self {
         Self { interface: self.interface | if is_outgoing { OUTGOING } else { 0 }, ..self }
@@ -198,7 +198,8 @@ pub(crate) mod samples {
         batch_of_card(ring, times_ns, len, 0)
     }
 
-    /// The same with times of a card in the file, whose clock is ahead of UTC.
+    /// Records of one ring and interface 0 with these times, each with `len` bytes of a frame. In
+    /// the file they have the times of a card, whose clock is `ahead_ns` ahead of UTC.
     pub(crate) fn batch_of_card(ring: u16, times_ns: &[u64], len: usize, ahead_ns: u64) -> EncodedBatch {
         let (mut batch, data) = (EncodedBatch::default(), vec![7; len]);
         for &time_ns in times_ns {

@@ -99,7 +99,7 @@ impl Encoder {
         }
     }
 
-    /// The same, for a ring that all devices of a group share.
+    /// Encodes the records of a ring that all devices of a group share.
     pub(crate) fn with_group(self, encoding_of: Box<EncodingOf>) -> Self {
         Self { group: Some(GroupEncoding { ifindex: 0, others: HashMap::new(), encoding_of }), ..self }
     }
@@ -119,7 +119,7 @@ impl Encoder {
         self.device.stamps.is_some() || self.group.is_some()
     }
 
-    /// The same, for records whose queue is known or not.
+    /// Encodes records whose queue is known or not.
     pub(crate) fn with_queues(self, knows_queues: bool) -> Self {
         Self { knows_queues, ..self }
     }

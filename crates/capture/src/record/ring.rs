@@ -221,7 +221,8 @@ impl<'a> Batch<'a> {
         self.measure_each(len_max, |_| {})
     }
 
-    /// As [`Self::measure`], and shows each record.
+    /// Number and length of the whole records of about `len_max` bytes, one at least if there is
+    /// one; shows each of them.
     #[inline]
     pub(crate) fn measure_each(&self, len_max: usize, mut take: impl FnMut(RawRecord<'a>)) -> (u64, usize) {
         let (mut count, mut at) = (0, 0);

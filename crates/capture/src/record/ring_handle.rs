@@ -87,7 +87,7 @@ impl RingHandle {
         Self::with_buffers_for_test(2)
     }
 
-    /// The same with so many buffers.
+    /// A ring with `count` buffers and no probe.
     #[cfg(test)]
     pub(crate) fn with_buffers_for_test(count: usize) -> Arc<Self> {
         Arc::new(Self {

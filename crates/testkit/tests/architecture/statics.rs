@@ -20,7 +20,7 @@ const ALLOWED: [(&str, &str, &str); 18] = [
     ("crates/engine/src/xdp/dispatcher.rs", "MAY_MAKE_NAMESPACES", "cache: a right of the process"),
     ("crates/engine/src/xdp/dispatcher.rs", "NO_BUILDERS", "one thread attaches the programs of all senders"),
     ("crates/engine/src/xdp/dispatcher.rs", "TASKS", "one thread attaches the programs of all senders"),
-    ("crates/host/src/lab.rs", "NEXT", "names of namespaces are unique in a process"),
+    ("crates/host/src/veth_lab.rs", "NEXT", "names of namespaces are unique in a process"),
     ("crates/host/src/process.rs", "IS_OURS", "cache: a fact about the process"),
     ("crates/host/src/xfrm.rs", "KNOWN", "cache: SAs of the kernel"),
     ("crates/otg/src/model.rs", "POOL", "constant: the model"),

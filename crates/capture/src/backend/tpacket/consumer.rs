@@ -20,7 +20,8 @@ pub(crate) struct KernelTotals {
     pub(crate) lost: u64,
     /// Times that all blocks were full.
     pub(crate) freezes: u64,
-    /// Losses that no record has told yet: number of a frame that came after them, and how many.
+    /// Losses that no record has reported yet: the number of a frame that came after them, and how
+    /// many.
     untold: VecDeque<(u64, u64)>,
 }
 
@@ -34,7 +35,7 @@ impl KernelTotals {
         }
     }
 
-    /// Losses that happened before frame `number` and are still to be told.
+    /// Losses that happened before frame `number` and are not reported yet.
     fn tell_before(&mut self, number: u64) -> u64 {
         let mut lost = 0;
         while let Some((_, drops)) = self.untold.front().filter(|(at, _)| *at <= number) {
@@ -163,7 +164,8 @@ impl TpacketConsumer {
         }
     }
 
-    /// The same, for frames that the process checks.
+    /// Lets the process check each frame with `check`, for a capture that keeps `snaplen` bytes of
+    /// a frame.
     pub(crate) fn with_check(self, check: &FrameCheck, snaplen: u32) -> Self {
         Self { check: check.clone(), snaplen: snaplen as usize, ..self }
     }
@@ -237,7 +239,7 @@ impl RingConsumer for TpacketConsumer {
                 self.tally.unknown.fetch_add(unknown, Relaxed);
                 self.tally.seen_bytes.fetch_add(bytes, Relaxed);
                 let lost = unknown + self.tally.with_totals(|totals| totals.tell_before(first));
-                // Those before a block of which nothing is accepted are told by a later one.
+                // Those before a block of which nothing is accepted are reported by a later one.
                 self.lost_before = self.lost_before.saturating_add(lost.try_into().unwrap_or(u32::MAX));
                 if accepted > 0 {
                     return accepted;
@@ -265,7 +267,7 @@ impl RingConsumer for TpacketConsumer {
 
     fn release(&mut self) {
         if self.is_in_view {
-            // A block in view has a frame that told of them.
+            // A block in view has a frame that reported them.
             self.lost_before = 0;
         }
         self.hand_back();

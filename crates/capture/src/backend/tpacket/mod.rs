@@ -26,9 +26,10 @@ use std::time::{Duration, Instant};
 
 /// Large enough for the largest frame, small enough to stay in a CPU's own cache.
 const BLOCK_SIZE_BYTES_MAX: u32 = 256 << 10;
-/// The same where no more than this is kept of a frame. On a slow line the kernel retires a block
-/// each [`RETIRE_MS`], so the number of blocks, not of frames, decides how late a reader may be: a
-/// second with these, a quarter of that with the others.
+/// Block size where at most [`SNAPLEN_SHORT_MAX`] bytes of a frame are kept. On a slow line the
+/// kernel retires a block each [`RETIRE_MS`], so the number of blocks, not of frames, decides how
+/// late a reader may be: a second with these, a quarter of that with blocks of
+/// [`BLOCK_SIZE_BYTES_MAX`].
 const BLOCK_SIZE_BYTES_SHORT: u32 = 64 << 10;
 const SNAPLEN_SHORT_MAX: u32 = 4096;
 /// Blocks of a ring at least: the kernel fills one while others are read.
@@ -110,7 +111,7 @@ pub(crate) struct PacketOptions {
     wants_time: bool,
     /// Whether there is no capture without.
     needs_time: bool,
-    /// Queues that frames are to be told apart by.
+    /// Queues by which frames are distinguished.
     queues: Option<u32>,
     rings: u32,
 }
@@ -409,7 +410,7 @@ fn kernel_of_group(devices: &TapDevices, snaplen: u32) -> Classic {
     }
 }
 
-/// Queues that frames are to be told apart by, where that takes more than saying the one there is.
+/// Queues by which frames are distinguished, where there is more than one.
 /// The socket's filter could ask for the number (`SKF_AD_QUEUE`, and fanout by it); but drivers of
 /// cards put the receive queue and 1 there, and veth leaves the queue by which the other end sent.
 pub(crate) fn queues_untold(link: &Link, options: &Options) -> Option<u32> {
