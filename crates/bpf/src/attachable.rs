@@ -31,7 +31,8 @@ impl Attachable {
     /// period.
     ///
     /// # Errors
-    /// As [`xdp::attach`].
+    /// [`BpfError::XdpBusy`] if the device has a program, [`BpfError::XdpAttach`] with the error of
+    /// the kernel.
     pub fn attach_to_loopback(&self) -> Result<XdpLink, BpfError> {
         xdp::attach(&[self.0.as_fd()], LOOPBACK_IFINDEX, "lo", XdpModeChoice::Generic)
     }

@@ -159,10 +159,11 @@ impl CaptureProgram {
         Self::load_filtered(geometry, None)
     }
 
-    /// Like [`CaptureProgram::load`], with a filter from [`filter::translate`].
+    /// Loads the program with a filter from [`filter::translate`], and creates its rings.
     ///
     /// # Errors
-    /// See [`CaptureProgram::load`]; also [`BpfError::Load`] if the verifier rejects the filter.
+    /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_NET_ADMIN, ENOMEM when the rings are too
+    /// large; also when the verifier rejects the filter), [`BpfError::MapMemory`].
     ///
     /// # Panics
     /// If the geometry breaks the rules of [`Geometry`].
@@ -170,12 +171,13 @@ impl CaptureProgram {
         Self::load_with_metadata(geometry, filter, None)
     }
 
-    /// Like [`CaptureProgram::load_filtered`], and reads metadata from the driver. If kernel or
-    /// driver do not support it, the program is loaded without; see
+    /// Loads the program with a filter, creates its rings, and reads metadata from the driver. If
+    /// kernel or driver do not support it, the program is loaded without; see
     /// [`CaptureProgram::metadata_refusal`].
     ///
     /// # Errors
-    /// See [`CaptureProgram::load_filtered`].
+    /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_NET_ADMIN, ENOMEM when the rings are too
+    /// large; also when the verifier rejects the filter), [`BpfError::MapMemory`].
     ///
     /// # Panics
     /// If the geometry breaks the rules of [`Geometry`].
@@ -215,7 +217,8 @@ impl CaptureProgram {
     /// be the device that it was loaded for.
     ///
     /// # Errors
-    /// See [`xdp::attach`].
+    /// [`BpfError::XdpBusy`] if a program is attached, [`BpfError::XdpAttach`] with the error of
+    /// each mode that was tried.
     pub fn attach(&self, ifindex: u32, ifname: &str, mode: XdpModeChoice) -> Result<XdpLink, BpfError> {
         self.program.attach(ifindex, ifname, mode)
     }

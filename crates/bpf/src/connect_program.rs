@@ -189,7 +189,8 @@ impl ConnectProgram {
     /// Attaches the answering program to a device of the calling thread's network namespace.
     ///
     /// # Errors
-    /// See [`crate::xdp::attach`].
+    /// [`BpfError::XdpBusy`] if a program is attached, [`BpfError::XdpAttach`] with the error of
+    /// each mode that was tried.
     pub fn attach(&self, ifindex: u32, ifname: &str, mode: XdpModeChoice) -> Result<XdpLink, BpfError> {
         self.receive.attach(ifindex, ifname, mode)
     }

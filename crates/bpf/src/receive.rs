@@ -122,7 +122,8 @@ impl Receiver {
     /// Attaches it to a device of the calling thread's network namespace.
     ///
     /// # Errors
-    /// See [`crate::xdp::attach`].
+    /// [`BpfError::XdpBusy`] if a program is attached, [`BpfError::XdpAttach`] with the error of
+    /// each mode that was tried.
     pub fn attach(&self, ifindex: u32, ifname: &str, mode: XdpModeChoice) -> Result<XdpLink, BpfError> {
         self.program.attach(ifindex, ifname, mode)
     }

@@ -70,19 +70,21 @@ impl Sink {
         Self::load_with(SinkVerdict::Drop)
     }
 
-    /// Like [`Sink::load`], with a verdict.
+    /// Loads the program with a verdict for the frames that it counts, with counters per possible
+    /// CPU.
     ///
     /// # Errors
-    /// See [`Sink::load`].
+    /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_NET_ADMIN), [`BpfError::MapMemory`].
     pub fn load_with(verdict: SinkVerdict) -> Result<Self, BpfError> {
         Self::load_filtered(verdict, None)
     }
 
-    /// Like [`Sink::load_with`], with a filter from [`filter::translate`]. The host receives the
-    /// frames that it rejects.
+    /// Loads the program with a verdict for the frames that a filter from [`filter::translate`]
+    /// accepts. The host receives the frames that it rejects.
     ///
     /// # Errors
-    /// See [`Sink::load`]; also [`BpfError::Load`] if the verifier rejects the filter.
+    /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_NET_ADMIN; also when the verifier rejects
+    /// the filter), [`BpfError::MapMemory`].
     pub fn load_filtered(verdict: SinkVerdict, filter: Option<&[Ebpf]>) -> Result<Self, BpfError> {
         // Kernels before 5.18 reject multi-buffer programs.
         let LoadedSink { program, cpus, count } =
@@ -99,7 +101,8 @@ impl Sink {
     /// Attaches it to a device of the calling thread's network namespace.
     ///
     /// # Errors
-    /// See [`crate::xdp::attach`].
+    /// [`BpfError::XdpBusy`] if a program is attached, [`BpfError::XdpAttach`] with the error of
+    /// each mode that was tried.
     pub fn attach(&self, ifindex: u32, ifname: &str, mode: XdpModeChoice) -> Result<XdpLink, BpfError> {
         self.program.attach(ifindex, ifname, mode)
     }

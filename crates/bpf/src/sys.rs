@@ -316,7 +316,8 @@ impl MapMemory {
         Self::at(map, 0, len, is_writable)
     }
 
-    /// Like [`Self::new`], from `offset` on, which selects one of the rings of an AF_XDP socket.
+    /// Maps `len` bytes of `map` from `offset` on, which selects one of the rings of an AF_XDP
+    /// socket, with all pages present.
     ///
     /// # Errors
     /// From mmap(2).

@@ -107,7 +107,7 @@ pub(crate) struct LoadedProgram {
     pub(crate) linear: OwnedFd,
     /// For multi-buffer frames, if the kernel supports them (Linux 5.18).
     pub(crate) frags: Option<OwnedFd>,
-    /// The same two, bound to one device and reading metadata of its driver; empty if that was not
+    /// Both forms, bound to one device and reading metadata of its driver; empty if that was not
     /// requested.
     pub(crate) bound: Vec<OwnedFd>,
 }
@@ -145,7 +145,8 @@ impl LoadedProgram {
         self.frags.as_ref().map(AsFd::as_fd)
     }
 
-    /// See [`attach`]. Programs that are bound to this device are tried first.
+    /// Attaches the program to a device that has none; `ifname` is for messages. Programs that are
+    /// bound to this device are tried first.
     pub(crate) fn attach(
         &self,
         ifindex: u32,

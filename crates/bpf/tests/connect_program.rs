@@ -52,8 +52,7 @@ fn params(is_v6: bool, vlan: u16, settings: Settings, request: &[u8]) -> Connect
 
 const OTHER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
 
-/// The same with two more ranges of servers, which have another next hop, and a limit for each
-/// client.
+/// Adds two ranges of servers, one of which has another next hop, and a limit for each client.
 fn of_several_servers(mut params: ConnectParams) -> ConnectParams {
     let others = match params.addresses.client.is_ipv6() {
         true => ["fd00:19::7", "fd00:18::2"],

@@ -273,7 +273,7 @@ impl Playlist {
     /// The file of the packet at hand.
     ///
     /// # Panics
-    /// As [`Self::record`].
+    /// Unless the last call of [`Playlist::advance`] gave [`Played::Packet`].
     pub fn path(&self) -> &Path {
         self.open[self.current.expect("there is a packet at hand")].path()
     }
@@ -290,7 +290,7 @@ impl Playlist {
     /// The bytes of the packet at hand without its frame check sequence.
     ///
     /// # Panics
-    /// As [`Self::record`].
+    /// Unless the last call of [`Playlist::advance`] gave [`Played::Packet`].
     #[inline]
     pub fn frame(&self) -> &[u8] {
         self.open[self.current.expect("there is a packet at hand")].frame()

@@ -137,7 +137,7 @@ impl PacketColumns {
     }
 }
 
-/// As the signed number that every reader of Parquet knows.
+/// A time as the signed number that every reader of Parquet knows.
 fn clamped(time_ns: u64) -> i64 {
     i64::try_from(time_ns).unwrap_or(i64::MAX)
 }

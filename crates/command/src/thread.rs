@@ -71,7 +71,7 @@ impl Thread {
         &self.devices
     }
 
-    /// The same, to change them.
+    /// Mutable references to the device instances of the thread, newest first.
     pub fn devices_mut(&mut self) -> &mut [Device] {
         &mut self.devices
     }

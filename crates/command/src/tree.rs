@@ -45,7 +45,7 @@ impl ControlTree {
         self.threads.iter().find(|thread| thread.cpu() == cpu)
     }
 
-    /// The same, to change its device instances.
+    /// Mutable reference to the thread of a CPU, to change its device instances.
     pub fn thread_mut(&mut self, cpu: u32) -> Option<&mut Thread> {
         self.threads.iter_mut().find(|thread| thread.cpu() == cpu)
     }
@@ -55,7 +55,7 @@ impl ControlTree {
         self.threads.iter().flat_map(|thread| &thread.devices)
     }
 
-    /// The same, to change them.
+    /// Mutable references to all device instances, thread by thread, newest first.
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut Device> {
         self.threads.iter_mut().flat_map(|thread| &mut thread.devices)
     }
@@ -65,7 +65,7 @@ impl ControlTree {
         self.devices().find(|device| device.name() == name)
     }
 
-    /// The same, to change it.
+    /// Mutable reference to the device instance of that name.
     pub fn device_mut(&mut self, name: &str) -> Option<&mut Device> {
         self.devices_mut().find(|device| device.name() == name)
     }
@@ -205,7 +205,8 @@ impl ControlTree {
     /// whole tree.
     ///
     /// # Errors
-    /// See [`Device::write`]; [`Fault::NoInterface`] when there is no such device instance.
+    /// [`Fault::NoInterface`] when there is no such device instance; otherwise the [`Refusal`] of
+    /// the command by the device instance ([`Device::write`]).
     pub fn write_device(&mut self, name: &str, bytes: &[u8], facts: &Facts) -> Result<usize, Refusal> {
         let debug = self.debug;
         let Some(device) = self.device_mut(name) else {

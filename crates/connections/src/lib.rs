@@ -179,7 +179,7 @@ pub struct Args {
     /// Exit code 1 unless true: 'failed=0', 'cps>=50k', 'connect_p99<1ms'; may be repeated
     #[arg(long = "expect", value_name = "CHECK", help_heading = "Result")]
     pub expect: Vec<Expectation>,
-    /// See [`RowArgs`]
+    /// Options for a row of counts each second, as text, JSON or CSV
     #[command(flatten, next_help_heading = "Result")]
     pub rows: RowArgs,
     /// Print the report as one line of JSON (docs/json.md)

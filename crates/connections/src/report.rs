@@ -45,13 +45,13 @@ pub struct Times {
     pub count: u64,
     /// Lowest.
     pub min_ns: u64,
-    /// Percentiles.
+    /// 50th percentile (median).
     pub p50_ns: u64,
-    /// See above.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// See above.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// See above.
+    /// 99.9th percentile.
     pub p999_ns: u64,
     /// Highest.
     pub max_ns: u64,
@@ -134,7 +134,8 @@ pub struct Report {
     /// With `--ask-rate`: requests sent until connections were closed.
     #[serde(skip)]
     pub requests_while_asking: u64,
-    /// See above: the time of it.
+    /// Time in which requests were sent, in nanoseconds; with `--ask-rate`, until connections were
+    /// closed.
     #[serde(skip)]
     pub asking_ns: u64,
     /// Complete responses.

@@ -128,11 +128,14 @@ where
     run_with(exec, build, None)
 }
 
-/// As [`run`], with captures: CMD finds `ip mgcap`, and their device files at `/dev/mgcap` from the
-/// first one on.
+/// Runs CMD with captures, if there are `slots`: CMD finds `ip mgcap`, and the device files of the
+/// captures at `/dev/mgcap` from the first capture on.
+///
+/// `build` makes the tree of the network namespace that it is called in. Call this from the main
+/// thread of a process that has no other threads yet: namespaces belong to threads.
 ///
 /// # Errors
-/// As [`run`].
+/// [`ExecError`] when CMD could not be started or waited for.
 pub fn run_with<E>(
     exec: &Exec,
     build: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,

@@ -174,7 +174,7 @@ impl ControlFs {
         Ok(rows)
     }
 
-    /// As pktgen does it: asked for each write, of the one who writes.
+    /// Checks the right to write at each write, of the process that writes, as pktgen does.
     fn may_write(&self, req: Request, handle: Arc<Handle>) -> Result<Arc<Handle>> {
         if handle.needs_net_admin() {
             only_with_one_of(req, &[Right::NetAdmin]).inspect_err(|_| {

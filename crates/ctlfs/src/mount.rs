@@ -74,7 +74,8 @@ pub fn mount(
     mount_and_then(Trees::one(tree), path, shape, source, || ())
 }
 
-/// As [`mount()`], with any number of trees; `at_end` is called once the session has ended.
+/// Mounts any number of trees on the directory `path`; `source` is the name that mount tables show
+/// for them. Calls `at_end` once the session has ended.
 pub(crate) fn mount_and_then(
     trees: Arc<Trees>,
     path: &Path,

@@ -91,11 +91,15 @@ where
     run_with(serve, build, None)
 }
 
-/// As [`run`], with captures: a directory for their device files, made if it is missing and then
-/// removed at the end.
+/// Serves until SIGTERM, SIGINT or SIGHUP, then ends all runs, answers the writers and unmounts.
+/// Serves captures, too, if there are `slots`: the directory for their device files is made if it
+/// is missing and then removed at the end.
+///
+/// `build` makes the tree of the network namespace that it is called in. Call this from the main
+/// thread of a process that has no other threads yet.
 ///
 /// # Errors
-/// As [`run`].
+/// [`ServeError`] when the tree cannot be served or was taken away.
 pub fn run_with<E>(
     serve: &Serve,
     build: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,

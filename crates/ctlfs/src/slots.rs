@@ -393,7 +393,7 @@ async fn on_own_thread<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Sen
     tokio::task::spawn_blocking(call).await.unwrap_or_else(|error| Err(panicked(error)))
 }
 
-/// The same number for a name each time, and never that of the directory.
+/// Inode number of a name: the same number each time, and never that of the directory.
 fn number_of(name: &OsStr) -> u64 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);

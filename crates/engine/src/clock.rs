@@ -74,7 +74,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Like [`SystemClock`], with a margin that adapts to the lateness of sleeps.
+/// The clocks of the machine, with a wake-up margin that adapts to the lateness of sleeps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HybridClock {
     margin: Cell<SpinMargin>,

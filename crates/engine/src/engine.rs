@@ -170,11 +170,12 @@ pub trait TimedEngine {
     /// Most frames of a call.
     fn call_frames_max(&self) -> usize;
 
-    /// Like [`Engine::send_burst`], with a frame at each of these times of `CLOCK_MONOTONIC`, or at
-    /// once if it has passed. Appends the time of each frame that was offered to `sent_ns`.
+    /// Sends a frame of its plan at each of these times of `CLOCK_MONOTONIC`, or at once if it has
+    /// passed. Appends the time of each frame that was offered to `sent_ns`. Frames that the driver
+    /// does not accept are kept or counted as by [`Engine::send_burst`].
     ///
     /// # Errors
-    /// As [`Engine::send_burst`].
+    /// When nothing was sent and nothing can be sent. A kept frame was not offered.
     fn send_at(&mut self, due_ns: &[u64], sent_ns: &mut Vec<u64>) -> Result<Burst, EngineError>;
 }
 

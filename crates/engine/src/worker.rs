@@ -122,8 +122,8 @@ impl RunHandle {
         self.stop.load(Relaxed) || self.stop_too.as_ref().is_some_and(|flag| flag.load(Relaxed))
     }
 
-    /// Like [`Self::stop`], for a run that another request continues ([`Request::next_ns`]): if it
-    /// has sent nothing yet, it first sends what is due.
+    /// Stops the run within 10 ms, for another request that continues it ([`Request::next_ns`]): if
+    /// it has sent nothing yet, it first sends what is due.
     pub fn pause(&self) {
         self.is_paused.store(true, Relaxed);
         self.stop();
@@ -331,8 +331,9 @@ impl Worker {
         handle
     }
 
-    /// Like [`Self::start`], for several runs that start at the same instant; with a barrier, at
-    /// the same instant as the orders of other threads with that barrier.
+    /// Starts several runs at the same instant, as soon as their engines are built; with a barrier,
+    /// at the same instant as the orders of other threads with that barrier. The results are in the
+    /// handles.
     pub fn start_all(
         &self,
         requests: Vec<Request>,
@@ -384,7 +385,8 @@ impl Workers {
         self.start_with(requests, stop, |threads| StartBarrier::new(threads, start_at)).0
     }
 
-    /// Like [`Self::start`], for runs that wait for the time to start at, which the gate gets.
+    /// Prepares runs, each on the worker of its CPU; they wait for the time to start at, which the
+    /// caller gives to the gate. Handles and `stop` are as for [`Self::start`].
     pub fn arm(
         &self,
         requests: Vec<(u32, Request)>,

@@ -83,13 +83,13 @@ impl Field {
         Self { name, kind, is_nullable: false, is_optional: false }
     }
 
-    /// The same field, `null` if its value is unknown or does not apply.
+    /// Makes the field nullable: it is `null` if its value is unknown or does not apply.
     #[must_use]
     pub const fn or_null(self) -> Self {
         Self { is_nullable: true, ..self }
     }
 
-    /// The same field, which is not always there.
+    /// Makes the field optional: it is not always there.
     #[must_use]
     pub const fn or_absent(self) -> Self {
         Self { is_optional: true, ..self }

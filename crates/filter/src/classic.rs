@@ -176,11 +176,11 @@ impl Classic {
         }
     }
 
-    /// As [`Self::new`], for a program that may jump back, as `protochain` does. Neither the kernel
-    /// nor [`crate::translate`] takes one that does ([`Self::has_loops`]).
+    /// Checks a program as the kernel would, but lets it jump back, as `protochain` does. Neither
+    /// the kernel nor [`crate::translate`] takes a program that does ([`Self::has_loops`]).
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Every variant of [`FilterError`] but [`FilterError::Loop`] and [`FilterError::TooLong`].
     pub fn with_loops(instructions: Vec<Instruction>) -> Result<Self, FilterError> {
         let count = instructions.len();
         if count == 0 || count > INSTRUCTIONS_MAX {
@@ -219,7 +219,7 @@ impl Classic {
         self.asks_for_direction() || self.ops.contains(&Op::LoadIfindex)
     }
 
-    /// The same filter for a socket that passes frames whose VLAN tag the kernel took off: the
+    /// Adapts the filter to a socket, to pass frames whose VLAN tag the kernel took off: the
     /// program would not see the tag, so the process has to run it on the whole frame.
     #[must_use]
     pub fn passing_removed_tags(&self) -> Self {
@@ -232,9 +232,9 @@ impl Classic {
         Self { instructions: instructions.collect(), ops: self.ops.clone(), has_loops: self.has_loops }
     }
 
-    /// The same filter behind a question about the frame's packet type (`PACKET_OUTGOING`, ...), a
-    /// thing that only sockets know: with `is_wanted` the filter is asked about frames of that type
-    /// only, without about all others.
+    /// Puts a check of the packet type (`PACKET_OUTGOING`, ...), which only sockets know, before
+    /// the filter: with `is_wanted` the filter decides about frames of that type only, without
+    /// about all others. The rest do not pass.
     pub fn for_socket_with_type(&self, packet_type: u32, is_wanted: bool) -> Vec<Instruction> {
         // As many instructions to skip as `ret 0` is long.
         let (jt, jf) = if is_wanted { (1, 0) } else { (0, 1) };
@@ -246,7 +246,7 @@ impl Classic {
         [load, test, refuse, clear].into_iter().chain(self.instructions.iter().copied()).collect()
     }
 
-    /// The same filter for a socket that frames of several devices reach: frames of a device in
+    /// Adapts the filter to a socket that frames of several devices reach: frames of a device in
     /// `refused` do not pass, frames of a device of another type than those in `asked` (`ARPHRD_*`)
     /// pass without being asked about, so that the process can, and the filter decides about the
     /// rest. With `loopback_once` frames that leave by a loopback device (`ARPHRD_LOOPBACK`), where

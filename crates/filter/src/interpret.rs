@@ -33,13 +33,15 @@ impl Classic {
         self.run_captured(frame, frame.len() as u32)
     }
 
-    /// The same for a frame of `frame_len` bytes of which `captured` has the first.
+    /// Bytes that the filter would keep of a frame of `frame_len` bytes, of which `captured` has
+    /// the first; 0 for a frame that it does not accept.
     pub fn run_captured(&self, captured: &[u8], frame_len: u32) -> u32 {
         self.run_beside(captured, frame_len, BesideFrame::default())
     }
 
-    /// The same for a frame of which more is known. A filter that does not come to an end keeps
-    /// nothing.
+    /// Bytes that the filter would keep of a frame whose direction and device are known; 0 for a
+    /// frame that it does not accept. `captured` has the first of the `frame_len` bytes. A filter
+    /// that does not come to an end keeps nothing.
     pub fn run_beside(&self, captured: &[u8], frame_len: u32, beside: BesideFrame) -> u32 {
         let mut machine = FilterMachine { frame_len, beside, ..FilterMachine::default() };
         let mut at = 0;

@@ -44,7 +44,8 @@ pub struct HostAccount {
     pub last_number: u32,
     /// Time of that message on the host's clock.
     pub last_time_ns: Option<u64>,
-    /// See [`Stat::released_late_ns`].
+    /// From the requested time until the first frame had been sent, by the host's own clock: of the
+    /// sender that was last. `null` for hosts that only receive, and before the last message.
     pub released_late_ns: Option<u64>,
 }
 

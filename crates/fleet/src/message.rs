@@ -459,7 +459,7 @@ pub enum RunEnd {
 }
 
 impl RunEnd {
-    /// As a word.
+    /// The word for it in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "done",

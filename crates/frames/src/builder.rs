@@ -65,7 +65,8 @@ impl DeviceAddresses {
 #[derive(Clone, Debug)]
 pub(crate) struct PacketBuilder {
     device: DeviceAddresses,
-    /// As [`crate::ParseSettings::is_for_device`].
+    /// The frames are for a device: `ipv6()` gets an Ethernet header, and the header before it
+    /// names it ([`crate::ParseSettings::is_for_device`]).
     is_for_device: bool,
     bytes: Vec<u8>,
     fields: Vec<Field>,

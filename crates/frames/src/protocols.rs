@@ -103,7 +103,8 @@ pub enum Sum {
     Header(usize),
     /// Over the header and all behind it.
     Plain(usize),
-    /// The same with a pseudo header of the IP header before it; 0 behind other headers.
+    /// Checksum over the header, all behind it, and a pseudo header of the IP header before it; 0
+    /// behind other headers.
     Transport(usize),
     /// CRC32c over the header and all behind it.
     Crc32c(usize),

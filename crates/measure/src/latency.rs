@@ -91,9 +91,9 @@ pub struct Latency {
     /// Delay variation (RFC 5481): 99.9th percentile minus the lowest latency; `None` if latencies
     /// are below 0 or above 68.7 s, as those of clocks that differ are.
     pub pdv_p999_ns: Option<u64>,
-    /// Lowest and highest difference between frames with consecutive numbers (RFC 5481).
+    /// Lowest difference in latency between frames with consecutive numbers (RFC 5481).
     pub ipdv_min_ns: Option<i64>,
-    /// See `ipdv_min_ns`.
+    /// Highest difference in latency between frames with consecutive numbers (RFC 5481).
     pub ipdv_max_ns: Option<i64>,
     /// Jitter (RFC 3550), mean over flows.
     pub jitter_mean_ns: Option<f64>,

@@ -96,7 +96,8 @@ impl FlowLine {
         self.enter(place, cpu, latency_ns)
     }
 
-    /// The same with a window over more numbers, beside the line.
+    /// Counts a frame with this number, received on `cpu`, by a window over more numbers
+    /// ([`WIDE_WINDOW_LEN`]) that is beside the line; `latency_ns` if it has a time stamp.
     pub fn receive_wide(
         &mut self,
         wide: &mut WideWindow,
@@ -108,8 +109,8 @@ impl FlowLine {
         self.enter(place, cpu, latency_ns)
     }
 
-    /// The same where all numbers are kept, for a frame below the window, too: `arrivals` have this
-    /// number, and decided whether it `is_first`.
+    /// Counts a frame, also one below the window, of a flow whose numbers are all kept: `arrivals`
+    /// have this number, and decided whether it `is_first`.
     pub(crate) fn receive_known(
         &mut self,
         arrivals: &Arrivals,
@@ -161,7 +162,8 @@ impl FlowLine {
         self.place_below(held)
     }
 
-    /// The same by the wide window. The line keeps its own for the nearest numbers.
+    /// Finds the place of `number` in the wide window and notes it there. The line keeps its own
+    /// window for the nearest numbers.
     fn place_wide(&mut self, wide: &mut WideWindow, number: u64) -> Place {
         let back = match self.ahead(number) {
             ahead @ 1.. => {

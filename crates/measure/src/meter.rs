@@ -77,9 +77,9 @@ pub struct Meter {
     options: MeterOptions,
     /// Up to the highest one with frames, as the details are.
     lines: Vec<FlowLine>,
-    /// As many, if the options have wide windows.
+    /// One for each line, if the options have wide windows.
     wide_windows: Vec<WideWindow>,
-    /// As many, if the order is kept in full.
+    /// One for each line, if the order is kept in full.
     arrivals: Option<Vec<Arrivals>>,
     details: Vec<FlowDetail>,
     /// False if the times of marks cannot be compared with those of arrivals.

@@ -74,7 +74,7 @@ impl Arrivals {
         self.runs.iter().flat_map(|run| run.first..run.first + run.len)
     }
 
-    /// The same numbers, the lowest first.
+    /// Numbers of the first copies, the lowest first.
     fn in_sent_order(&self) -> impl Iterator<Item = u64> + '_ {
         self.seen.iter().flat_map(|(first, end)| *first..*end)
     }

@@ -41,7 +41,7 @@ fn by_window(arrived: &[u64], start: u64) -> (Definition, u32) {
     (Definition { unique: line.unique(), duplicate, reordered, held }, too_old)
 }
 
-/// The same with the wide window.
+/// Order of the frames by the wide window, and the number of frames below it.
 fn by_wide_window(arrived: &[u64], start: u64) -> (Definition, u32) {
     let (mut line, mut wide) = (FlowLine::default(), WideWindow::default());
     let held = arrived.iter().map(|number| line.receive_wide(&mut wide, start + number, 0, None).held);

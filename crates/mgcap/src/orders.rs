@@ -31,7 +31,7 @@ impl MgcapOrder {
     }
 }
 
-/// As the hidden control file takes it.
+/// The text that the hidden control file takes.
 impl fmt::Display for MgcapOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -136,7 +136,7 @@ pub struct FrameOption {
 }
 
 impl FrameOption {
-    /// As it is written after `--`.
+    /// Its name after `--`.
     pub fn name(&self) -> String {
         word(self.field)
     }

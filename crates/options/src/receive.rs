@@ -13,13 +13,13 @@ use units::{Count, Nanos};
 /// Arguments of `wirerate receive`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReceiveArgs {
-    /// See [`ReceiveRunArgs`]
+    /// Device to receive on, and the count or time that ends the run
     #[command(flatten)]
     pub run: ReceiveRunArgs,
     /// Count the time of the run from this time on, and be ready before (docs/pacing.md)
     #[arg(long, value_name = "TIME", value_parser = units::start_time)]
     pub start_at: Option<StartTime>,
-    /// See [`ReceiverArgs`]
+    /// Options of the receiver: source, mirroring, flows, and what becomes of the results
     #[command(flatten)]
     pub options: ReceiverArgs,
 }
@@ -45,7 +45,7 @@ pub struct ReceiveRunArgs {
     /// Print no progress and no notes, only errors and the report
     #[arg(short, long)]
     pub quiet: bool,
-    /// See [`RowArgs`]
+    /// Options for a row of counts each second, as text, JSON or CSV
     #[command(flatten)]
     pub rows: RowArgs,
 }
@@ -59,7 +59,7 @@ pub struct ReceiverArgs {
     /// Let the host receive the frames as well
     #[arg(long)]
     pub mirror: bool,
-    /// See [`CountingArgs`]
+    /// Options for counting: flows, latency, duplicates, and what becomes of the results
     #[command(flatten)]
     pub counting: CountingArgs,
 }
@@ -67,7 +67,7 @@ pub struct ReceiverArgs {
 /// Options of all that count frames: their flows, and what becomes of the results.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CountingArgs {
-    /// See [`MeterArgs`]
+    /// Flow count, run number, latency sampling and deadline of the frames
     #[command(flatten)]
     pub meter: MeterArgs,
     /// Several CPUs receive frames of one flow: take a lock for each frame
@@ -76,7 +76,7 @@ pub struct CountingArgs {
     /// Tell first copies from duplicates among 960 numbers of a flow instead of 64
     #[arg(long)]
     pub wide_window: bool,
-    /// See [`ResultArgs`]
+    /// Checks, output files and JSON format of the results
     #[command(flatten)]
     pub results: ResultArgs,
 }

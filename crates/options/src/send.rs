@@ -82,7 +82,7 @@ pub struct SendArgs {
     /// The device to send on: DEV, or DEV@NETNS in another network namespace
     #[arg(value_name = "DEV")]
     pub device: String,
-    /// See [`FrameArgs`]
+    /// Headers, addresses, lengths and payload of the frames
     #[command(flatten)]
     pub frame_args: FrameArgs,
 

@@ -3,7 +3,7 @@
 use crate::header::parse_hex;
 use crate::node::ConfigNode;
 
-/// The same bytes in each frame.
+/// Payload behind the headers: the same bytes in each frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Payload {
     /// A pattern, repeated or followed by zeros.

@@ -23,7 +23,7 @@ pub(crate) enum ColumnValue<'a> {
     Numbers(&'static [&'static str], [f64; 3]),
     /// Rows by the values of tags, and the columns asked for.
     Tagged(&'a [TaggedRow], &'a [String]),
-    /// Likewise of all frames of a port.
+    /// Rows by the values of tags in all frames of a port, and the columns asked for.
     EgressRows(&'a [EgressTaggedRow], &'a [String]),
     /// Values of tags, with their kind.
     Tags(&'a [TagValue]),
@@ -142,7 +142,7 @@ fn kind_and_text(value: &TagText) -> (&'static str, &str) {
     }
 }
 
-/// The same in protobuf.
+/// The model's `MetricsResponse` in protobuf, with the columns asked for.
 pub(crate) fn encode<R: MetricsRow>(rows: &[R], asked: &[String]) -> Vec<u8> {
     let response = model::message("MetricsResponse");
     let list = model::field(&response, R::FIELD);

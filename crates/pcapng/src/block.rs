@@ -36,7 +36,7 @@ pub struct SkippedBlock {
 }
 
 impl Block<Packet<'_>> {
-    /// The same block, owning its bytes.
+    /// Turns the block into one that owns its bytes.
     #[must_use]
     pub fn into_buf(self) -> Block<PacketBuf> {
         match self {

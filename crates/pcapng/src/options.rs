@@ -44,7 +44,7 @@ impl RawOption {
         }
     }
 
-    /// The same with the enterprise number of a custom option.
+    /// Swaps the enterprise number of a custom option between little-endian order and `order`.
     fn swap_enterprise(&mut self, order: ByteOrder) {
         if CUSTOM.contains(&self.code) {
             self.swap_number(order, 4);

@@ -106,17 +106,17 @@ pub struct Packet<'a> {
 /// What readers of packets need beside the bytes of one, which [`crate::Reader::data`] gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlainPacket {
-    /// See [`Packet::interface`].
+    /// Number of its interface within the section.
     pub interface: u32,
-    /// See [`Packet::time_ns`].
+    /// When it passed, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// See [`Packet::frame_len`].
+    /// Its length on the link without FCS, in bytes; at least the captured length.
     pub frame_len: u32,
-    /// See [`Packet::flags`].
+    /// Direction and what else the link layer knows.
     pub flags: Option<PacketFlags>,
-    /// See [`Packet::queue`].
+    /// Queue of the device it came by.
     pub queue: Option<u32>,
-    /// See [`Packet::drop_count`].
+    /// Packets lost on this interface between the one before and this one.
     pub drop_count: Option<u64>,
 }
 
@@ -171,36 +171,36 @@ impl PlainPacket {
 /// One packet that owns its bytes; the fields are those of [`Packet`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketBuf {
-    /// See [`Packet::interface`].
+    /// Number of its interface within the section.
     pub interface: u32,
-    /// See [`Packet::time_ns`].
+    /// When it passed, in nanoseconds since 1970; 0 without a time.
     pub time_ns: u64,
-    /// See [`Packet::no_time`].
+    /// Why it has no time; `None` for a packet with one.
     pub no_time: Option<NoTime>,
-    /// See [`Packet::frame_len`].
+    /// Its length on the link without FCS, in bytes; at least the captured length.
     pub frame_len: u32,
-    /// See [`Packet::data`].
+    /// The captured bytes; their count is the captured length. At most 1 GiB.
     pub data: Vec<u8>,
-    /// See [`Packet::flags`].
+    /// Direction and what else the link layer knows.
     pub flags: Option<PacketFlags>,
-    /// See [`Packet::queue`].
+    /// Queue of the device it came by.
     pub queue: Option<u32>,
-    /// See [`Packet::packet_id`].
+    /// A number that is the same wherever the same packet was captured.
     pub packet_id: Option<u64>,
-    /// See [`Packet::drop_count`].
+    /// Packets lost on this interface between the one before and this one.
     pub drop_count: Option<u64>,
-    /// See [`Packet::xdp_verdict`].
+    /// What an XDP program returned for it (`XDP_DROP` is 1). Verdicts of others are in `other`.
     pub xdp_verdict: Option<u64>,
-    /// See [`Packet::comment`].
+    /// Comment of the author.
     pub comment: Option<String>,
-    /// See [`Packet::other`].
+    /// Options that no field above holds.
     pub other: Vec<RawOption>,
-    /// See [`Packet::has_broken_options`].
+    /// Its options end within an option: those before it were read. Never written.
     pub has_broken_options: bool,
 }
 
 impl PacketBuf {
-    /// The same packet, borrowed.
+    /// Borrows the packet, with all its fields.
     #[must_use]
     pub fn as_packet(&self) -> Packet<'_> {
         Packet {
@@ -289,7 +289,8 @@ impl Packet<'_> {
         self.emit_as(ByteOrder::Little, out);
     }
 
-    /// Like [`Packet::emit`], in the order of its section.
+    /// Appends the block in the byte order of its section, for an interface without a time offset.
+    /// Allocates nothing if `out` has capacity.
     #[inline]
     pub fn emit_as(&self, order: ByteOrder, out: &mut Vec<u8>) {
         if self.comment.is_some() || !self.other.is_empty() {

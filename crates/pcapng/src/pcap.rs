@@ -130,11 +130,11 @@ pub struct Record<'a> {
 /// One packet that owns its bytes; the fields are those of [`Record`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordBuf {
-    /// See [`Record::time_ns`].
+    /// When it passed, in nanoseconds since 1970; the file holds times up to the year 2106.
     pub time_ns: u64,
-    /// See [`Record::frame_len`].
+    /// Its length on the link without FCS, in bytes.
     pub frame_len: u32,
-    /// See [`Record::data`].
+    /// The captured bytes.
     pub data: Vec<u8>,
 }
 

@@ -21,7 +21,7 @@ const SAMPLE_TIME: Duration = Duration::from_millis(50);
 pub struct DrainRule {
     /// Time without a frame after which no more are expected.
     quiet: Duration,
-    /// The same before the first frame has come.
+    /// Time without a frame after which no more are expected, before the first frame has come.
     before_first: Duration,
 }
 

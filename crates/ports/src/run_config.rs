@@ -35,7 +35,7 @@ pub(super) struct RunArgs {
     /// The configuration: JSON, or YAML in a file with the ending .yaml or .yml
     #[arg(value_name = "CONFIG")]
     config: PathBuf,
-    /// See [`OtgDeviceArgs`]
+    /// Devices of the ports, and what flows do at link down and at their end
     #[command(flatten)]
     devices: OtgDeviceArgs,
     /// Stop all flows after this time; without it they end as configured, or by Ctrl-C

@@ -416,7 +416,7 @@ impl ActiveState {
     /// Restarts flows. If all flows restart, the counts of ports start at 0 too.
     ///
     /// # Errors
-    /// See [`Self::number`].
+    /// All numbers of marks are used up: 65,536 flows were started with this configuration.
     pub(super) fn begin(&mut self, flows: &[usize]) -> Result<(), ApiError> {
         self.number(flows)?;
         if flows.len() == self.flows.len() {
@@ -615,7 +615,7 @@ impl ActiveState {
     /// The neighbours that a client asks for.
     ///
     /// # Errors
-    /// See [`OtgConfig::states`].
+    /// Unknown names of interfaces, or states of protocols, which are not supported.
     pub(super) fn neighbours(&self, request: &Value) -> Result<Value, RequestRefusal> {
         self.config.states(request, |interface| self.neighbours_of(interface)?.gateway_mac(&interface.name))
     }

@@ -127,7 +127,8 @@ impl Console {
         Registry::enter(&self.0.registry, Box::new(read), false)
     }
 
-    /// The same for what sends: it is read last, so that no more was received than sent.
+    /// Lets `read` add the counts of a sender at each scrape until the result is dropped. Senders
+    /// are read last, so that no more was received than sent.
     pub fn count_sender_in(&self, read: impl Fn(&mut MetricSet) + Send + 'static) -> Counted {
         Registry::enter(&self.0.registry, Box::new(read), true)
     }

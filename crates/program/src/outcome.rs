@@ -150,7 +150,9 @@ impl Failure {
         Self::capture_with(act, why, true)
     }
 
-    /// As [`Self::capture`]. `sockets_will_do` is false if only XDP can do what the user asked for.
+    /// Failure of a capture to do `act`, with what to try where that is known. Options that are
+    /// wrong on any device are bad usage. `sockets_will_do` is false if only XDP can do what the
+    /// user asked for: then a device that has an XDP program gets no advice to use packet sockets.
     pub fn capture_with(act: impl fmt::Display, why: CaptureError, sockets_will_do: bool) -> Self {
         let (cure, is_bad_usage) = (advice::for_capture(&why, sockets_will_do), why.is_bad_usage());
         let refused = Self::refused(act, why);

@@ -84,7 +84,7 @@ impl Cell {
         Self { field, value: value.into(), text, csv, place: Place::Column(field, 13) }
     }
 
-    /// The same with another heading and width.
+    /// The cell in a column with this heading and this width in text.
     fn headed(self, heading: &'static str, width: usize) -> Self {
         Self { place: Place::Column(heading, width), ..self }
     }
@@ -132,14 +132,14 @@ impl Cell {
         counts.map(|(fact, count)| Self { place: Place::Rest, ..Self::maybe(fact.name, count) })
     }
 
-    /// The same with a narrower column, for counts that are usually small.
+    /// The cell in a column of width 7, headed by its field, for counts that are usually small.
     #[must_use]
     pub fn narrow(self) -> Self {
         let heading = self.field;
         self.headed(heading, 7)
     }
 
-    /// The same as a whole number in JSON.
+    /// The cell with its value in JSON cut to a whole number.
     #[must_use]
     pub fn whole(self) -> Self {
         let value = self.value.as_f64().map_or(Value::Null, |value| Value::from(value as u64));

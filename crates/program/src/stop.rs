@@ -68,8 +68,11 @@ impl Stop {
         Self::on_signals_of(false)
     }
 
-    /// The same, for a process that becomes another user later with `keeps_rights`: the C library
-    /// ends one whose threads cannot all do that.
+    /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; SIGINT or SIGTERM half a second after
+    /// that, or later, ends the process at once with status 130. A process started by nohup(1)
+    /// ignores SIGHUP. With `keeps_rights`, the thread that waits for signals keeps its
+    /// capabilities, for a process that becomes another user later: the C library ends one whose
+    /// threads cannot all do that.
     ///
     /// # Errors
     /// When the kernel refuses a handler.

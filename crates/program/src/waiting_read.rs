@@ -26,7 +26,7 @@ impl WaitingRead {
     /// Opens a file; `-` is standard input.
     ///
     /// # Errors
-    /// As [`File::open`].
+    /// The file cannot be opened, or standard input cannot be duplicated.
     pub fn open(path: &Path) -> io::Result<Self> {
         if path.as_os_str() == "-" {
             let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -75,7 +75,7 @@ fn wait(file: &File) -> io::Result<bool> {
 /// The bytes of a file; `-` is standard input.
 ///
 /// # Errors
-/// As [`std::fs::read`].
+/// The file cannot be opened or read.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     WaitingRead::open(path)?.read_to_end(&mut bytes)?;
@@ -85,7 +85,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// The text of a file; `-` is standard input.
 ///
 /// # Errors
-/// As [`std::fs::read_to_string`].
+/// The file cannot be opened or read, or is not UTF-8.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     WaitingRead::open(path)?.read_to_string(&mut text)?;

@@ -21,7 +21,7 @@ const STREAMS_SHOWN: usize = 16;
 /// Everything measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// See [`RxHead`].
+    /// Device, mode, source, duration and receive rate of the run.
     #[serde(flatten)]
     pub head: RxHead,
     /// The requested start, if there was one.

@@ -93,7 +93,8 @@ pub struct AddressMap {
     /// `from` as a number with the address to the left, and the bits of its prefix.
     from_bits: u128,
     from_mask: u128,
-    /// The same of `to`; both numbers have no other bits.
+    /// `to` as a number with the address to the left, and the bits of its prefix. `from_bits` and
+    /// `to_bits` are 0 outside their prefix.
     to_bits: u128,
     to_mask: u128,
 }

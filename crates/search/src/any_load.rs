@@ -30,7 +30,7 @@ pub(crate) enum AtHalf {
     Unknown,
     /// Fewer frames are lost there: the loss depends on the load.
     LosesLess,
-    /// As many are lost there, in parts per billion.
+    /// The same share of frames is lost there, in parts per billion.
     LosesAsMuch(u64),
 }
 

@@ -20,7 +20,7 @@ pub struct RunLimit {
     /// The share of the time of the thread that it took most from; of the offers for `ring_full`
     /// and `link`.
     pub share: f64,
-    /// The same in words.
+    /// The cause in words for people, with its share or count.
     pub meaning: String,
 }
 

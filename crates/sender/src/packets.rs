@@ -28,7 +28,7 @@ const END_AT_MAX: usize = 252;
 /// The packets that a run sends.
 #[derive(Clone, Debug)]
 pub struct Packets {
-    /// The same packets for each length, at least once.
+    /// All packets, once for each frame length; there is at least one length.
     lengths: Vec<Vec<FrameSpec>>,
     order: PacketOrder,
     marking: Option<Marking>,

@@ -121,10 +121,12 @@ impl WorkerSet {
         Ok(Self { runs: cpus.into_iter().zip(handles).collect(), _workers: workers })
     }
 
-    /// Like [`Self::start`], for runs whose time to start is not known yet: the gate gets it.
+    /// Starts a worker in `netns` for each CPU of the requests, for runs whose time to start is not
+    /// known yet. Frames are sent once all engines are built, at the time that the returned gate
+    /// gets. `stop` ends all runs.
     ///
     /// # Errors
-    /// Those of [`Self::start`].
+    /// Refused when a thread cannot be started; the others are ended.
     pub fn arm(
         netns: &Netns,
         requests: Vec<(u32, Request)>,

@@ -27,7 +27,7 @@ impl BadText {
         Self::new(text, 0..text.len(), why, accepted)
     }
 
-    /// The same complaint about a word that is the part of `text` that begins at byte `offset`.
+    /// Makes the message about a word one about `text`, in which the word begins at byte `offset`.
     #[must_use]
     pub fn within(mut self, text: &str, offset: usize) -> Self {
         self.bad = self.bad.start + offset..self.bad.end + offset;

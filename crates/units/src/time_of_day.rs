@@ -21,7 +21,7 @@ pub fn clock_time(time_ns: u64, offset_s: i32) -> String {
     offset.to_datetime(timestamp(time_ns)).strftime("%H:%M:%S").to_string()
 }
 
-/// The same with nanoseconds: `02:15:00.000000000`.
+/// `time_ns` (since 1970) with nanoseconds as `02:15:00.000000000`, `offset_s` seconds east of UTC.
 pub fn clock_time_ns(time_ns: u64, offset_s: i32) -> String {
     format!("{}.{:09}", clock_time(time_ns, offset_s), time_ns % 1_000_000_000)
 }

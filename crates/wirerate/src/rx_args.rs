@@ -31,7 +31,7 @@ pub struct RxArgs {
     /// Print no progress and no notes, only errors and the report
     #[arg(short, long)]
     pub quiet: bool,
-    /// See [`TcpdumpArgs`]
+    /// Options of tcpdump that do nothing here or need another program
     #[command(flatten)]
     pub tcpdump: TcpdumpArgs,
 }
@@ -45,7 +45,7 @@ pub struct TcpdumpArgs {
     /// Frames are written as they come
     #[arg(short = 'U', long = "packet-buffered", hide = true)]
     pub packet_buffered: bool,
-    /// The same
+    /// Lines are written as they come
     #[arg(short = 'l', hide = true)]
     pub line_buffered: bool,
     /// Frames are shown at once
@@ -54,7 +54,7 @@ pub struct TcpdumpArgs {
     /// Times are in nanoseconds
     #[arg(long, hide = true)]
     pub nano: bool,
-    /// The same
+    /// Times are in nanoseconds: no other precision is taken
     #[arg(long, value_name = "nano", value_parser = ["nano"], hide = true)]
     pub time_stamp_precision: Option<String>,
     /// Read a file

@@ -51,8 +51,8 @@ pub(crate) fn trafgen(frame: &[u8]) -> String {
     text
 }
 
-/// The same frame for trafgen with a destination address and ports that count, the IPv4 checksum
-/// made anew, and where asked for that of UDP.
+/// Frame in the language of trafgen with a destination address and ports that count, the IPv4
+/// checksum made anew, and where asked for that of UDP.
 pub(crate) fn trafgen_moving(frame: &[u8], with_checksum: bool) -> String {
     let hex = |bytes: &[u8]| trafgen(bytes).trim_matches(['{', '}', ' ']).to_owned();
     let udp = ETHERNET_LEN + IPV4_LEN;

@@ -26,7 +26,7 @@ const STREAM_COUNT: u64 = 64;
 /// What is in the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// The same bytes each time, no checksum.
+    /// Frames with the same bytes each time, no checksum.
     Plain,
     /// The time in each frame.
     Time,
@@ -53,7 +53,7 @@ pub(crate) enum PacketKind {
     Static,
     /// Its address and ports count.
     Dynamic,
-    /// The same with checksums.
+    /// The plain frame with an address and ports that count, and with checksums.
     Checksummed,
     /// A TCP SYN from random addresses and ports, both checksums.
     Syn,
@@ -122,7 +122,7 @@ pub(crate) struct SendJob<'a> {
     pub(crate) pace_pps: Option<u64>,
     /// Device instances that share the count, for the control files.
     pub(crate) instances: u64,
-    /// The same frames in a pcap file, or its streams in a JSON file, for who reads one.
+    /// File of these frames (pcap) or of the streams (JSON), for generators that read one.
     pub(crate) frames: &'a Path,
 }
 

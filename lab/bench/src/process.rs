@@ -95,7 +95,8 @@ impl Tool {
         Self::start_on(program, words, netns, Some(cpu))
     }
 
-    /// The same; without a CPU on any.
+    /// Starts `program` in `netns`, on `cpu` unless it chooses another one itself; on any CPU if
+    /// `cpu` is `None`.
     pub(crate) fn start_on(
         program: &Path,
         words: &[String],

@@ -52,7 +52,7 @@ impl FloodSocket {
     }
 }
 
-/// The same frame many times, ready for sendmmsg(2).
+/// Batch of messages with one frame many times, ready for sendmmsg(2).
 pub(crate) struct MessageBatch<'a> {
     messages: Vec<libc::mmsghdr>,
     /// What all messages point to; in a box so that it stays where it is.

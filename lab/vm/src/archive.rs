@@ -93,7 +93,8 @@ impl Archive {
         Ok(())
     }
 
-    /// As [`program`](Self::program), less what only a debugger reads: ten times smaller.
+    /// A program of this machine, under a name there, without what only a debugger reads: ten times
+    /// smaller. The libraries it is linked to are added, too.
     pub(crate) fn stripped(&mut self, name: &str, path: &Path) -> Result<()> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

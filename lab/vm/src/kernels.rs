@@ -83,7 +83,7 @@ impl KernelSet {
     /// The kernel for arm64 alone, with the QEMU of this machine's distribution.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// When no machine for arm64 can be started here: what is missing, and what to type.
     pub fn open_arm64() -> Result<Self> {
         let cache = cache();
         let kernel = Kernel::in_folder(ARM64, Processor::Arm64, &cache.join(ARM64))?;

@@ -30,7 +30,8 @@ pub(crate) use socket::Copying;
 const CHUNKS_MAX: usize = 17;
 /// Default number of frames per doorbell.
 const ROUND: u32 = 64;
-/// The same for zero-copy, where each doorbell is an interrupt or a register write.
+/// Default number of frames per doorbell with zero-copy, where each doorbell is an interrupt or a
+/// register write.
 const ROUND_ZERO_COPY: u32 = 256;
 /// More would prevent the driver from sending half of the ring while the other half is filled.
 const ROUND_MAX: u32 = RING_ENTRIES / 2;

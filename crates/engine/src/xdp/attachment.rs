@@ -70,7 +70,8 @@ impl SharedProgram {
     /// Adds the program of `sender`.
     ///
     /// # Errors
-    /// As [`SharedAttachment::own`], or when the kernel rejects the shared program.
+    /// When this process cannot create namespaces or has no file descriptors left, or when the
+    /// kernel rejects the shared program.
     pub(super) fn add(&mut self, sender: &mut Sender) -> Result<Rc<RefCell<SharedAttachment>>, EngineError> {
         let (switch, attachment) = match self.switch.upgrade().zip(self.attachment.upgrade()) {
             Some(existing) => existing,

@@ -35,7 +35,8 @@ pub(crate) fn request(lab: &Lab, config: &Config, count: u64, engine: Option<Eng
     ipsec_request(lab, config, Associations::default(), count, engine)
 }
 
-/// As [`request`], with frames protected by `associations` where `config` asks for that.
+/// A run of `config`, addressed to the receiving end, with frames protected by `associations` where
+/// `config` asks for that; `engine` or the first that can.
 pub(crate) fn ipsec_request(
     lab: &Lab,
     config: &Config,

@@ -42,7 +42,8 @@ impl Tap {
         self.stamped(count).into_iter().map(|stamped| stamped.frame).collect()
     }
 
-    /// As [`Tap::frames`], with the time of each.
+    /// The next `count` frames of pktgen that came in, with the time of each; fewer when none comes
+    /// for a while.
     pub(crate) fn stamped(&self, count: usize) -> Vec<Stamped> {
         let mut frames = Vec::new();
         while frames.len() < count {

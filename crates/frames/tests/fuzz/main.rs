@@ -64,7 +64,7 @@ fn frames_are_those_of_the_installed_trafgen() {
     });
 }
 
-/// The same for configurations that are the same in each run.
+/// Compares the frames of configurations that are the same in each run with those of trafgen.
 #[test]
 fn a_hundred_configurations_give_the_frames_of_the_installed_trafgen() {
     testkit::needs!(testkit::has_program("trafgen"));

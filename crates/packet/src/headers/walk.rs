@@ -117,7 +117,8 @@ impl<'a> Walk<'a> {
         Some(header)
     }
 
-    /// As [`Self::found`], for a header that says where its payload ends.
+    /// The header at hand, which says where its payload ends (`end`); the payload begins `len`
+    /// bytes behind its start.
     fn found_to(&mut self, protocol: Protocol, len: usize, end: usize, next: Next) -> Option<Header> {
         self.end = end;
         self.visible_end = self.visible_end.min(end);

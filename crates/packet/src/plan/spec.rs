@@ -180,7 +180,7 @@ pub struct FrameFacts {
     pub seq_num: u32,
     /// The time when it is built.
     pub now_ns: u64,
-    /// The same as wall time.
+    /// Time of day when the frame is built; 0 if frames do not carry the wall clock.
     pub wall: WallTime,
     /// Its flow in a full signature.
     pub flow: u32,
@@ -428,7 +428,7 @@ impl PseudoHeader {
 pub enum SumKind {
     /// 16-bit ones-complement sum (RFC 1071).
     Internet,
-    /// The same, and a result of 0 is sent as 0xffff (UDP).
+    /// 16-bit ones-complement sum (RFC 1071) of which a result of 0 is sent as 0xffff (UDP).
     Udp,
     /// CRC32c, four bytes, least significant first (SCTP).
     Crc32c,

@@ -63,11 +63,12 @@ pub fn prepare(
     prepare_numbered((0..).zip(entries).collect(), run, facts, seed, measured)
 }
 
-/// Like [`prepare`], for streams with these numbers. A measured stream with flows of its own
-/// (`--flows`) has as many numbers, from its own on.
+/// Prepares the streams of a run, which have these numbers, for a device with these `facts`.
+/// Streams that are measured carry `measured`, the number of the run. A measured stream with flows
+/// of its own (`--flows`) has as many numbers, from its own on.
 ///
 /// # Errors
-/// Those of [`prepare`].
+/// Bad usage in one of the streams, which is named.
 pub fn prepare_numbered(
     numbered: Vec<(u32, StreamEntry)>,
     run: &SendJob,

@@ -59,7 +59,7 @@ impl<'a> TrialRunner<'a> {
     /// The tester for this traffic.
     ///
     /// # Errors
-    /// As [`Tester::new`].
+    /// Bad options, no such device, or the device with the default route.
     pub(crate) fn tester(&self, traffic: Traffic) -> Result<Tester, Failure> {
         Tester::new(self.args, traffic)
     }

@@ -42,10 +42,10 @@ pub struct Args {
     /// count from there
     #[arg(long)]
     pub sent_here: bool,
-    /// See [`MeterArgs`]
+    /// Flow count, run number, latency sampling and deadline of the frames
     #[command(flatten)]
     pub meter: MeterArgs,
-    /// See [`ResultArgs`]
+    /// Checks, output files and JSON format of the results
     #[command(flatten)]
     pub results: ResultArgs,
     /// Print no notes, only errors and the report

@@ -11,7 +11,7 @@ use units::Nanos;
 /// Arguments of `wirerate reflect`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// See [`ReceiveRunArgs`]
+    /// Device to receive on, and the count or time that ends the run
     #[command(flatten)]
     pub run: ReceiveRunArgs,
     /// Lowest round trip that the sender measured: the report then has the interval of the
@@ -21,7 +21,7 @@ pub struct Args {
     /// Send even if the device carries the default route of this host
     #[arg(long)]
     pub allow_default_route: bool,
-    /// See [`CountingArgs`]
+    /// Options for counting: flows, latency, duplicates, and what becomes of the results
     #[command(flatten)]
     pub counting: CountingArgs,
 }

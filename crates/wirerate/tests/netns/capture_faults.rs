@@ -88,7 +88,7 @@ impl ControlGroup {
         Self::new("memory", [("memory.limit_in_bytes", limit), ("memory.max", limit)])
     }
 
-    /// The same command in this group.
+    /// A shell command that enters this control group and then runs `command` in it.
     fn around(&self, command: &Command) -> Command {
         let mut shell = Command::new("sh");
         let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", self.0.display());

@@ -45,7 +45,7 @@ fn appear_as(lab: &Lab, name: &str) {
     appear_with(lab, name, &[]);
 }
 
-/// The same, with options of `ip link add`.
+/// A new device of the receiver, and its other end, made with `options` of `ip link add`.
 fn appear_with(lab: &Lab, name: &str, options: &[&str]) {
     let peer = format!("p-{name}");
     let (rx, tx) = (&lab.rx_netns, &lab.tx_netns);

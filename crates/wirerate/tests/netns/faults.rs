@@ -38,7 +38,7 @@ impl FaultyLab {
         Self { lab, faults }
     }
 
-    /// The same lab with another box.
+    /// Replaces the box of the lab by a box with these `faults`.
     pub(crate) fn with(self, faults: Faults) -> Self {
         let Self { lab, faults: before } = self;
         drop(before);

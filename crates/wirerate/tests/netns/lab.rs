@@ -162,8 +162,9 @@ impl Lab {
         self.rx_counter("rx_packets")
     }
 
-    /// The same, once it is `expected` or half a minute has passed: the last frames may still be in
-    /// a queue, and on a busy machine the softirq that takes them out comes late.
+    /// Frames that the receiver has counted, once they are `expected` or half a minute has passed:
+    /// the last frames may still be in a queue, and on a busy machine the softirq that takes them
+    /// out comes late.
     pub(crate) fn received_at_last(&self, expected: u64) -> u64 {
         for _ in 0..3000 {
             if self.received() >= expected {

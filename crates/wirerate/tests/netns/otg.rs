@@ -61,7 +61,8 @@ fn serve() -> (Running, String) {
     serve_with("")
 }
 
-/// The same, with more options.
+/// Starts the server with more `options`, on a port that the system chooses. Returns the server and
+/// its address.
 pub(crate) fn serve_with(options: &str) -> (Running, String) {
     let server = wirerate_start(&format!("otg --listen 127.0.0.1:0 --metrics 0{options}"));
     // The whole line: it may be written in parts.
@@ -305,7 +306,7 @@ fn vlans() -> TestResult {
     Ok(())
 }
 
-/// The same by both transports.
+/// Checks the counts of frames by tag over both transports, HTTP and gRPC.
 fn tags() -> TestResult {
     for transport in ["http", "grpc"] {
         let Some(seen) = script("tags", transport) else { return Ok(()) };
@@ -437,7 +438,7 @@ pub(crate) fn post(lab: &Lab, address: &str, path: &str, body: &Value) -> (u64, 
     call(lab, address, "POST", path, body)
 }
 
-/// The same, by another method.
+/// The answer to a call by this HTTP method, and its HTTP status.
 pub(crate) fn call(lab: &Lab, address: &str, method: &str, path: &str, body: &Value) -> (u64, Value) {
     let file = lab.file("body.json");
     std::fs::write(&file, body.to_string()).expect("the lab's folder can be written");
@@ -618,7 +619,7 @@ pub(crate) fn flow_row(lab: &Lab, address: &str) -> Value {
     post(lab, address, "/monitor/metrics", &json!({"choice": "flow"})).1["flow_metrics"][0].clone()
 }
 
-/// The same, once the flow has stopped by itself.
+/// The row of the only flow, once the flow has stopped by itself.
 fn ended_row(lab: &Lab, address: &str) -> Value {
     until("the run to end", || flow_row(lab, address)["transmit"] == "stopped");
     flow_row(lab, address)

@@ -61,7 +61,7 @@ impl Chain {
         ["h1/p", "h2/p", "h2/q", "h3/p"].map(str::to_owned)
     }
 
-    /// The same ports as one machine sees them.
+    /// The ports of `locations` as one machine names them: NETNS/DEV.
     fn devices(&self) -> [String; 4] {
         let [first, second] = &self.labs;
         [

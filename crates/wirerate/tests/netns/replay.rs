@@ -601,7 +601,7 @@ fn rows_per_second() -> TestResult {
     Ok(())
 }
 
-/// Like [`frame`], of one of eight flows.
+/// UDP over IPv4 as [`frame`] makes it, of one of eight flows: source ports 1000 to 1007.
 fn flow_frame(number: u64) -> Vec<u8> {
     let mut out = frame(number);
     out[34..36].copy_from_slice(&(1000 + number as u16 % 8).to_be_bytes());

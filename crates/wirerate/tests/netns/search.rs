@@ -107,7 +107,8 @@ fn assert_brackets(end: &Value, trials: &[Value], truth: u64) {
     assert_brackets_about(end, trials, truth, 0);
 }
 
-/// The same for a truth that is known to a few frames.
+/// Checks that the bounds enclose `truth`, which is known to within `frames` frames; and that they
+/// are close where the search ended well.
 #[track_caller]
 fn assert_brackets_about(end: &Value, trials: &[Value], truth: u64, frames: u64) {
     let goal = &end["goals"][0];

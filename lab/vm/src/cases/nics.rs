@@ -121,7 +121,7 @@ pub(super) const VIRTIO: CardKind = CardKind {
     macs: ["02:00:00:00:01:00", "02:00:00:00:01:01"],
 };
 
-/// The same, except that addresses are those of an IOMMU: the driver sends for AF_XDP without
+/// Two virtio cards whose addresses are those of an IOMMU: the driver sends for AF_XDP without
 /// copying only there.
 pub(super) const VIRTIO_DIRECT: CardKind = CardKind {
     // What they are called afterwards, beside the other two.

@@ -351,7 +351,7 @@ fn row(
     })
 }
 
-/// The same frame again and again, as pktgen does by `clone_skb`.
+/// Engine and option that send one frame again and again, as pktgen does by `clone_skb`.
 const AGAIN: &str = "af_xdp --clone 100000";
 
 /// A veth may be given neither the same skb twice nor several at once.

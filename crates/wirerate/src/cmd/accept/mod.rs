@@ -59,7 +59,7 @@ pub struct Args {
     /// Send even if the device carries the default route of this host
     #[arg(long)]
     pub allow_default_route: bool,
-    /// See [`RowArgs`]
+    /// Options for a row of counts each second, as text, JSON or CSV
     #[command(flatten)]
     pub rows: RowArgs,
     /// Print the report as one line of JSON (docs/json.md)

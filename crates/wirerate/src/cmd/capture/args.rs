@@ -23,7 +23,7 @@ use units::{Count, Nanos, Size};
                         wirerate capture eth1 eth2 --snaplen 96 --mode drop --duration 10s"
 )]
 pub struct Args {
-    /// See [`RxArgs`]
+    /// Devices, filters and network namespace to capture from
     #[command(flatten)]
     pub rx: RxArgs,
     /// Write the frames to this file, `-` for standard output; without it they are only counted.
@@ -33,7 +33,7 @@ pub struct Args {
     /// What happens to captured frames
     #[arg(long, value_enum, default_value = "mirror")]
     pub mode: Mode,
-    /// See [`SourceArgs`]
+    /// Source, direction, clock and fanout of the captured frames
     #[command(flatten)]
     pub source: SourceArgs,
     /// Bytes to keep of each frame; 0 or `full` for whole frames, `headers` or `headers+64` to cut
@@ -83,10 +83,10 @@ pub struct Args {
     /// Print the counts every second as CSV; the report goes to standard error
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// See [`FileArgs`]
+    /// Format, compression, order, rotation and limits of the files
     #[command(flatten)]
     pub files: FileArgs,
-    /// See [`RecorderArgs`]
+    /// Flight recorder: frames stay in memory until a trigger saves them
     #[command(flatten)]
     pub recorder: RecorderArgs,
 }

@@ -30,7 +30,7 @@ pub struct OutputResult {
     pub snaplen: u32,
     /// Bytes kept behind the last header of each frame; `null` where frames are not cut there.
     pub header_cut: Option<u32>,
-    /// See [`OutputEnd`].
+    /// Counts and files of this output.
     #[serde(flatten)]
     pub end: OutputEnd,
 }
@@ -38,7 +38,7 @@ pub struct OutputResult {
 /// The counts and files of one output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OutputEnd {
-    /// See [`OutputCounts`].
+    /// Frames of this output: not matched, written, cut, lost at the disk, and after the limit.
     #[serde(flatten)]
     pub counts: OutputCounts,
     /// The file; the last complete one, where files follow each other.
@@ -114,7 +114,7 @@ impl fmt::Display for ClockReport {
 /// The whole capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// See [`RxHead`].
+    /// Device, mode, source, duration and receive rate of the capture.
     #[serde(flatten)]
     pub head: RxHead,
     /// The requested start, if there was one.
@@ -153,7 +153,8 @@ pub struct Report {
     pub file: Option<String>,
     /// Each --write, in their order.
     pub outputs: Vec<OutputResult>,
-    /// The same for each CPU with --per-cpu, and for each --write.
+    /// Names of the files: one for each CPU with --per-cpu, for each --write, and for each save
+    /// with --keep; where files follow each other, the last complete one.
     pub file_names: Vec<String>,
     /// Its length in bytes, or of all files.
     pub file_bytes: u64,

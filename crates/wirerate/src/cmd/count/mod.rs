@@ -14,7 +14,7 @@ use units::{Count, Nanos};
 /// Arguments of both commands.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// See [`RxArgs`]
+    /// Device, filter and network namespace to count frames of
     #[command(flatten)]
     pub rx: RxArgs,
     /// Frames to wait for; counting ends then
@@ -23,7 +23,7 @@ pub struct Args {
     /// Time to count for, such as 10s
     #[arg(short = 't', long, value_name = "TIME")]
     pub duration: Option<Nanos>,
-    /// See [`RowArgs`]
+    /// Options for a row of counts each second, as text, JSON or CSV
     #[command(flatten)]
     pub rows: RowArgs,
     /// Print the report as one line of JSON (docs/json.md)

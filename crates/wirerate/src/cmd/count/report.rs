@@ -8,7 +8,7 @@ use std::fmt;
 /// Everything counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// See [`RxHead`].
+    /// Device, mode, source, duration and receive rate of the run.
     #[serde(flatten)]
     pub head: RxHead,
     /// True if the device was promiscuous.

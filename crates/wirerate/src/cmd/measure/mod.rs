@@ -46,7 +46,7 @@ pub struct Args {
     /// Network namespace of the receiving device
     #[arg(long, value_name = "NAME", hide = true)]
     pub rx_netns: Option<String>,
-    /// See [`ReceiverArgs`]
+    /// Options of the receiver: source, mirroring, flows, and what becomes of the results
     #[command(flatten)]
     pub options: ReceiverArgs,
     /// How long to wait for a frame after sending has ended, before all others count as lost

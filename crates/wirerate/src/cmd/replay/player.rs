@@ -449,7 +449,7 @@ impl Player {
     /// The caller has played this many frames of [`PlayerStep::Repeat`] by itself.
     ///
     /// # Errors
-    /// As [`Self::step`].
+    /// Refused when a file of the next loop cannot be opened.
     pub fn repeated(&mut self, frames: u64) -> Result<(), Failure> {
         (self.has_offered, self.is_silent) = (false, true);
         let loop_len = self.frames;

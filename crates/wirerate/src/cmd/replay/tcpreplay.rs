@@ -101,7 +101,7 @@ struct Plain {
 }
 
 impl TcpreplayArgs {
-    /// The same for `wirerate replay`.
+    /// Translates the options of tcpreplay to arguments of `wirerate replay`.
     ///
     /// # Errors
     /// Bad usage for a second device, which needs a rule.
@@ -142,7 +142,7 @@ impl TcpreplayArgs {
 /// Sends as `wirerate replay` does.
 ///
 /// # Errors
-/// As [`super::run`].
+/// Bad usage for a second device, or what [`super::run`] could not do, ready to be printed.
 pub fn run(args: TcpreplayArgs, stop: &Stop) -> Result<Outcome, Failure> {
     super::run(&args.translate()?, stop)
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Time between two readings of the counters.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// The same if nothing is shown.
+/// Time between two readings of the counters if nothing is shown.
 const INTERVAL_UNSEEN: Duration = Duration::from_secs(5);
 
 /// What was shown until the end of a run.

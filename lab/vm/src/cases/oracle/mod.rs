@@ -244,7 +244,8 @@ fn replayed(command: &str, name: &str) -> Result<Vec<Answers>> {
     Ok(serde_json::from_slice(&fs::read(format!("/tmp/{name}.json"))?)?)
 }
 
-/// The same, while tcpdump watches the far end.
+/// Runs all sequences with pktgen or with wirerate, while tcpdump watches the far end; adds the
+/// frames of tcpdump to the answers.
 fn watched(command: &str, name: &str) -> Result<Vec<Answers>> {
     let pcap = format!("/tmp/{name}.pcap");
     let tcpdump = tcpdump(&pcap)?;

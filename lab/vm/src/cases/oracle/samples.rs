@@ -21,7 +21,7 @@ const FOLDER: &str = "/samples";
 const APPLETS: [&str; 4] = ["basename", "dirname", "egrep", "fgrep"];
 /// Of Ethernet, IPv4 and UDP: places that the samples draw, and the checksums over them.
 const DRAWN_V4: &[std::ops::Range<usize>] = &[24..34, 34..38, 40..42];
-/// The same of IPv6.
+/// Bytes of Ethernet, IPv6 and UDP that the sample scripts draw, and the UDP checksum over them.
 const DRAWN_V6: &[std::ops::Range<usize>] = &[38..54, 54..58, 60..62];
 
 /// Lines about the last frame: most of it is drawn.

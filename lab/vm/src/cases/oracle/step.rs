@@ -74,7 +74,7 @@ impl OracleStep {
         }
     }
 
-    /// The same step with other bytes.
+    /// Changes the bytes that the step writes, if it writes any.
     pub(super) fn rewrite(&mut self, how: impl Fn(&str) -> String) {
         if let Self::Write { bytes, .. } = self {
             *bytes = how(bytes);
