@@ -53,7 +53,8 @@ check_advisories() {
 }
 
 check_docs() {
-	RUSTDOCFLAGS="--deny warnings" both cargo doc --quiet --profile ci --workspace --no-deps --locked
+	RUSTDOCFLAGS="--deny warnings" both cargo doc --quiet --profile ci --workspace --no-deps --locked \
+		--document-private-items
 }
 
 # A command of cargo for the product, and for the workspace of what runs it.

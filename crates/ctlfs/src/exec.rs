@@ -40,7 +40,7 @@ const PASSED_ON: &[Signal] = &[
 pub struct Exec {
     /// Network namespace of CMD and the tree (an `ip netns` name); `None` for the caller's.
     pub netns: Option<String>,
-    /// Its name for [`crate::join`]; not a number.
+    /// Its name for [`crate::join()`]; not a number.
     pub name: Option<String>,
     /// The command.
     pub program: OsString,

@@ -177,7 +177,7 @@ impl Classic {
     }
 
     /// Checks a program as the kernel would, but lets it jump back, as `protochain` does. Neither
-    /// the kernel nor [`crate::translate`] takes a program that does ([`Self::has_loops`]).
+    /// the kernel nor [`crate::translate()`] takes a program that does ([`Self::has_loops`]).
     ///
     /// # Errors
     /// Every variant of [`FilterError`] but [`FilterError::Loop`] and [`FilterError::TooLong`].

@@ -22,7 +22,7 @@ pub struct Ebpf {
 /// stack's end.
 pub(crate) type RegisterNumber = u8;
 
-/// Codes that take the operand from the constant; with [`SOURCE`] it comes from the source
+/// Codes that take the operand from the constant; with [`code::SOURCE`] it comes from the source
 /// register.
 pub(crate) mod code {
     pub(crate) const ADD_32: u8 = 0x04;
