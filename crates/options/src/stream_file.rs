@@ -255,7 +255,7 @@ mod tests {
             (r#"[{"start": "5"}]"#, "stream 1: start: 5 has no unit"),
             (r#"[{"pps": "fast"}]"#, "stream 1: pps: \"fast\" does not begin with a number"),
             (r#"[{"pps": 5, "delay": "1ms"}]"#, "stream 1: pps cannot be used with delay"),
-            (r#"[{"ttl": 256}]"#, "stream 1: ttl: 256 is not in 0..=255"),
+            (r#"[{"ttl": 256}]"#, "stream 1: ttl: 256 is not from 0 to 255"),
             (r#"[{"icmp": "mask"}]"#, "stream 1: icmp: mask is none of echo, reply"),
             (r#"[{"random": ["src", "color"]}]"#, "stream 1: random: color is none of dst, src, udp-dst, "),
             (r#"[{"size": true}]"#, "stream 1: size: expected a text or a number"),

@@ -31,7 +31,7 @@ where
 {
     move |text| {
         let number = text.parse().ok().filter(|number| range.contains(number));
-        number.ok_or_else(|| format!("{text} is not in {}..={}", range.start(), range.end()))
+        number.ok_or_else(|| format!("{text} is not from {} to {}", range.start(), range.end()))
     }
 }
 
@@ -44,7 +44,7 @@ mod tests {
         let parse = within::<i32>(1..=17);
         assert_eq!((parse("1"), parse("17")), (Ok(1), Ok(17)));
         for text in ["0", "18", "-3", "2.5", "", "many"] {
-            assert_eq!(parse(text), Err(format!("{text} is not in 1..=17")));
+            assert_eq!(parse(text), Err(format!("{text} is not from 1 to 17")));
         }
     }
 

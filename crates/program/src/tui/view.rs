@@ -163,6 +163,8 @@ mod tests {
     /// A process has one full screen.
     static SCREEN: Mutex<()> = Mutex::new(());
 
+    const RUNNING: RunState = RunState { word: "running", has_rate: true };
+
     fn head() -> ScreenHead {
         ScreenHead { command: "send".to_owned(), ..ScreenHead::default() }
     }
@@ -215,7 +217,7 @@ mod tests {
         let (mut user, terminal) = (File::from(pty.master), File::from(pty.slave));
         let (end, _wake) = pipe().expect("there is a pipe");
         let view =
-            TuiView::new(head(), Box::new(|| (MetricSet::default(), "running")), end, Console::default());
+            TuiView::new(head(), Box::new(|| (MetricSet::default(), RUNNING)), end, Console::default());
         let keys = terminal.try_clone().unwrap();
         let thread = thread::spawn(move || view.show_full_screen(keys, terminal));
         shown(&mut user, "p pause");
