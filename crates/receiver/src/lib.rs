@@ -1,7 +1,8 @@
 //! Receiving: loss, duplicates, order and latency of the frames of a sender. A [`ReceiveJob`] has
-//! what is to be done; the commands fill it from their options.
+//! what is to be done; the commands fill it from their options. [`count`] only counts frames.
 #![forbid(unsafe_code)]
 
+pub mod count;
 mod drain;
 mod expect;
 mod files;

@@ -26,6 +26,7 @@ use options::stream_file::job_of;
 use program::monitor::{Monitored, RunSubject};
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
+use receiver::count::CountKind;
 
 const COUNT_HELP: &str = "\
 Prints a row each second on a terminal or with --every-second. Ctrl-C ends it.\n\n\
@@ -334,11 +335,11 @@ impl Command {
             Self::Ctl(args) => ctl::run(&args),
             Self::Count(command) => {
                 let subject = subject("count", "", command.args.rx.netns.as_deref());
-                command.run(subject, stop, |args| count::run(count::CountKind::Count, args, stop))
+                command.run(subject, stop, |args| receiver::count::run(&args.job(CountKind::Count)?, stop))
             }
             Self::Sink(command) => {
                 let subject = subject("sink", "", command.args.rx.netns.as_deref());
-                command.run(subject, stop, |args| count::run(count::CountKind::Sink, args, stop))
+                command.run(subject, stop, |args| receiver::count::run(&args.job(CountKind::Sink)?, stop))
             }
             Self::Receive(command) => {
                 let subject = subject("receive", &command.args.run.device, command.args.run.netns.as_deref());

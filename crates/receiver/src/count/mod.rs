@@ -1,17 +1,22 @@
-//! A run of `wirerate count` or `wirerate sink`: start, rows if requested, end, report.
+//! Counting alone, for `wirerate count` and `wirerate sink`: start, rows if requested, end, report.
 
-use super::{Args, Report};
-use crate::rx_args::Targets;
+mod report;
+
+pub use report::Report;
+
 use capture::{CountOptions, Counting, CpuCount, Mode, XdpModeChoice};
+use host::Netns;
 use program::active_window::ActiveWindow;
+use program::console::Console;
 use program::monitor::sources::{self, DeviceLabels};
 use program::out::OutError;
 use program::outcome::{Failure, Outcome};
-use program::row_printer::RowFormat;
+use program::row_printer::{RowArgs, RowFormat};
 use program::rx_stats::{Cpu, RxHead, Ticker};
 use program::stop::Stop;
 use std::thread;
 use std::time::Duration;
+use units::{Count, Nanos};
 
 /// The counters of the program have no event, so they are read at this interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -33,7 +38,8 @@ impl CountKind {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// The name of the command.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
             Self::Sink => "sink",
@@ -48,91 +54,116 @@ impl CountKind {
     }
 }
 
+/// What is counted, and until when.
+#[derive(Clone, Debug)]
+pub struct CountJob {
+    /// Whether the host receives the frames.
+    pub kind: CountKind,
+    /// The device to count on.
+    pub device: String,
+    /// Its network namespace, as the user named it.
+    pub netns_name: Option<String>,
+    /// Its network namespace; that of the process without one.
+    pub netns: Option<Netns>,
+    /// Only frames that match, in the language of pcap-filter(7).
+    pub filter: Option<String>,
+    /// The device receives frames for other addresses as well.
+    pub is_promiscuous: bool,
+    /// Counting ends with so many frames; 0 for no end.
+    pub count: Option<Count>,
+    /// Counting ends after this time.
+    pub duration: Option<Nanos>,
+    /// Rows per second.
+    pub rows: RowArgs,
+    /// The report is a line of JSON.
+    pub json: bool,
+    /// No progress and no notes.
+    pub quiet: bool,
+}
+
 /// Counts until a limit, a signal or the end of the device, and prints the report.
 ///
 /// # Errors
 /// Refused by the host or the device.
-pub fn run(kind: CountKind, args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    let targets = args.rx.targets(kind.name())?;
-    let [device] = &targets.devices[..] else {
-        let why = "one device at a time";
-        return Err(Failure::usage(args.rx.act("count", &targets.devices.join(" and ")), why)
-            .try_this("a command for each device"));
-    };
-    let counting = start(kind, args, &targets, device, stop)?;
-    let labels = DeviceLabels::new(device, args.rx.netns.as_deref());
+pub fn run(job: &CountJob, stop: &Stop) -> Result<Outcome, Failure> {
+    let CountJob { kind, device, .. } = job;
+    let counting = start(job, stop)?;
+    let labels = DeviceLabels::new(device, job.netns_name.as_deref());
     let _counted = stop.console().count_in(sources::count(counting.observer(), labels));
     // Nothing that follows needs a capability.
     let _ = host::keep_capabilities(&[]);
-    if !args.rx.quiet {
-        print_notes(kind, device, &counting);
+    if !job.quiet {
+        print_notes(job, &counting, stop.console());
     }
     let mut window = ActiveWindow::default();
-    let watched = watch(&counting, args, stop, &mut window);
+    let watched = watch(&counting, job, stop, &mut window);
     let (source, promiscuous) = (counting.xdp().to_string(), counting.is_promiscuous());
     let ended = counting.stop();
     if ended.is_device_gone {
-        eprintln!("wirerate: {device} went away: counting ends here");
+        stop.console().note(format_args!("{device} went away: counting ends here"));
     }
     watched?;
     let report = Report {
         head: RxHead {
             device: device.clone(),
-            netns: args.rx.netns.clone(),
+            netns: job.netns_name.clone(),
             mode: kind.mode().name(),
             source,
             duration_ns: ended.elapsed.as_nanos() as u64,
             active: window.rate().unwrap_or_default(),
         },
         promiscuous,
-        filter: targets.filter.clone(),
+        filter: job.filter.clone(),
         received: ended.cpus.iter().map(|cpu| cpu.frames).sum(),
         filtered: ended.cpus.iter().map(|cpu| cpu.filtered).sum(),
         received_bytes: ended.cpus.iter().map(|cpu| cpu.frame_bytes).sum(),
         cpus: cpu_rows(&ended.cpus),
     };
-    stop.console().report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
+    stop.console().report(RowFormat::of(job.json, job.rows.csv), &report.json_line(), &report)?;
     Ok(if ended.is_device_gone { Outcome::No } else { Outcome::Done })
 }
 
-fn print_notes(kind: CountKind, device: &str, counting: &Counting) {
-    eprintln!("wirerate: {} {device} ({})", kind.doing(), counting.xdp());
+fn print_notes(job: &CountJob, counting: &Counting, console: &Console) {
+    let CountJob { kind, device, .. } = job;
+    console.note(format_args!("{} {device} ({})", kind.doing(), counting.xdp()));
     if let Some(refusal) = counting.promiscuous_refusal() {
-        eprintln!(
-            "wirerate: {device} is not promiscuous, so a card drops frames for other addresses: {refusal}"
-        );
+        console.note(format_args!(
+            "{device} is not promiscuous, so a card drops frames for other addresses: {refusal}"
+        ));
     }
     if !counting.device().is_up() {
-        eprintln!("wirerate: {device} is down: nothing can arrive until it is up");
+        console.note(format_args!("{device} is down: nothing can arrive until it is up"));
     }
 }
 
-fn start(
-    kind: CountKind,
-    args: &Args,
-    targets: &Targets,
-    device: &str,
-    stop: &Stop,
-) -> Result<Counting, Failure> {
+fn start(job: &CountJob, stop: &Stop) -> Result<Counting, Failure> {
     let options = CountOptions {
-        ifname: device.to_owned(),
-        netns: targets.netns.clone(),
-        mode: kind.mode(),
+        ifname: job.device.clone(),
+        netns: job.netns.clone(),
+        mode: job.kind.mode(),
         xdp: XdpModeChoice::Best,
-        promiscuous: !args.rx.no_promisc,
-        filter: targets.filter.clone(),
+        promiscuous: job.is_promiscuous,
+        filter: job.filter.clone(),
         interrupted: stop.flag(),
     };
-    let act = || args.rx.act(kind.name(), device);
-    Counting::start(&options).map_err(|why| Failure::capture_with(act(), why, false))
+    let act = match &job.netns_name {
+        Some(netns) => format!("count on {} in {netns}", job.device),
+        None => format!("count on {}", job.device),
+    };
+    Counting::start(&options).map_err(|why| Failure::capture_with(act, why, false))
 }
 
 /// Prints the requested rows until the run ends.
-fn watch(counting: &Counting, args: &Args, stop: &Stop, window: &mut ActiveWindow) -> Result<(), OutError> {
-    let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
-    let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
+fn watch(
+    counting: &Counting,
+    job: &CountJob,
+    stop: &Stop,
+    window: &mut ActiveWindow,
+) -> Result<(), OutError> {
+    let wanted = job.count.map(|count| count.0).filter(|count| *count > 0);
+    let duration = job.duration.map(|duration| Duration::from_nanos(duration.0));
     let mut ticker = Ticker::default();
-    let mut printer = args.rows.printer(stop.console(), args.json, args.rx.quiet);
+    let mut printer = job.rows.printer(stop.console(), job.json, job.quiet);
     let mut is_first = true;
     loop {
         let (cpus, elapsed) = (counting.cpus(), counting.elapsed());
