@@ -1,8 +1,8 @@
 //! trafgen's packet language (netsniff-ng 0.6.8): text to frames with fields and checksums.
 //!
-//! [`parse()`] reads a configuration and returns one [`FrameSpec`] per packet: a template, the fields
-//! that change from frame to frame, and the checksums that follow them. [`Expander`] yields the
-//! frames of a list of packets. `docs/frames.md` describes the language.
+//! [`parse()`] reads a configuration and returns one [`FrameSpec`] per packet: a template, the
+//! fields that change from frame to frame, and the checksums that follow them. [`Expander`] yields
+//! the frames of a list of packets. `docs/frames.md` describes the language.
 #![forbid(unsafe_code)]
 
 mod builder;
