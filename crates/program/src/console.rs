@@ -12,6 +12,7 @@ use crate::out::{self, OutError, RowFormat};
 use crate::run_control::{Offered, RunControl, RunControls};
 use crate::term::LiveLine;
 use metrics::MetricSet;
+use report::printable_lines;
 use std::fmt::{self, Display};
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -88,7 +89,7 @@ impl Console {
 
     /// Tells people a sentence that is not a result.
     pub fn note(&self, note: impl Display) {
-        self.aside(&format!("wirerate: {note}\n"));
+        self.aside(&printable_lines(&format!("wirerate: {note}\n")));
     }
 
     /// True if people watch progress on a terminal.

@@ -5,6 +5,7 @@
 //! has a table of the fields of each object, of which `docs/json.md` and the schemas are made.
 
 use facts::Document;
+use report::printable_lines;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -73,10 +74,10 @@ pub fn report(report: &impl Display) -> Result<(), OutError> {
 
 /// A report as [`report()`] prints it.
 pub fn text_of(report: &impl Display) -> String {
-    match crate::term::has_colours(&io::stdout()) {
+    printable_lines(&match crate::term::has_colours(&io::stdout()) {
         true => format!("{report:#}"),
         false => report.to_string(),
-    }
+    })
 }
 
 /// Prints `body` as one line of JSON: an object of the kind `document`.

@@ -13,7 +13,8 @@ use crate::term::has_colours;
 use capture::CaptureError;
 use engine::EngineError;
 use host::CommandPlace;
-use report::Meaning;
+use report::human::printable;
+use report::{Meaning, printable_lines};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -226,8 +227,8 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&without_os_errors(&self.text))?;
-        self.tries.iter().try_for_each(|what| writeln!(f, "  try: {what}"))
+        f.write_str(&printable_lines(&without_os_errors(&self.text)))?;
+        self.tries.iter().try_for_each(|what| writeln!(f, "  try: {}", printable(what)))
     }
 }
 

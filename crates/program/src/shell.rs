@@ -10,8 +10,25 @@ pub fn shell_word(path: &Path) -> String {
     let here = if text.starts_with('-') && text != "-" { "./" } else { "" };
     match !text.is_empty() && text.bytes().all(is_plain) {
         true => format!("{here}{text}"),
+        false if text.contains(char::is_control) => format!("$'{here}{}'", bash_escapes(&text)),
         false => format!("'{here}{}'", text.replace('\'', r"'\''")),
     }
+}
+
+/// Text within `$'...'` of bash: a terminal would act on its control characters.
+fn bash_escapes(text: &str) -> String {
+    let mut escaped = String::new();
+    for letter in text.chars() {
+        match letter {
+            '\'' | '\\' => escaped.extend(['\\', letter]),
+            control if control.is_control() => {
+                let bytes = control.to_string().into_bytes();
+                bytes.iter().for_each(|byte| escaped += &format!("\\x{byte:02x}"));
+            }
+            other => escaped.push(other),
+        }
+    }
+    escaped
 }
 
 #[cfg(test)]
@@ -28,6 +45,7 @@ mod tests {
             ("-", "-"),
             ("-a b", "'./-a b'"),
             ("", "''"),
+            ("\u{1b}[31mit's", r"$'\x1b[31mit\'s'"),
         ] {
             assert_eq!(shell_word(Path::new(path)), word);
         }

@@ -25,7 +25,7 @@ mod results;
 mod run_page;
 mod units;
 
-pub use meaning::Meaning;
+pub use meaning::{Meaning, printable_lines};
 #[cfg(feature = "page")]
 pub use page::render;
 #[cfg(feature = "page")]

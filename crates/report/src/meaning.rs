@@ -3,7 +3,11 @@
 //! Who writes a line says what it means; nothing reads the text to find out. Reports are displayed
 //! without colours as `{}`, and with colours as `{:#}`.
 
+use crate::human::printable;
 use std::fmt;
+
+/// Ends a colour.
+const RESET: &str = "\x1b[0m";
 
 /// What a line means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +38,7 @@ impl Meaning {
             Self::Advice => 33,
             Self::Good => 32,
         };
-        format!("\x1b[{colour}m{text}\x1b[0m")
+        format!("\x1b[{colour}m{text}{RESET}")
     }
 
     /// Writes `text` and the end of the line, in colour for `{:#}`.
@@ -46,9 +50,37 @@ impl Meaning {
     }
 }
 
+/// A report or a message without control characters and those that change the direction of text,
+/// but for the ends of lines and the colours of whole lines: names of files and words of other
+/// programs may have them.
+#[must_use]
+pub fn printable_lines(text: &str) -> String {
+    text.split_inclusive('\n').map(printable_line).collect()
+}
+
+fn printable_line(line: &str) -> String {
+    let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+    let of_colour = [Meaning::Problem, Meaning::Advice, Meaning::Good].into_iter().find_map(|meaning| {
+        let painted = meaning.painted("");
+        let begin = painted.strip_suffix(RESET)?;
+        Some(meaning.painted(&printable(line.strip_prefix(begin)?.strip_suffix(RESET)?)))
+    });
+    of_colour.unwrap_or_else(|| printable(line).into_owned()) + end
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_of_others_are_shown_as_text() {
+        let own = Meaning::Problem.painted("  lost  2");
+        let text = format!("a\u{1b}[31mx.pcap: 5 frames\n{own}\n");
+        assert_eq!(printable_lines(&text), format!("a\\u{{1b}}[31mx.pcap: 5 frames\n{own}\n"));
+        let painted = Meaning::Problem.painted("no \u{1b}[2J");
+        assert_eq!(printable_lines(&painted), Meaning::Problem.painted("no \\u{1b}[2J"));
+        assert_eq!(printable_lines("one\ntwo"), "one\ntwo");
+    }
 
     struct Line;
 

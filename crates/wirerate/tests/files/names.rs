@@ -105,3 +105,25 @@ fn names_of_files_that_would_be_others_are_refused() {
         assert!(!folder.join(name).exists(), "{name}");
     }
 }
+
+/// A terminal acted on the control characters of a file's name in reports and errors.
+#[test]
+fn names_with_control_characters_are_shown_as_text() {
+    let folder = Folder::new("control");
+    let name = "\u{1b}[31mred.pcap";
+    record(&folder, name);
+    for words in [
+        &["info", name][..],
+        &["analyze", name],
+        &["replay", "no-device", name, "--dry-run"],
+        &["rewrite", name, "/dev/null/x"],
+        &["analyze", "\u{1b}[2Jmissing"],
+        &["send", "\u{1b}[2J", "--dst", "198.18.0.2"],
+    ] {
+        let ran = wirerate(&folder, words);
+        let all = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(!all.contains('\u{1b}'), "{words:?}: {all:?}");
+    }
+    let info = wirerate(&folder, &["info", name]);
+    assert!(info.stdout.starts_with("\\u{1b}[31mred.pcap\n"), "{info:?}");
+}
