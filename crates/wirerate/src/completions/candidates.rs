@@ -3,6 +3,11 @@
 use clap::{Arg, Command, ValueHint};
 use host::{Netns, Stack};
 
+/// Commands whose frames have the options of `send`.
+const TAKE_OPTIONS_OF_SEND: [&str; 3] = ["measure", "search", "rfc2544"];
+/// Options of `send` that searches refuse, because each trial sets them.
+const SET_BY_A_SEARCH: [&str; 6] = ["--count", "--duration", "--rate", "--pps", "--delay", "--ramp"];
+
 /// The candidates for the last of `words`; the first is the name of the program.
 pub(super) fn of(parser: &Command, words: &[String]) -> Vec<String> {
     let Some((typed, before)) = words.split_last() else { return Vec::new() };
@@ -10,14 +15,14 @@ pub(super) fn of(parser: &Command, words: &[String]) -> Vec<String> {
     let found = match (&place.option, typed.split_once('=')) {
         (Some(option), _) => values(option, &place, words),
         (None, Some((name, _))) if name.starts_with("--") => {
-            let option = option_named(place.command, name);
+            let option = place.option_named(name);
             let values = option.map(|option| values(option, &place, words)).unwrap_or_default();
             values
                 .into_iter()
                 .map(|value| if value.starts_with(':') { value } else { format!("{name}={value}") })
                 .collect()
         }
-        _ if typed.starts_with('-') && !place.is_after_options => options(place.command),
+        _ if typed.starts_with('-') && place.has_options() => place.options(),
         _ => words_of(&place, words),
     };
     found.into_iter().filter(|word| word.starts_with(':') || word.starts_with(typed.as_str())).collect()
@@ -25,6 +30,7 @@ pub(super) fn of(parser: &Command, words: &[String]) -> Vec<String> {
 
 /// Where the next word stands.
 struct CursorPosition<'a> {
+    parser: &'a Command,
     command: &'a Command,
     /// The option whose value it is.
     option: Option<&'a Arg>,
@@ -38,6 +44,7 @@ struct CursorPosition<'a> {
 impl<'a> CursorPosition<'a> {
     fn after(parser: &'a Command, words: &[String]) -> Self {
         let mut place = Self {
+            parser,
             command: parser,
             option: None,
             positionals: 0,
@@ -56,8 +63,8 @@ impl<'a> CursorPosition<'a> {
         }
         if word == "--" && !self.is_after_options {
             self.is_after_options = true;
-        } else if word.starts_with('-') && word.len() > 1 && !self.is_after_options && !self.is_trailing() {
-            let option = option_named(self.command, word);
+        } else if word.starts_with('-') && word.len() > 1 && self.has_options() && !self.is_trailing() {
+            let option = self.option_named(word);
             self.option = option.filter(|option| takes_value(option) && !option.is_require_equals_set());
         } else if let Some(command) = self.command.find_subcommand(word).filter(|_| self.positionals == 0) {
             self.command = command;
@@ -78,6 +85,38 @@ impl<'a> CursorPosition<'a> {
             .copied()
             .filter(|last| last.get_num_args().is_some_and(|count| count.max_values() > 1));
         all.get(self.positionals).copied().or(last)
+    }
+
+    /// `send`, if the command takes its options, too, also behind `--`.
+    fn send(&self) -> Option<&'a Command> {
+        let takes_them = TAKE_OPTIONS_OF_SEND.contains(&self.command.get_name());
+        takes_them.then(|| self.parser.find_subcommand("send"))?
+    }
+
+    /// Words that begin with a dash are options.
+    fn has_options(&self) -> bool {
+        !self.is_after_options || self.send().is_some()
+    }
+
+    fn own(&self) -> Option<&'a Command> {
+        (!self.is_after_options).then_some(self.command)
+    }
+
+    fn option_named(&self, word: &str) -> Option<&'a Arg> {
+        self.own().into_iter().chain(self.send()).find_map(|command| option_named(command, word))
+    }
+
+    fn options(&self) -> Vec<String> {
+        let own = self.own().map(options).unwrap_or_default();
+        let of_send = self.send().map(options).unwrap_or_default();
+        let name = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
+        let known: Vec<String> = own.iter().map(|line| name(line)).collect();
+        let is_refused = |name: &str| self.command.get_name() != "measure" && SET_BY_A_SEARCH.contains(&name);
+        let more = of_send.into_iter().filter(|line| {
+            let name = name(line);
+            !known.contains(&name) && !is_refused(&name)
+        });
+        own.into_iter().chain(more).collect()
     }
 
     /// All that follows belongs to a command of the user's.
@@ -249,6 +288,11 @@ mod tests {
         assert_eq!(complete("wirerate send lo --engine af_p"), ["af_packet"]);
         assert_eq!(complete("wirerate send --engine=sk"), ["--engine=skb"]);
         assert_eq!(complete("wirerate completions ba"), ["bash"]);
+        let ports = ["--udp-dst", "--udp-src", "--udp-checksum"];
+        assert_eq!(complete("wirerate measure --tx a --rx b --udp"), ports);
+        assert_eq!(complete("wirerate measure --tx a --rx b -- --udp"), ports);
+        assert_eq!(complete("wirerate measure --tx a --rx b -- --tx"), Vec::<String>::new());
+        assert_eq!(complete("wirerate measure --tx a -- --engine af_p"), ["af_packet"]);
         assert_eq!(complete("wirerate ctl lo mode d"), ["drop"]);
         assert_eq!(complete("wirerate mgcap sta"), ["start"]);
     }
