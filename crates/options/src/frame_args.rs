@@ -157,8 +157,8 @@ pub enum SetFrameOption {
 
 /// The options of frames, each once: those of the command line, and a table of them. A line is a
 /// kind (`switch`, `one` value, the `name` of one, or `many` names), the field, its type, what
-/// parses the value if that is not `FromStr`, the option that it needs, and those without which it
-/// stands.
+/// parses the value if that is not `FromStr`, the option that it needs, and those that cannot be
+/// used with it.
 macro_rules! frame_options {
     ($(
         $(#[$meta:meta])*

@@ -127,7 +127,7 @@ fn job(object: &Map<String, Value>, run: &SendJob) -> Result<SendJob, String> {
     let mut frames = FrameArgs::default();
     for (key, value) in object {
         match FRAME_OPTIONS.iter().find(|option| option.name() == *key) {
-            Some(option) => set(&mut frames, option, value).map_err(|why| format!("{key}{why}"))?,
+            Some(option) => set(&mut frames, option, value).map_err(|why| format!("{key}: {why}"))?,
             None if [OF_RUN, OF_STREAM].concat().contains(&key.as_str()) => {}
             None if is_of_send(key) => return Err(format!("{key} is an option of the whole run")),
             None => return Err(format!("{key} is no option of a stream")),
@@ -157,7 +157,7 @@ fn job(object: &Map<String, Value>, run: &SendJob) -> Result<SendJob, String> {
     }
 }
 
-/// Sets an option of frames. What is wrong, as it goes on behind the name of the member.
+/// Sets an option of frames.
 fn set(frames: &mut FrameArgs, option: &FrameOption, value: &Value) -> Result<(), String> {
     match (&option.set, value) {
         (_, Value::Null) | (SetFrameOption::Switch(_), Value::Bool(false)) => Ok(()),
@@ -165,10 +165,10 @@ fn set(frames: &mut FrameArgs, option: &FrameOption, value: &Value) -> Result<()
             set(frames);
             Ok(())
         }
-        (SetFrameOption::Switch(_), _) => Err(": expected true or false".to_owned()),
+        (SetFrameOption::Switch(_), _) => Err("expected true or false".to_owned()),
         (SetFrameOption::Value(set), value) => {
-            let text = text_of(value).ok_or(": expected a text or a number")?;
-            set(frames, &text).map_err(|why| format!(": {why}"))
+            let text = text_of(value).ok_or("expected a text or a number")?;
+            set(frames, &text)
         }
     }
 }

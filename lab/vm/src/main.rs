@@ -63,8 +63,8 @@ fn main() -> Result<ExitCode> {
             cases::oracle::replay::main(rest)?;
             return Ok(ExitCode::SUCCESS);
         }
-        Some(("small", rest)) => {
-            print!("{}", Small::parse_from([&"small".to_owned()].into_iter().chain(rest)).run()?);
+        Some(("small", _)) => {
+            print!("{}", Small::parse_from(&words).run()?);
             return Ok(ExitCode::SUCCESS);
         }
         _ => {}

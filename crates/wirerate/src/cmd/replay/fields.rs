@@ -60,6 +60,12 @@ impl FromStr for LoopStep {
 }
 
 impl LoopStep {
+    /// Source and destination addresses that are one higher in each loop.
+    pub const NEXT_ADDRESSES: [Self; 2] = [
+        Self { field: StepField::Src, step: 1, every: 1 },
+        Self { field: StepField::Dst, step: 1, every: 1 },
+    ];
+
     /// The step, and the number of loops after which it comes again.
     pub fn per_loop(self) -> (PerLoop, u64) {
         let mut steps = PerLoop::default();

@@ -90,7 +90,9 @@ pub struct TcpreplayArgs {
 }
 
 fn megabits(text: &str) -> Result<BitRate, String> {
-    format!("{text}Mbit").parse().map_err(|_| format!("\"{text}\" is not a number of megabits"))
+    let megabits = text.parse::<f64>().ok().filter(|megabits| megabits.is_finite() && *megabits >= 0.0);
+    let bits = megabits.map(|megabits| BitRate((megabits * 1e6).round() as u64));
+    bits.ok_or_else(|| format!("\"{text}\" is not a number of megabits"))
 }
 
 /// `wirerate replay` with nothing but a device and files.
@@ -120,7 +122,6 @@ impl TcpreplayArgs {
         let Plain { args } = Plain::try_parse_from(words).expect("a device and files are enough");
         let is_top = self.topspeed || self.mbps == Some(BitRate(0));
         let loop_gap = self.loopdelay_ns.or(self.loopdelay_ms.map(|ms| ms.saturating_mul(MS_NS)));
-        let steps = ["src+=1", "dst+=1"].map(|step| step.parse::<LoopStep>().expect("it is a step"));
         Ok(Args {
             speed: if is_top { Some(Speed::Top) } else { self.multiplier },
             rate: self.mbps.filter(|rate| rate.0 > 0).map(WireRate::Bits),
@@ -131,7 +132,7 @@ impl TcpreplayArgs {
             count: self.limit.filter(|limit| limit.0 > 0),
             duration: self.duration.map(|s| Nanos(s.saturating_mul(S_NS))),
             max_gap: self.maxsleep.map(|ms| Nanos(ms.saturating_mul(MS_NS))),
-            each_loop: if self.unique_ip { steps.to_vec() } else { Vec::new() },
+            each_loop: if self.unique_ip { LoopStep::NEXT_ADDRESSES.to_vec() } else { Vec::new() },
             packets: self.include,
             netns: self.netns,
             ..args
