@@ -40,7 +40,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let result = connecting.result().map_err(|why| Failure::engine(&act, why, args.netns.as_deref()))?;
     watched?;
     if result.is_device_gone {
-        eprintln!("wirerate: {ifname} went away: the run ends here");
+        program::note!("{ifname} went away: the run ends here");
     }
     let head = Head {
         device: ifname,
@@ -56,7 +56,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let report = Report::new(head, &result);
     stop.console().report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
     let failures: Vec<String> = args.expect.iter().filter_map(|check| check.failure(&report)).collect();
-    failures.iter().for_each(|failure| eprintln!("wirerate: {failure}"));
+    failures.iter().for_each(|failure| program::note!("{failure}"));
     let is_good = match args.expect.is_empty() {
         true => report.is_whole(),
         false => failures.is_empty() && !report.is_device_gone,

@@ -6,6 +6,7 @@ use capture_files::damage::Damages;
 use capture_files::input::is_stdin;
 use program::out;
 use program::outcome::{Failure, Outcome};
+use report::printable_lines;
 use serde::Serialize;
 use units::{Table, quantity_of};
 
@@ -46,12 +47,12 @@ impl Report {
     /// Prints the report; returns how the export ended.
     pub(super) fn conclude(&self, args: &Args) -> Result<Outcome, Failure> {
         let notes = self.notes.iter().filter(|_| !args.quiet);
-        self.damages.lines().iter().chain(notes).for_each(|line| eprintln!("wirerate: {line}"));
+        self.damages.lines().iter().chain(notes).for_each(|line| program::note!("{line}"));
         let failure = self.failure.as_ref().map(|why| format!("{why:#}"));
         let not_stored = self.packets - self.stored.packets;
         if let Some(why) = &failure {
             let lost = quantity_of(not_stored, "packet");
-            eprintln!("wirerate: {lost} not stored: cannot write {why}");
+            program::note!("{lost} not stored: cannot write {why}");
             eprintln!("  try: {}", self.advice);
         }
         let is_pipe = self.to == ExportFormat::Pcapng && is_stdin(&args.output);
@@ -60,7 +61,7 @@ impl Report {
             if is_pipe { eprint!("{json}") } else { out::text(&json)? }
         } else {
             let table = self.as_table(not_stored);
-            if is_pipe { eprint!("{table}") } else { out::report(&table)? }
+            if is_pipe { eprint!("{}", printable_lines(&table.to_string())) } else { out::report(&table)? }
         }
         Ok(if not_stored > 0 || !self.damages.is_empty() || self.failure.is_some() {
             Outcome::No

@@ -114,7 +114,7 @@ impl<'a> Agreement<'a> {
                 Ok(AgentAnswer { state: AnswerState::Counting, .. }) => {
                     if agreed.insert(host.clone()) && agreed.len() == armed.len() {
                         let after = human_duration(asked.elapsed().as_nanos() as u64);
-                        eprintln!("wirerate: all have agreed after {after}");
+                        program::note!("all have agreed after {after}");
                     }
                     None
                 }

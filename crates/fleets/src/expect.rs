@@ -147,7 +147,7 @@ impl FleetChecks {
     /// is lost. Failed checks are printed.
     pub(super) fn hold(&self, account: &RunAccount) -> bool {
         let failed: Vec<String> = self.expect.iter().filter_map(|check| check.failure(account)).collect();
-        failed.iter().for_each(|failure| eprintln!("wirerate: {failure}"));
+        failed.iter().for_each(|failure| program::note!("{failure}"));
         let has_lost = self.expect.is_empty() && account.lost.max != Some(0);
         account.is_good() && failed.is_empty() && !has_lost
     }

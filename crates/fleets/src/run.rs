@@ -52,7 +52,7 @@ async fn fill_in(plan: &mut TestPlan, hub: &Hub, stop: &Stop) -> Result<(), Fail
         }
         if asked.elapsed() >= ANNOUNCED_WITHIN {
             let names: Vec<&str> = unknown.iter().map(FleetName::as_str).collect();
-            eprintln!("wirerate: not announced, so flows to it have no address: {}", names.join(", "));
+            program::note!("not announced, so flows to it have no address: {}", names.join(", "));
             return Ok(());
         }
         tokio::time::sleep(ANNOUNCED_POLL).await;
@@ -66,14 +66,14 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
     let hub = args.hub.connect().await?;
     fill_in(&mut plan, &hub, stop).await?;
     let orders = plan.orders(&test);
-    eprintln!("wirerate: run {}: preparing {} hosts", plan.run, orders.len());
+    program::note!("run {}: preparing {} hosts", plan.run, orders.len());
     let asked = Instant::now();
     hub.keep_counts_of(&plan.hosts()).await.map_err(unusable_hub)?;
     let mut agreement = Agreement::new(&hub, &plan.run).await.map_err(unusable_hub)?;
     let readiness = agreement.prepare(&orders, &test.policy(), test.arm_ms()).await;
     let readiness = aborted_unless(&hub, &plan.run, readiness).await?;
     let (ready, after) = (readiness.armed().count() as u64, asked.elapsed().as_nanos() as u64);
-    eprintln!("wirerate: {} ready after {}", quantity_of(ready, "host"), human_duration(after));
+    program::note!("{} ready after {}", quantity_of(ready, "host"), human_duration(after));
     show_objections(readiness.objections());
     for objection in readiness.objections() {
         // It may have armed, or still do so: its ports are free for others then.
@@ -91,7 +91,7 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
         abort(&hub, &run.run).await;
         let ready = run.hosts.iter_mut().filter(|host| host.is_armed);
         ready.for_each(|host| (host.is_armed, host.why) = (false, Some(OTHERS.to_owned())));
-        eprintln!("wirerate: not started: nothing was sent");
+        program::note!("not started: nothing was sent");
         return show::account(&RunAccount::of(&run, &LastWords::of_run(&run)), &args.checks, args.hub.json);
     }
     let counts = aborted_unless(&hub, &run.run, hub.counts(&run.run).await).await?;
@@ -104,7 +104,7 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
         let _ = hub.order(&run.run, OrderKind::Stop).await;
         abort(&hub, &run.run).await;
         show_objections(&refusals.iter().map(|refusal| refusal.objection.clone()).collect::<Vec<_>>());
-        eprintln!("wirerate: not started: all hosts were told to end the run");
+        program::note!("not started: all hosts were told to end the run");
         show_unsure(&refusals, test.lease_ms());
         for GoRefused { objection: refusal, .. } in &refusals {
             let refused = |host: &&mut fleet::HostOrder| host.host == refusal.host;
@@ -115,11 +115,11 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
         run.hosts.iter_mut().for_each(|host| host.is_armed = false);
         // A report says the same.
         if let Err(why) = hub.keep_plan(&run).await {
-            eprintln!("wirerate: `fleet report` will say that the hosts were to start: {why}");
+            program::note!("`fleet report` will say that the hosts were to start: {why}");
         }
         return show::account(&RunAccount::of(&run, &LastWords::of_run(&run)), &args.checks, args.hub.json);
     }
-    eprintln!("wirerate: starting at {}", utc_time(run.start_at_ns));
+    program::note!("starting at {}", utc_time(run.start_at_ns));
     let mut words = watch(&hub, counts, &run, test.settle_ms(), stop).await;
     // The hub may have counts that did not arrive here.
     match hub.last_words(&run).await {
@@ -128,7 +128,7 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
             words.merge(kept);
         }
         Err(why) => {
-            eprintln!("wirerate: the account has only what arrived here: {why}");
+            program::note!("the account has only what arrived here: {why}");
             eprintln!("  try: wirerate fleet report {}", run.run);
         }
     }
@@ -162,8 +162,8 @@ async fn warn_of_counts_not_kept(hub: &Hub, run: &RunPlan, heard: &LastWords, ke
         Err(_) => missing(kept),
     };
     if !names.is_empty() {
-        eprintln!(
-            "wirerate: the hub has not kept the last counts of {}: `fleet report {}` is PARTIAL until it has",
+        program::note!(
+            "the hub has not kept the last counts of {}: `fleet report {}` is PARTIAL until it has",
             names.join(", "),
             run.run
         );
@@ -181,8 +181,8 @@ fn show_unsure(refusals: &[GoRefused], lease_ms: u64) {
     let lease = human_duration(lease_ms * 1_000_000);
     for refused in refusals.iter().filter(|refused| refused.is_silent) {
         let host = &refused.objection.host;
-        eprintln!(
-            "wirerate: {host} has not answered: if it has started and is cut off, it sends until its lease of \
+        program::note!(
+            "{host} has not answered: if it has started and is cut off, it sends until its lease of \
              {lease} ends"
         );
     }
@@ -190,7 +190,7 @@ fn show_unsure(refusals: &[GoRefused], lease_ms: u64) {
 
 fn show_objections(objections: &[Objection]) {
     for objection in objections {
-        eprintln!("wirerate: {}: {}", objection.host, objection.why);
+        program::note!("{}: {}", objection.host, objection.why);
         advice::for_objection(objection).iter().for_each(|what| eprintln!("  try: {what}"));
     }
 }
@@ -228,12 +228,12 @@ async fn watch(hub: &Hub, mut counts: CountStream, run: &RunPlan, settle_ms: u64
             _ = polls.tick() => {
                 if stop.is_set() && !has_stopped {
                     has_stopped = true;
-                    eprintln!("wirerate: stopping; a second Ctrl-C leaves at once");
+                    program::note!("stopping; a second Ctrl-C leaves at once");
                     let _ = hub.order(&run.run, OrderKind::Stop).await;
                 }
                 let is_away = !hub.is_connected();
                 if is_away != was_away {
-                    eprintln!("wirerate: the hub is {}", if is_away { "away: counts are kept by the hosts" } else { "back" });
+                    program::note!("the hub is {}", if is_away { "away: counts are kept by the hosts" } else { "back" });
                     was_away = is_away;
                 }
                 watching.hub(is_away, monotonic_ns());
@@ -249,7 +249,7 @@ fn warn_of_refusing_hub(stat: &Stat, told: &mut BTreeSet<FleetName>) {
     if let Some(why) = &stat.why_not_kept
         && told.insert(stat.host.clone())
     {
-        eprintln!("wirerate: the hub does not keep the counts of {}: {why}", stat.host);
+        program::note!("the hub does not keep the counts of {}: {why}", stat.host);
         eprintln!("  try: free space for store_dir of hub.conf, or a higher max_file_store");
     }
 }
@@ -258,12 +258,12 @@ fn show_notices(notices: impl IntoIterator<Item = Notice>) {
     for notice in notices {
         match notice {
             Notice::Lost(host, silent_ns) => {
-                eprintln!(
-                    "wirerate: {host}: nothing for {}: lost, unless it comes back",
+                program::note!(
+                    "{host}: nothing for {}: lost, unless it comes back",
                     human_duration(silent_ns)
                 );
             }
-            Notice::Back(host) => eprintln!("wirerate: {host} is back"),
+            Notice::Back(host) => program::note!("{host} is back"),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn account(account: &RunAccount, checks: &FleetChecks, json: bool) ->
 pub(super) fn hosts(known: &KnownHosts, json: bool) -> Result<Outcome, Failure> {
     let KnownHosts { hosts, unreadable } = known;
     for (host, why) in unreadable {
-        eprintln!("wirerate: {host}: its announcement cannot be read: {why}");
+        program::note!("{host}: its announcement cannot be read: {why}");
     }
     if json {
         for host in hosts {
@@ -29,7 +29,7 @@ pub(super) fn hosts(known: &KnownHosts, json: bool) -> Result<Outcome, Failure> 
         return Ok(Outcome::Done);
     }
     if hosts.is_empty() && unreadable.is_empty() {
-        eprintln!("wirerate: no host has announced itself in the last six seconds");
+        program::note!("no host has announced itself in the last six seconds");
         eprintln!("  try: wirerate agent --config agent-HOST.toml, on each host");
         return Ok(Outcome::Done);
     }
@@ -90,7 +90,7 @@ pub(super) fn runs(runs: &[RunPlan], json: bool) -> Result<Outcome, Failure> {
         }
     }
     if runs.is_empty() {
-        eprintln!("wirerate: the hub keeps no run");
+        program::note!("the hub keeps no run");
     }
     Ok(Outcome::Done)
 }

@@ -18,7 +18,8 @@ pub(crate) const KEYS: [(&str, &str); 14] = [
     ("^C", "stop; a second time, half a second later or more: end at once"),
 ];
 
-/// The last line of the screen, which 80 columns hold, with [`RATE_KEYS`] before it.
+/// The keys in the last line of the screen, which 80 columns hold, also with [`RATE_KEYS`] before
+/// them.
 pub(crate) const KEY_LINE: &str = "s stop  space freeze  c clear  tab o / table  ? help";
-/// Those of a run whose rate the user can change.
+/// The keys that pause a run and change its rate, for runs whose rate the user can change.
 pub(crate) const RATE_KEYS: &str = "p pause  +/- r rate  ";

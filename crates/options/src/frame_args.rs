@@ -124,7 +124,7 @@ fn send_fcs(text: &str) -> Result<SendFcs, String> {
     }
 }
 
-/// One of the [`FrameArgs`], for what sets it without a command line.
+/// An option of frames, for what sets it without a command line: a member of a stream.
 #[derive(Debug)]
 pub struct FrameOption {
     field: &'static str,
@@ -176,7 +176,7 @@ macro_rules! frame_options {
             )*
         }
 
-        /// All of them.
+        /// All options of frames.
         pub static FRAME_OPTIONS: &[FrameOption] = &[$(
             FrameOption {
                 field: stringify!($name),
@@ -355,11 +355,11 @@ frame_options! {
 }
 
 impl FrameArgs {
-    /// Two of them that do not go together, or one that needs another, in words with names as in
-    /// [`FRAME_OPTIONS`]. The parser of the command line refuses the same.
+    /// Refuses options that exclude each other, and one without the option that it needs, as the
+    /// parser of the command line does.
     ///
     /// # Errors
-    /// The first that is found.
+    /// The first such pair, by the names of options without dashes.
     pub fn check(&self) -> Result<(), String> {
         let find = |name: &str| FRAME_OPTIONS.iter().find(|option| option.field == name);
         let is_given = |name: &str| find(name).is_some_and(|option| (option.is_given)(self));
@@ -374,7 +374,7 @@ impl FrameArgs {
         Ok(())
     }
 
-    /// A job with these frames, and else nothing.
+    /// A job that sends these frames; all else is the default.
     pub fn job(self) -> SendJob {
         let Self {
             dst_mac,

@@ -128,7 +128,7 @@ fn job(object: &Map<String, Value>, run: &SendJob) -> Result<SendJob, String> {
     for (key, value) in object {
         match FRAME_OPTIONS.iter().find(|option| option.name() == *key) {
             Some(option) => set(&mut frames, option, value).map_err(|why| format!("{key}: {why}"))?,
-            None if [OF_RUN, OF_STREAM].concat().contains(&key.as_str()) => {}
+            None if OF_RUN.contains(&key.as_str()) || OF_STREAM.contains(&key.as_str()) => {}
             None if is_of_send(key) => return Err(format!("{key} is an option of the whole run")),
             None => return Err(format!("{key} is no option of a stream")),
         }

@@ -211,7 +211,7 @@ impl OtgServed {
         let run = controller::run_name(realtime_ns());
         let runtime = Handle::current();
         runtime.spawn(FleetHosts::keep_alive(hub.clone(), run.clone()));
-        eprintln!("wirerate: run {run}: ports with the location HOST/PORT are those of agents");
+        program::note!("run {run}: ports with the location HOST/PORT are those of agents");
         let here = HostPart::new(Box::new(rules.clone()), runs);
         Ok(Self::Fleet(Arc::new(OtgController::new(FleetHosts::new(here, hub, runtime, run), rules))))
     }

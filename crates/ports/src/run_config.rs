@@ -100,12 +100,12 @@ fn failure(args: &RunArgs, error: &ApiError) -> Failure {
 fn carry_out(args: &RunArgs, config: Value, backend: &OtgBackend, stop: &Stop) -> Result<Outcome, Failure> {
     let failed = |error: ApiError| failure(args, &error);
     let warnings = backend.set_config(config).map_err(failed)?;
-    warnings.iter().for_each(|warning| eprintln!("wirerate: {warning}"));
+    warnings.iter().for_each(|warning| program::note!("{warning}"));
     backend.with_state(|state| check(args, state))?;
     let flows = backend.all_flows();
     let started = Instant::now();
     for warning in backend.start(&flows).map_err(failed)? {
-        eprintln!("wirerate: {warning}");
+        program::note!("{warning}");
     }
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
     let is_over = || stop.is_set() || duration.is_some_and(|duration| started.elapsed() >= duration);
@@ -115,7 +115,7 @@ fn carry_out(args: &RunArgs, config: Value, backend: &OtgBackend, stop: &Stop) -
         thread::sleep(POLL_INTERVAL);
     }
     let failures = backend.stop(&flows, false);
-    failures.iter().for_each(|failure| eprintln!("wirerate: {failure}"));
+    failures.iter().for_each(|failure| program::note!("{failure}"));
     let (table, reports) = backend.with_state(|state| {
         let rows = state.flow_rows(&flows, &TaggedQuery::default(), Instant::now());
         (MetricsTable::of_flows(rows, Vec::new()), reports(args, state))
@@ -136,7 +136,7 @@ fn check(args: &RunArgs, state: &ActiveState) -> Result<(), Failure> {
         return refuse("it has no flows".to_owned());
     }
     if !state.config.captures.is_empty() {
-        eprintln!("wirerate: captures are not taken: clients of `wirerate otg` start and read them");
+        program::note!("captures are not taken: clients of `wirerate otg` start and read them");
     }
     let is_measured = (0..flows.len()).any(|flow| state.waits(flow));
     match args.expect.iter().find(|check| check.needs_sent()) {

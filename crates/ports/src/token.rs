@@ -15,8 +15,8 @@ const CREDENTIAL: &str = "otg-token";
 /// A file that cannot be read; a token that is empty or cannot stand in a header.
 pub(super) fn read(file: Option<&Path>, word: Option<&str>) -> Result<Option<String>, String> {
     if word.is_some() {
-        eprintln!(
-            "wirerate: every user of this host sees --token in the list of processes\n  \
+        program::note!(
+            "every user of this host sees --token in the list of processes\n  \
              try: --token-file FILE, or {VARIABLE}=TOKEN wirerate otg"
         );
     }

@@ -76,7 +76,7 @@ impl Console {
         self.0.events.add_report(json_lines, &report.to_string());
         match format {
             RowFormat::Json => return self.text(json_lines),
-            RowFormat::Csv => self.aside(&report.to_string()),
+            RowFormat::Csv => self.aside(&printable_lines(&report.to_string())),
             RowFormat::Text => return self.text(&out::text_of(report)),
         }
         Ok(())
@@ -89,7 +89,7 @@ impl Console {
 
     /// Tells people a sentence that is not a result.
     pub fn note(&self, note: impl Display) {
-        self.aside(&printable_lines(&format!("wirerate: {note}\n")));
+        out::note(note);
     }
 
     /// True if people watch progress on a terminal.

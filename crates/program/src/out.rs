@@ -72,6 +72,19 @@ pub fn report(report: &impl Display) -> Result<(), OutError> {
     text(&text_of(report))
 }
 
+/// Tells people a sentence that is not a result, on standard error. The macro `note!` makes it of a
+/// format.
+pub fn note(note: impl Display) {
+    eprint!("{}", printable_lines(&format!("wirerate: {note}\n")));
+}
+
+/// Tells people a sentence that is not a result, on standard error: `note!("{name} went away")`.
+/// Control characters of names and of other programs are shown as text.
+#[macro_export]
+macro_rules! note {
+    ($($format:tt)*) => { $crate::out::note(format_args!($($format)*)) };
+}
+
 /// A report as [`report()`] prints it.
 pub fn text_of(report: &impl Display) -> String {
     printable_lines(&match crate::term::has_colours(&io::stdout()) {

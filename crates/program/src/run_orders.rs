@@ -55,8 +55,8 @@ pub fn carry_out(order: &RunOrder, command: &str, console: &Console) -> Result<S
     }
 }
 
-/// True if `command` can be paused, and its rate changed, by an order.
-pub(crate) fn have_effect(command: &str, console: &Console) -> bool {
+/// True if an order can pause `command` and change its rate.
+pub(crate) fn can_change_rate(command: &str, console: &Console) -> bool {
     control_of(command, console.control()).is_ok()
 }
 

@@ -57,7 +57,7 @@ impl Repeated<'_> {
             }
             page_pools.wait(PAGE_POOLS_MAX, || self.stop.is_set());
             if !self.quiet {
-                eprintln!("wirerate: run {number} of {}", self.runs);
+                crate::note!("run {number} of {}", self.runs);
             }
             if once()? != Outcome::Done {
                 outcome = Outcome::No;

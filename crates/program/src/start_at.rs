@@ -22,7 +22,7 @@ pub fn refuse_if_late(start_at: Option<StartTime>, act: impl FnOnce() -> String)
 /// Prints on standard error when a sender starts.
 pub fn announce(start_at: Option<StartTime>) {
     if let Some(start_at) = start_at {
-        eprintln!("wirerate: starting at {}", utc_time(start_at.unix_ns));
+        crate::note!("starting at {}", utc_time(start_at.unix_ns));
     }
 }
 

@@ -267,24 +267,21 @@ fn reader(from: Option<impl Read + Send + 'static>, last: &Arc<Mutex<Instant>>) 
 const BARREN_MAX: usize = 2;
 
 /// The outcome of each case. `run` starts a machine that runs the cases given to it, and returns
-/// what it wrote until it ended. The case in which it ended has failed, and those after it get
-/// another machine.
+/// what it wrote until it ended. The first case without an outcome has failed, and others without
+/// one get another machine.
 fn run_all(cases: &[&Case], run: impl Fn(&[&Case]) -> Result<String>) -> Result<Vec<CaseOutcome>> {
-    let (mut outcomes, mut left, mut barren) = (Vec::new(), cases, 0);
+    let (mut outcomes, mut left, mut barren) = (HashMap::new(), cases.to_vec(), 0);
     while !left.is_empty() {
-        let said = run(left)?;
+        let said = run(&left)?;
         let came = CaseOutcome::all_in(&said);
-        let done = left.iter().map_while(|case| came.iter().find(|outcome| outcome.case == case.name));
-        let before = outcomes.len();
-        outcomes.extend(done.cloned());
-        let done = outcomes.len() - before;
-        barren = if done == 0 { barren + 1 } else { 0 };
-        left = &left[done..];
+        barren = if came.is_empty() { barren + 1 } else { 0 };
+        outcomes.extend(came.into_iter().map(|outcome| (outcome.case.clone(), outcome)));
+        left.retain(|case| !outcomes.contains_key(case.name));
         let lost = if barren == BARREN_MAX { left.len() } else { 1.min(left.len()) };
-        outcomes.extend(left[..lost].iter().map(|case| broken_off(case, &said)));
-        left = &left[lost..];
+        let failed = left.drain(..lost).map(|case| (case.name.to_owned(), broken_off(case, &said)));
+        outcomes.extend(failed);
     }
-    Ok(outcomes)
+    Ok(cases.iter().filter_map(|case| outcomes.remove(case.name)).collect())
 }
 
 /// A case without an outcome, with the last words of its machine: the very last come first, since
@@ -341,6 +338,8 @@ mod tests {
             None => passed(cases),
         };
         assert_eq!(failed(cases, ends_in_third), (vec![third.to_owned()], vec![6, 3]));
+        let spoils_third = |cases: &[&Case]| passed(cases).replace(&format!("\"{third}\""), "\u{0}");
+        assert_eq!(failed(cases, spoils_third), (vec![third.to_owned()], vec![6]));
     }
 
     #[test]

@@ -28,8 +28,8 @@ impl Double {
         let is_first = self.heard.replace(now).is_none();
         if is_first {
             let HostStatus { host, version, boot_id, .. } = status;
-            eprintln!(
-                "wirerate: a second agent is connected as {host} (wirerate {version}, boot {boot_id}): this one \
+            program::note!(
+                "a second agent is connected as {host} (wirerate {version}, boot {boot_id}): this one \
                  refuses requests until it is gone"
             );
             eprintln!("  try: {}", advice::for_two_agents(host));
@@ -40,7 +40,7 @@ impl Double {
     /// Forgets a double that announces itself no more, when the hub does.
     pub(super) fn tick(&mut self, now: Instant) {
         if self.heard.take_if(|heard| now.duration_since(*heard) >= HOST_AGE_MAX).is_some() {
-            eprintln!("wirerate: the second agent is gone");
+            program::note!("the second agent is gone");
         }
     }
 

@@ -132,9 +132,7 @@ impl OtgSessions {
             }
             session.is_ending = true;
             let seconds = session.lease.as_secs();
-            eprintln!(
-                "wirerate: run {run}: no controller for {seconds} s: its flows end, its ports are free"
-            );
+            program::note!("run {run}: no controller for {seconds} s: its flows end, its ports are free");
             let (part, run, ended) = (Arc::clone(&session.part), run.clone(), self.ended.clone());
             spawn_blocking(move || {
                 part.carry_out(OtgOrder::Release);

@@ -91,7 +91,7 @@ pub(super) async fn serve(
 ) -> Result<Outcome, Failure> {
     let (events, mut heard) = unbounded_channel();
     let host = file.host.clone();
-    eprintln!("wirerate: agent {host} connects to {}", file.hub().url);
+    program::note!("agent {host} connects to {}", file.hub().url);
     let hub = Hub::connect_agent(&file.hub(), &host, events).await.map_err(unusable_hub)?;
     // First of all: a second agent is noticed before a request is answered.
     let mut announced = hub.announcements(&host).await.map_err(unusable_hub)?;
@@ -133,17 +133,17 @@ pub(super) async fn serve(
                     is_new = true;
                     outcome = agent.announce().await;
                 }
-                HubEvent::Disconnected => eprintln!("wirerate: disconnected: runs go on while their lease lasts"),
+                HubEvent::Disconnected => program::note!("disconnected: runs go on while their lease lasts"),
                 HubEvent::Refused(why) => match refused_key(&agent.file, &why) {
                     Some(failure) => outcome = Err(failure),
-                    None => eprintln!("wirerate: {why}"),
+                    None => program::note!("{why}"),
                 },
-                HubEvent::Other(text) => eprintln!("wirerate: {text}"),
+                HubEvent::Other(text) => program::note!("{text}"),
             },
             Some(status) = announced.next() => {
                 if status.instance == agent.answerer.instance {
                     if std::mem::take(&mut is_new) {
-                        eprintln!("wirerate: connected");
+                        program::note!("connected");
                     }
                 } else if agent.double.hear(&status, Instant::now()) {
                     // The other one is to know as well.
@@ -201,7 +201,7 @@ impl Agent {
             RequestKind::Otg => self.otg(request, request_ns),
             RequestKind::Abort => match decode::<AbortRequest>(&request.payload) {
                 Ok(abort) => self.order(&abort.run, OrderKind::Abort),
-                Err(why) => eprintln!("wirerate: a request to abort a run was ignored: {why}"),
+                Err(why) => program::note!("a request to abort a run was ignored: {why}"),
             },
         }
     }
@@ -376,7 +376,7 @@ impl Agent {
         };
         if timeout(GOODBYE_MAX, all).await.is_err() {
             let seconds = GOODBYE_MAX.as_secs();
-            eprintln!("wirerate: the last counts of a run were not delivered within {seconds} s");
+            program::note!("the last counts of a run were not delivered within {seconds} s");
         }
     }
 }

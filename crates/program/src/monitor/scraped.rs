@@ -12,6 +12,6 @@ pub(super) fn serve(address: MonitorAddress, facts: &Arc<RunFacts>) -> Result<Me
         let advice = address.advice("--metrics", &why);
         Failure::refused(format!("serve metrics at {address}"), why).try_this(advice)
     })?;
-    eprintln!("wirerate: metrics at http://{}/metrics", server.address());
+    crate::note!("metrics at http://{}/metrics", server.address());
     Ok(server)
 }

@@ -39,7 +39,7 @@ impl TextFile {
                 if let Err(why) = write_whole(&path, &text()) {
                     // Once: a full disk would fail each second.
                     if !std::mem::replace(&mut has_failed, true) || is_last {
-                        eprintln!("wirerate: cannot write metrics to {}: {why}", path.display());
+                        crate::note!("cannot write metrics to {}: {why}", path.display());
                     }
                 }
                 if is_last {

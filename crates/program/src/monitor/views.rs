@@ -24,7 +24,7 @@ fn read_state(command: &str, console: &Console) -> (MetricSet, RunState) {
         true if is_paused() => PAUSED,
         true => RUNNING,
     };
-    (set, RunState { word, has_rate: run_orders::have_effect(command, console) })
+    (set, RunState { word, has_rate: run_orders::can_change_rate(command, console) })
 }
 
 impl Tui {
@@ -44,7 +44,7 @@ pub(super) fn serve_page(address: MonitorAddress, facts: &Arc<RunFacts>) -> Resu
         let advice = address.advice("--web", &why);
         Failure::refused(format!("serve the page of --web at {address}"), why).try_this(advice)
     })?;
-    eprintln!("wirerate: page at {}", web.url());
+    crate::note!("page at {}", web.url());
     Ok(web)
 }
 

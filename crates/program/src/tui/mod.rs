@@ -35,7 +35,7 @@ impl Tui {
         let (end, wake) = io::pipe()?;
         let terminal = raw_terminal::find();
         if terminal.is_none() {
-            eprintln!("wirerate: --tui needs a terminal on standard output: a line per second instead");
+            crate::note!("--tui needs a terminal on standard output: a line per second instead");
         }
         // No line of progress beside those of the view.
         console.show_progress_elsewhere();

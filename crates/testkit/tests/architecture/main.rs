@@ -191,6 +191,19 @@ fn what_sends_and_receives_knows_no_terminal() {
     }
 }
 
+/// A sentence for people passes `program::note!`, which shows control characters of names as text.
+#[test]
+fn notes_of_the_program_are_printable() {
+    for name in PROGRAM.into_iter().chain(GROUPS) {
+        let source = folder_of(name).join("src");
+        for file in Modules::of(&source).files() {
+            let code = read(&source.join(file));
+            let code: String = code.split_whitespace().collect();
+            assert!(!code.contains("eprintln!(\"wirerate:"), "{name}/src/{file}: use program::note!");
+        }
+    }
+}
+
 /// What a build may leave out is decided where commands and modules are listed, so that no other
 /// file has parts that only some builds compile.
 #[test]

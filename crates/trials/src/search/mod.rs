@@ -36,7 +36,7 @@ use units::time_of_day_ns;
 /// What the host or a device refused.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if let Some(note) = frame_size::note(&args.path.size).filter(|_| !args.path.quiet) {
-        eprintln!("wirerate: {note}");
+        program::note!("{note}");
     }
     if let Some(load) = args.connections {
         return search_connections(args, load, stop);

@@ -266,8 +266,8 @@ impl Tester {
         if waited >= NOTED_WAIT && !self.is_quiet {
             let waited = human_duration(waited.as_nanos() as u64);
             let left = if left > 0 { format!("; {left} are left") } else { String::new() };
-            eprintln!(
-                "wirerate: waited {waited} until the kernel had freed the page pools of the last trial{left}"
+            program::note!(
+                "waited {waited} until the kernel had freed the page pools of the last trial{left}"
             );
         }
     }

@@ -80,7 +80,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let lines = playlist.damages().lines();
     let notes = playlist.notes();
     let notes = notes.iter().filter(|_| !args.quiet);
-    lines.iter().chain(notes).for_each(|line| eprintln!("wirerate: {line}"));
+    lines.iter().chain(notes).for_each(|line| program::note!("{line}"));
     let is_whole = playlist.damages().is_empty();
     let outcome = analysis.conclude(args, &mut playlist, stop.console())?;
     Ok(if is_whole { outcome } else { Outcome::No })
@@ -150,8 +150,8 @@ impl<'a> Analysis<'a> {
         let meter = &self.meter;
         let has_no_clock = self.clock.is_none() && meter.totals().with_flow > 0;
         if has_no_clock && meter.totals().stamped == 0 && !args.quiet {
-            eprintln!(
-                "wirerate: no latency: the times in marks count from the boot of the sender \
+            program::note!(
+                "no latency: the times in marks count from the boot of the sender \
                  (--sent-here measures the latency if this host sent them)"
             );
         }

@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     };
     match ctlfs::exec::run_with(&exec, build, Some(captures)) {
         Ok(ended) => {
-            ended.unread.iter().for_each(|line| eprintln!("wirerate: {line}"));
+            ended.unread.iter().for_each(|line| program::note!("{line}"));
             Ok(Outcome::Status(ended.status))
         }
         Err(error) => fail(error),

@@ -158,8 +158,8 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         && setting == Some(StampMode::Off)
         && report.tx_type.as_deref().is_some_and(|word| word != "off")
     {
-        eprintln!(
-            "wirerate: {} stamps transmitted frames: a PTP daemon on it now misses the stamps of received ones",
+        program::note!(
+            "{} stamps transmitted frames: a PTP daemon on it now misses the stamps of received ones",
             args.device
         );
     }

@@ -5,8 +5,19 @@ use host::{Netns, Stack};
 
 /// Commands whose frames have the options of `send`.
 const TAKE_OPTIONS_OF_SEND: [&str; 3] = ["measure", "search", "rfc2544"];
-/// Options of `send` that searches refuse, because each trial sets them.
-const SET_BY_A_SEARCH: [&str; 6] = ["--count", "--duration", "--rate", "--pps", "--delay", "--ramp"];
+/// Options of `send` that searches refuse (`refuse_own` of `trials`): each trial sets them.
+const SET_BY_A_SEARCH: [&str; 10] = [
+    "--count",
+    "--duration",
+    "--runs",
+    "--rate",
+    "--pps",
+    "--delay",
+    "--ramp",
+    "--arrivals",
+    "--dry-run",
+    "--streams",
+];
 
 /// The candidates for the last of `words`; the first is the name of the program.
 pub(super) fn of(parser: &Command, words: &[String]) -> Vec<String> {

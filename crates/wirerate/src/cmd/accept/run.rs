@@ -39,9 +39,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let counted = stop.console().count_in(sources::accept(move || observed.counts().accepted, labels));
     let xdp = xdp_text(accepting.mode(), accepting.native_refusal().as_deref());
     if !args.quiet {
-        eprintln!("wirerate: accepting on {} at {server} ({xdp})", request.ifname);
+        program::note!("accepting on {} at {server} ({xdp})", request.ifname);
         if let Some(trouble) = accepting.trouble() {
-            eprintln!("wirerate: nothing can be answered yet: {trouble}");
+            program::note!("nothing can be answered yet: {trouble}");
         }
     }
     let mut report = Report {
@@ -61,7 +61,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     drop((counted, accepting));
     watched?;
     if report.is_device_gone {
-        eprintln!("wirerate: {} went away: the run ends here", report.device);
+        program::note!("{} went away: the run ends here", report.device);
     }
     stop.console().report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report)?;
     Ok(if report.is_device_gone { Outcome::No } else { Outcome::Done })

@@ -69,7 +69,7 @@ fn group(args: &Args, targets: &Targets) -> Option<DeviceGroup> {
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     outputs::refusal(args)?;
     if let Some(name) = wait_for_devices(args, stop)? {
-        eprintln!("wirerate: nothing was captured: {name} is not there, and the wait was ended");
+        program::note!("nothing was captured: {name} is not there, and the wait was ended");
         return Ok(Outcome::No);
     }
     let targets = args.rx.targets("capture")?;
@@ -97,7 +97,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
                 }
                 _ => error.to_string(),
             };
-            eprintln!("wirerate: `wirerate ctl` does not reach this capture: {why}");
+            program::note!("`wirerate ctl` does not reach this capture: {why}");
         }
     }
     let print = |shown| FramePrinter::start(shown, args, host::local_utc_offset_s());
@@ -115,18 +115,18 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     print_saves(&ended.ended_saves, &mut saves, args.rx.quiet);
     ended.stats.elapsed = ended.stats.elapsed.saturating_sub(before);
     for name in &ended.files_not_handed_over {
-        eprintln!("wirerate: the rotate command did not finish for {name}");
+        program::note!("the rotate command did not finish for {name}");
     }
     // Those of a group were told when they went away.
     let left = ended.devices.iter().filter(|device| device.is_gone && job.group.is_none());
     for device in left {
         let name = &device.link.name;
         match &device.source {
-            SourceFacts::At(facts) => eprintln!(
-                "wirerate: {name} went away, or the XDP program {} is not on it any more",
+            SourceFacts::At(facts) => program::note!(
+                "{name} went away, or the XDP program {} is not on it any more",
                 facts.program.name
             ),
-            _ => eprintln!("wirerate: {name} went away"),
+            _ => program::note!("{name} went away"),
         }
     }
     watched?;
@@ -140,7 +140,7 @@ fn wait_for_devices<'a>(args: &'a Args, stop: &Stop) -> Result<Option<&'a str>, 
     }
     let (_, stack) = args.rx.place().map_err(|why| Failure::host("wait for a device", why))?;
     if let Some(name) = args.rx.missing(&stack).filter(|_| !args.rx.quiet) {
-        eprintln!("wirerate: waiting for {name}");
+        program::note!("waiting for {name}");
     }
     loop {
         let missing = args.rx.missing(&stack);
@@ -159,13 +159,13 @@ fn print_notes(job: &CaptureJob<'_>, session: &Session) {
         let (count, source) = (devices.len(), &first.source);
         let noun = if count == 1 { "device" } else { "devices" };
         match group.has_patterns() {
-            true => eprintln!(
-                "wirerate: capturing on {group}: {count} {noun}, and those that appear later ({source})"
-            ),
-            false if count == 1 => {
-                eprintln!("wirerate: capturing on {group}, also if it comes back later ({source})");
+            true => {
+                program::note!("capturing on {group}: {count} {noun}, and those that appear later ({source})")
             }
-            false => eprintln!("wirerate: capturing on {group}, also if they come back later ({source})"),
+            false if count == 1 => {
+                program::note!("capturing on {group}, also if it comes back later ({source})");
+            }
+            false => program::note!("capturing on {group}, also if they come back later ({source})"),
         }
     }
     print_changes(session, args.rx.quiet);
@@ -173,40 +173,40 @@ fn print_notes(job: &CaptureJob<'_>, session: &Session) {
     for device in devices.iter().take(if group.is_some() { 1 } else { usize::MAX }) {
         let name = group.as_ref().map_or_else(|| device.link.name.clone(), ToString::to_string);
         if group.is_none() {
-            eprintln!("wirerate: capturing on {name} ({})", device.source);
+            program::note!("capturing on {name} ({})", device.source);
         }
         if let (Some(_), Some(bound)) = (args.ring, device.ring_size.bounded_by) {
             let size = human_size(device.ring_size.bytes);
-            eprintln!("wirerate: each ring of {name} has {size}: all rings together take at most {bound}");
+            program::note!("each ring of {name} has {size}: all rings together take at most {bound}");
         }
         if let Some(refusal) = &device.stamps_refusal {
-            eprintln!("wirerate: timestamps of {name} are kernel time: {refusal}");
+            program::note!("timestamps of {name} are kernel time: {refusal}");
         }
         if let Some(refusal) = &device.promiscuous_refusal {
-            eprintln!(
-                "wirerate: {name} is not promiscuous, so a card drops frames for other addresses: {refusal}"
+            program::note!(
+                "{name} is not promiscuous, so a card drops frames for other addresses: {refusal}"
             );
         }
         if group.is_none() && !device.link.is_up() {
-            eprintln!("wirerate: {name} is down: nothing can arrive until it is up");
+            program::note!("{name} is down: nothing can arrive until it is up");
         }
     }
     if job.targets.is_group && group.is_none() {
-        eprintln!("wirerate: {} devices; those that appear later are not captured", devices.len());
+        program::note!("{} devices; those that appear later are not captured", devices.len());
     }
     if let Ok(Some(recorder)) = args.recorder.options() {
         let time = recorder.keep_ns.map_or(String::new(), |ns| format!("of {} ", human_duration(ns)));
         let size = human_size(recorder.keep_bytes);
-        eprintln!("wirerate: keeping the last frames {time}in at most {size} of memory until a trigger");
+        program::note!("keeping the last frames {time}in at most {size} of memory until a trigger");
     }
     if !args.write.is_empty() && args.snaplen.len() < 2 && args.snaplen() < SNAPLEN_WHOLE {
         let bytes = human_count(args.snaplen().into());
-        eprintln!("wirerate: keeping the first {bytes} bytes of each frame (--snaplen 0 keeps all)");
+        program::note!("keeping the first {bytes} bytes of each frame (--snaplen 0 keeps all)");
     }
     for name in &args.write {
         if let Some(format) = args.files.unexpected_format(name) {
             let (name, format) = (name.display(), format.name());
-            eprintln!("wirerate: {name} is in {format} format; --format selects another");
+            program::note!("{name} is in {format} format; --format selects another");
         }
     }
 }
@@ -217,9 +217,9 @@ fn print_changes(session: &Session, is_quiet: bool) {
     let changes = session.group_changes();
     for change in changes.into_iter().filter(|_| !is_quiet) {
         match change {
-            GroupChange::Joined(name) => eprintln!("wirerate: {name} appeared and is captured, too"),
-            GroupChange::Left(name) => eprintln!("wirerate: {name} went away"),
-            GroupChange::Refused { name, why } => eprintln!("wirerate: {name} is not captured: {why}"),
+            GroupChange::Joined(name) => program::note!("{name} appeared and is captured, too"),
+            GroupChange::Left(name) => program::note!("{name} went away"),
+            GroupChange::Refused { name, why } => program::note!("{name} is not captured: {why}"),
         }
     }
 }
@@ -376,7 +376,7 @@ fn watch(
         }
         if take_write_out() {
             let done = if session.is_recorder() { session.save("SIGUSR2").map(drop) } else { session.sync() };
-            done.unwrap_or_else(|why| eprintln!("wirerate: nothing is written at SIGUSR2: {why}"));
+            done.unwrap_or_else(|why| program::note!("nothing is written at SIGUSR2: {why}"));
         }
         let elapsed = session.elapsed().saturating_sub(before);
         let (frames, frame_bytes) = session.received();
@@ -404,11 +404,11 @@ fn watch_recorder(session: &Session, trigger: &mut Option<TriggerCommand>, saves
             Ok(false) => {}
             Ok(true) => {
                 if let Err(why) = session.save("the trigger command") {
-                    eprintln!("wirerate: nothing was saved: {why}");
+                    program::note!("nothing was saved: {why}");
                 }
             }
             Err(why) => {
-                eprintln!("wirerate: the trigger command cannot be run any more: {why}");
+                program::note!("the trigger command cannot be run any more: {why}");
                 *trigger = None;
             }
         }
@@ -423,10 +423,10 @@ fn print_saves(ended: &[Result<String, String>], saves: &mut u64, is_quiet: bool
             Ok(_) => {
                 *saves += 1;
                 if !is_quiet {
-                    eprintln!("wirerate: trigger: file {saves} is saved");
+                    program::note!("trigger: file {saves} is saved");
                 }
             }
-            Err(why) => eprintln!("wirerate: trigger: {why}"),
+            Err(why) => program::note!("trigger: {why}"),
         }
     }
 }
@@ -565,7 +565,7 @@ fn conclude(
         // The reader of the pipe closed it: an end like Ctrl-C.
         Some(error) if error.is_closed_pipe() => Ok(Outcome::Done),
         Some(error) if args.files.on_error == OnError::GoOn || error.is_blocked_pipe() => {
-            eprintln!("wirerate: {:#}", anyhow::Error::from(error));
+            program::note!("{:#}", anyhow::Error::from(error));
             Ok(Outcome::No)
         }
         Some(error) => Err(failure(job, error).after_report()),

@@ -68,7 +68,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
     let [tx, rx] = [&lab.tx, &lab.rx];
     if !args.quiet {
-        eprintln!("wirerate: {} in {} sends to {} in {}", tx.ifname, tx.netns_name, rx.ifname, rx.netns_name);
+        program::note!("{} in {} sends to {} in {}", tx.ifname, tx.netns_name, rx.ifname, rx.netns_name);
     }
     let device =
         TxDevice::find_in(tx.netns().clone(), tx.ifname).map_err(|why| Failure::host("find tx0", why))?;

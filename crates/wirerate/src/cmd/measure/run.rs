@@ -258,7 +258,7 @@ fn conclude(
         let steps = all_lost::next_steps(&report, &direction.to.device, &result);
         outcomes.push(receipt.conclude(&result, console)?);
         if !job.quiet {
-            steps.iter().flatten().for_each(|step| eprintln!("wirerate: {step}"));
+            steps.iter().flatten().for_each(|step| program::note!("{step}"));
         }
         parts.push((result, sender));
     }

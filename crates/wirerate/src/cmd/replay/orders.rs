@@ -33,7 +33,7 @@ impl ReplayOrders {
                 ErrorKind::PermissionDenied => "creating its socket in /run/wirerate needs root".to_owned(),
                 _ => error.to_string(),
             };
-            eprintln!("wirerate: `wirerate ctl` does not reach this replay: {why}");
+            program::note!("`wirerate ctl` does not reach this replay: {why}");
         }
         Self { server: server.ok(), control: Arc::clone(control), is_timed }
     }

@@ -142,7 +142,7 @@ impl GapNotes {
             return;
         }
         if is_printed {
-            eprintln!("wirerate: {note}");
+            program::note!("{note}");
         }
         self.notes.push(note);
     }

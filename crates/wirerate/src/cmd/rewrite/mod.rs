@@ -20,11 +20,11 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let report = rewriter::run(args, stop)?;
     let (json, text) = (report.json_line(), report.to_string());
     if !args.quiet {
-        report.all_notes().for_each(|note| eprintln!("wirerate: {note}"));
+        report.all_notes().for_each(|note| program::note!("{note}"));
     }
     if is_stdin(&args.output) {
         // Standard output has the packets.
-        eprint!("{}", if args.json { &json } else { &text });
+        eprint!("{}", if args.json { json } else { ::report::printable_lines(&text) });
     } else if args.json {
         stop.console().text(&json)?;
     } else if !args.quiet {

@@ -180,7 +180,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     let device_name = args.out.as_deref().filter(|path| !is_file(path)).map(Path::to_string_lossy);
     for option in args.device.ignored(device_name.is_none()) {
-        eprintln!("wirerate: {option} has no meaning here and is ignored");
+        program::note!("{option} has no meaning here and is ignored");
     }
     let seed = args.seed.unwrap_or_else(random_seed);
     let order = if args.rand { PacketOrder::Random } else { PacketOrder::RoundRobin };
