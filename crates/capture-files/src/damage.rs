@@ -1,5 +1,6 @@
 //! Damaged places of capture files: counts by kind, and the first ones in words.
 
+use facts::Described;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -7,15 +8,15 @@ use std::collections::BTreeMap;
 pub const DAMAGE_TEXTS_MAX: usize = 100;
 
 /// The damaged places of one or more files.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct Damages {
-    /// All damaged places.
+    /// The number of damaged places.
     pub total: u64,
-    /// Damaged places by kind: `packet`, `interface`, `statistics`, `section`, `names` and `other`
-    /// for blocks that were skipped, `options` for packets whose options are broken,
-    /// `rest_of_file` for files that could not be read to their end.
+    /// The places by kind: `packet`, `interface`, `statistics`, `section`, `names` and `other` for
+    /// blocks that were skipped, `options` for packets whose options are broken, `rest_of_file` for
+    /// files that could not be read to their end.
     pub kinds: BTreeMap<&'static str, u64>,
-    /// The first places in words.
+    /// The first 100 places, in words.
     pub places: Vec<String>,
 }
 

@@ -3,6 +3,7 @@
 
 use super::flows::{FLOWS_MAX, FlowEnds, NoHash, flow_of};
 use super::protocol::Protocol;
+use facts::Described;
 use packet::HeaderFields;
 use pcapng::LINK_TYPE_ETHERNET;
 use serde::Serialize;
@@ -118,46 +119,54 @@ pub struct FlowStatistics {
 }
 
 /// The flows of a replay, for its report.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
 pub struct FlowFacts {
-    /// Flows of IP: both directions of the same addresses, ports and protocol.
+    /// Flows of the frames of the first loop, with `--each-loop` of all loops. As in
+    /// `wirerate.info/1`, a flow of IP is both directions of the same addresses, ports and
+    /// protocol.
     pub flows: u64,
-    /// There are more flows than are told apart; packets of the others are in no `top_talkers`.
+    /// True if there are more than a million flows: the others are not told apart, and their
+    /// packets are in no `top_talkers`.
     pub has_more_flows: bool,
     /// The counts are those of one of several loops, which are alike; for the text.
     #[serde(skip)]
     pub is_of_one_loop: bool,
     /// Flows that began per second; those of each loop count.
+    #[fact(unit = "1/s")]
     pub flows_ps: f64,
-    /// Different IP addresses.
+    /// Different IP addresses of these flows.
     pub addresses: u64,
-    /// Flows, packets and bytes by protocol, the one with most packets first.
+    /// The protocols, the one with most packets first.
     pub protocols: Vec<ProtocolFlows>,
-    /// The addresses that sent most bytes.
+    /// The five addresses that sent most bytes.
     pub top_talkers: Vec<Talker>,
 }
 
 /// The flows of a protocol.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct ProtocolFlows {
-    /// Its name.
+    /// Name of the protocol.
     pub name: String,
-    /// Flows; 0 for what is not IP.
+    /// Its flows; 0 for what is not IP.
     pub flows: u64,
-    /// Packets.
+    /// The number of its packets.
+    #[fact(unit = "packets")]
     pub packets: u64,
-    /// Bytes of their frames.
+    /// Bytes of the frames of these packets.
+    #[fact(unit = "bytes")]
     pub bytes: u64,
 }
 
 /// What an address sent.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct Talker {
     /// The address.
     pub address: IpAddr,
-    /// Packets.
+    /// The number of packets that it sent.
+    #[fact(unit = "packets")]
     pub packets: u64,
-    /// Bytes of their frames.
+    /// Bytes of the frames of these packets.
+    #[fact(unit = "bytes")]
     pub bytes: u64,
 }
 

@@ -5,37 +5,48 @@
 //! way to the file. Frames that the device itself lost are not received: `offered = received +
 //! lost_nic`.
 
+use facts::Described;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Frames counted at each place where one can go on or end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Described)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
 pub struct Counts {
-    /// Frames that the device handed over.
+    /// Frames that reached the capture program: the device handed them over.
+    #[fact(unit = "frames")]
     pub received: u64,
-    /// Their lengths in bytes, without FCS.
+    /// Bytes of the received frames, without FCS: the sum of their `frame_len`.
     pub received_bytes: u64,
-    /// Frames that the filter turned away; `None` when the kernel does not count them.
+    /// Frames that did not match the filter. `null` for packet sockets with a filter: the kernel
+    /// does not count these frames, and `received` excludes them.
+    #[fact(unit = "frames")]
     pub filtered: Option<u64>,
     /// Frames copied into a ring.
-    #[cfg_attr(feature = "cli", serde(skip))]
+    #[serde(skip)]
     pub captured: u64,
-    /// Frames lost because the ring was full.
+    /// Frames lost because a ring was full.
+    #[fact(unit = "frames")]
     pub lost_ring: u64,
-    /// Frames handed to the output.
+    /// Frames in the file, or counted without a file.
+    #[fact(unit = "frames")]
     pub written: u64,
-    /// Of these, frames of which only the first bytes were kept.
+    /// Of the frames written, those that no file has with all their bytes: they were cut to the
+    /// snaplen.
+    #[fact(unit = "frames")]
     pub cut: u64,
-    /// Frames lost because the output failed.
+    /// Frames lost because the file failed or was too slow.
+    #[fact(unit = "frames")]
     pub lost_disk: u64,
-    /// Frames that came after the limit had been passed to the output.
+    /// Frames received after `--count` frames were written, or after the end of the files.
+    #[fact(unit = "frames")]
     pub after_limit: u64,
-    /// Frames that left the window of a recorder that saved none of them.
+    /// Frames that left the window of `--keep` before a trigger.
+    #[fact(unit = "frames")]
     pub not_kept: u64,
-    /// Of the frames handed to the output, those with the time of the device's own clock; all
-    /// others have the kernel's.
+    /// Frames written with device time; all others have kernel time.
+    #[fact(unit = "frames")]
     pub hardware_time: u64,
 }
 

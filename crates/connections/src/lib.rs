@@ -18,10 +18,14 @@ pub use run_setup::Setup;
 
 use crate::args::{GroupArg, Target, XdpArg};
 use connect::Query;
+use facts::Document;
 use packet::{Arrivals, MacAddr};
-use program::row_printer::RowArgs;
+use program::row_printer::{Row, RowArgs};
 use std::path::PathBuf;
 use units::{Addresses, Count, FrameRate, Interval, Nanos, VlanId, arrivals};
+
+/// What the command prints as JSON.
+pub const DOCUMENTS: &[Document] = &[report::CONNECT, row::ConnectRow::DOCUMENT];
 
 /// Who ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

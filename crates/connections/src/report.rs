@@ -1,7 +1,7 @@
 //! The report of `wirerate connect`: a table, or JSON as `wirerate.connect/1`.
 
 use engine::{AnswerCheck, ConnectKind, ConnectResult};
-use facts::{ConnectFailures, Fact, UnusualSegments};
+use facts::{ConnectFailures, Described, Document, Fact, UnusualSegments};
 use measure::HistogramLog;
 use program::out;
 use sender::rate::missing_by_chance;
@@ -14,21 +14,23 @@ pub(super) const PERCENTILES: [(&str, f64); 4] =
     [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9)];
 
 /// How the run was made.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
 pub struct Head {
     /// The device.
     pub device: String,
-    /// Its namespace, as the user named it.
+    /// Its network namespace; `null` without one.
     pub netns: Option<String>,
-    /// `tcp`, `udp` or `dns`.
+    /// The protocol.
+    #[fact(kind = Kind::Word(&["tcp", "udp", "dns"]))]
     pub protocol: &'static str,
     /// The server.
     pub server: String,
     /// How the XDP program was attached.
     pub xdp: String,
-    /// Requested connections per second.
+    /// Requested connections per second: `--cps`, or `null`.
     pub requested_cps: Option<f64>,
-    /// Requested requests per second on held connections.
+    /// Requested requests per second on held connections: `--ask-rate`, or `null`.
+    #[fact(unit = "1/s")]
     pub requested_requests_ps: Option<f64>,
     /// The gaps between connections are random.
     #[serde(skip)]
@@ -39,13 +41,13 @@ pub struct Head {
 }
 
 /// Times in nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
 pub struct Times {
     /// Number of times.
     pub count: u64,
-    /// Lowest.
+    /// The shortest.
     pub min_ns: u64,
-    /// 50th percentile (median).
+    /// The median.
     pub p50_ns: u64,
     /// 90th percentile.
     pub p90_ns: u64,
@@ -53,9 +55,9 @@ pub struct Times {
     pub p99_ns: u64,
     /// 99.9th percentile.
     pub p999_ns: u64,
-    /// Highest.
+    /// The longest.
     pub max_ns: u64,
-    /// The whole histogram, as HdrHistogram's V2 in base64.
+    /// The times, as `histogram` of `wirerate.measure/1`.
     pub histogram: String,
 }
 
@@ -84,12 +86,12 @@ impl Times {
 }
 
 /// Responses with the same bytes at the place of `--group-by`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
 pub struct Group {
-    /// The bytes as text, or as hexadecimal digits behind 0x if one of them is no printable
-    /// character of ASCII.
+    /// The bytes as text, or as 0x and hexadecimal digits if one of them is no printable character
+    /// of ASCII.
     pub value: String,
-    /// Responses.
+    /// The responses with them.
     pub responses: u64,
 }
 
@@ -104,32 +106,35 @@ impl Group {
     }
 }
 
+/// The report of `wirerate connect`.
+pub(super) const CONNECT: Document = Document::of::<Report>("wirerate.connect/1", "wirerate connect --json");
+
 /// Everything counted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
 pub struct Report {
     /// What the report begins with.
     #[serde(flatten)]
     pub head: Head,
     /// Time in which connections were opened.
     pub opening_ns: u64,
-    /// Time until the last one was closed.
+    /// Time until the last connection was closed.
     pub run_ns: u64,
-    /// Connections: their SYN was sent. `tried = completed + failed + open_at_end`.
+    /// Connections whose SYN was sent: `completed` + `failed` + `open_at_end`.
     pub tried: u64,
     /// SYNs that were answered.
     pub established: u64,
     /// Connections that went through all of their states.
     pub completed: u64,
-    /// Sum of the next ones.
+    /// Connections that were not completed: the sum of `refused`, `reset`, `timeout` and `cut_off`.
     pub failed: u64,
     /// Connections that were not completed.
     #[serde(flatten)]
     pub failures: ConnectFailures,
     /// Connections open at the end.
     pub open_at_end: u64,
-    /// Connections missing in this account: 0.
+    /// `tried` minus the sum of what became of them: 0.
     pub unexplained: i64,
-    /// Requests.
+    /// Requests sent.
     pub requests: u64,
     /// With `--ask-rate`: requests sent until connections were closed.
     #[serde(skip)]
@@ -140,25 +145,29 @@ pub struct Report {
     pub asking_ns: u64,
     /// Complete responses.
     pub responses: u64,
-    /// Responses without a Content-Length in their first segment, which ended with PSH.
+    /// Responses without a Content-Length in their first segment, on connections that stay open:
+    /// PSH ended them.
     pub unsized_responses: u64,
-    /// Answers that report an error: an HTTP status of 400 or more, all but a ServerHello or a QUIC
-    /// packet with a long header where that was asked for, an error code of DNS.
+    /// Answers that report an error: an HTTP status of 400 or more; with `--tls-hello` all but a
+    /// ServerHello; with `--quic-initial` all but a packet with a long header; an error code of
+    /// DNS.
     pub error_answers: u64,
     /// Bytes of the server; each counts once.
     pub payload_bytes: u64,
-    /// Completed connections per second while connections were opened.
+    /// Completed connections per second of `opening_ns`.
     pub rate_cps: f64,
-    /// Connections tried per second in that time.
+    /// Tried connections per second of `opening_ns`.
     pub tried_cps: f64,
-    /// Responses per second in that time.
+    /// Responses per second of `opening_ns`; with `--ask-rate`, of the time in which requests were
+    /// sent.
+    #[fact(unit = "1/s")]
     pub requests_ps: f64,
-    /// From SYN to SYN-ACK.
+    /// Times from SYN to SYN-ACK; `null` without one.
     pub connect: Option<Times>,
-    /// From a request to the first byte of its response.
+    /// Times from a request to the first byte of its response; `null` without one.
     pub first_byte: Option<Times>,
-    /// From SYN to the end of complete connections; `None` for held ones in a run of 18 minutes or
-    /// more, which the program cannot measure.
+    /// Times from SYN to the end of complete connections; `null` without one, and for held ones in
+    /// a run of 18 minutes or more, which the program cannot measure.
     pub connection: Option<Times>,
     /// Most connections open at a time.
     pub open_max: u64,
@@ -166,11 +175,11 @@ pub struct Report {
     pub open_per_client_max: u64,
     /// Responses by the bytes of `--group-by`; empty without it.
     pub groups: Vec<Group>,
-    /// Responses that are in none of these groups: too short, or of too many groups.
+    /// Responses in none of these groups: too short, or of too many groups.
     pub ungrouped: u64,
     /// Held connections that the server ended.
     pub ended_by_server: u64,
-    /// Longest time without a completed connection while connections were opened.
+    /// Longest time without a completed connection while connections were opened; 0 with `--hold`.
     pub longest_pause_ns: u64,
     /// Unusual segments.
     #[serde(flatten)]
@@ -179,13 +188,16 @@ pub struct Report {
     pub no_port: u64,
     /// Frames of the sender that the driver dropped; segments were sent again at once, datagrams
     /// were not.
+    #[fact(unit = "frames")]
     pub dropped: u64,
     /// Frames that the program could not write, or dropped because another CPU worked with their
     /// connection: as if lost on the way.
+    #[fact(unit = "frames")]
     pub lost_in_program: u64,
     /// Answers to ARP and neighbour solicitations.
+    #[fact(unit = "frames")]
     pub neighbours: u64,
-    /// True if the device was deleted before the end.
+    /// `true` if the device was deleted before the end.
     pub is_device_gone: bool,
 }
 
@@ -236,7 +248,7 @@ impl Report {
 
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(&facts::CONNECT, self)
+        out::json_line(&CONNECT, self)
     }
 
     /// True if all is complete, at the requested rate, and no held connection ended early.

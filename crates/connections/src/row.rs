@@ -1,31 +1,36 @@
 //! The row of a second.
 
 use connect::Counts;
-use facts::{ConnectFailures, UnusualSegments};
-use program::row_printer::{Cell, Row, RowTime};
+use facts::{ConnectFailures, Described, Document, UnusualSegments};
+use program::row_printer::{Row, RowTime, WIDE};
+use serde::Serialize;
 
 /// Counts since the start, and the rates of the last second.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Described)]
 pub(super) struct ConnectRow {
     /// When it was made.
+    #[serde(flatten)]
     pub(super) time: RowTime,
     /// Connections that were tried.
     pub(super) tried: u64,
-    /// Connections completed.
+    /// Connections that went through all of their states.
     pub(super) completed: u64,
     /// Connections that failed.
     pub(super) failed: u64,
-    /// Connections open now.
+    /// Connections that are open.
     pub(super) open: u64,
-    /// Connections completed per second since the previous row.
+    /// Connections completed per second since the previous object.
     pub(super) rate_cps: f64,
-    /// Responses.
+    /// Complete responses.
     pub(super) responses: u64,
-    /// Responses per second since the previous row.
+    /// Responses per second since the previous object.
+    #[fact(unit = "1/s")]
     pub(super) responses_ps: f64,
     /// Failed connections by cause.
+    #[serde(flatten)]
     pub(super) failures: ConnectFailures,
     /// Unusual segments.
+    #[serde(flatten)]
     pub(super) unusual: UnusualSegments,
 }
 
@@ -50,27 +55,19 @@ impl ConnectRow {
 }
 
 impl Row for ConnectRow {
-    fn document(&self) -> &'static facts::Document {
-        &facts::CONNECT_SECOND
-    }
+    const DOCUMENT: Document =
+        Document::of::<Self>("wirerate.connect-second/1", "wirerate connect --json --every-second");
+    const COLUMNS: &'static [(&'static str, usize)] = &[
+        ("tried", WIDE),
+        ("completed", WIDE),
+        ("failed", WIDE),
+        ("open", WIDE),
+        ("rate_cps", WIDE),
+        ("responses", WIDE),
+        ("responses_ps", WIDE),
+    ];
 
     fn time(&self) -> RowTime {
         self.time
-    }
-
-    fn cells(&self) -> Vec<Cell> {
-        [
-            Cell::count("tried", self.tried),
-            Cell::count("completed", self.completed),
-            Cell::count("failed", self.failed),
-            Cell::count("open", self.open),
-            Cell::per_second("rate_cps", self.rate_cps),
-            Cell::count("responses", self.responses),
-            Cell::per_second("responses_ps", self.responses_ps),
-        ]
-        .into_iter()
-        .chain(Cell::group(self.failures.each()))
-        .chain(Cell::group(self.unusual.each()))
-        .collect()
     }
 }

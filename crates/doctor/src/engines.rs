@@ -2,12 +2,13 @@
 //! results.
 
 use engine::EngineKind;
+use facts::Described;
 use host::{CommandPlace, DeviceState, LinkLayer, Machine, Right};
 use program::advice;
 use serde::Serialize;
 
 /// Whether an engine or source works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// It works.
@@ -21,17 +22,18 @@ pub enum Answer {
 }
 
 /// One engine, or one source of a capture.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct EngineRow {
-    /// Its name.
+    /// Name of the engine or the source.
     pub name: &'static str,
-    /// Whether it works on this device.
+    /// Whether it works on this device; `not_allowed`: a capability is missing, `not_known`: the
+    /// kernel does not report it, and testing would change something.
     pub answer: Answer,
-    /// Reason.
+    /// The reason.
     pub why: String,
-    /// Further facts.
+    /// Notes: further facts.
     pub notes: Vec<String>,
-    /// What to try to make it work.
+    /// Suggested commands, to make it work.
     pub tries: Vec<String>,
 }
 
@@ -68,16 +70,16 @@ impl EngineStatus {
 }
 
 /// The engine that `send` takes for plain frames, or the source that `capture` takes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct DefaultChoice {
-    /// Its name; `null` when there is none or it is unknown.
+    /// Its name; `null` for none, or if it is unknown.
     pub name: Option<&'static str>,
-    /// False when one of higher preference could not be tested.
+    /// False if one of higher preference could not be checked.
     pub is_known: bool,
-    /// Why this one, then why not each one of higher preference.
+    /// The reasons: for this one, then against each one of higher preference.
     pub why: Vec<String>,
-    /// The engine that `send` takes below 100,000 frames per second and thread, where it is another
-    /// one: each call of xdp makes a page pool.
+    /// The engine that `send` uses below 100,000 frames per second and thread, since each call of
+    /// `xdp` makes a page pool; absent if it is the same one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_name: Option<&'static str>,
 }

@@ -1,11 +1,12 @@
 //! A finding: its severity, its effect on frames, and what to try.
 
+use facts::Described;
 use report::Meaning;
 use serde::Serialize;
 use std::fmt;
 
 /// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Something does not work, or costs much performance.
@@ -17,7 +18,7 @@ pub enum Severity {
 }
 
 /// Subject of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
     /// The machine and its kernel.
@@ -27,19 +28,20 @@ pub enum About {
 }
 
 /// A finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct Finding {
-    /// Subject.
+    /// What it is about: the machine and its kernel, or the device.
     pub about: About,
-    /// Severity.
+    /// How severe it is.
     pub severity: Severity,
-    /// Identifier of the check, for programs.
+    /// Its [topic](when-it-does-not-work.md#what-works-on-this-machine), which identifies the check
+    /// for programs.
     pub topic: &'static str,
     /// What was found.
     pub what: String,
-    /// Effect on sending or capturing; may be empty.
+    /// Why it matters: the effect on sending or capturing; may be empty.
     pub why: String,
-    /// What to try: commands or options; may be empty.
+    /// Suggested commands or options; may be empty.
     pub tries: Vec<String>,
 }
 

@@ -3,72 +3,77 @@
 use super::engines::{Answer, DefaultChoice, EngineRow};
 use super::finding::{About, Finding, Severity};
 use ::report::Meaning;
+use facts::{Described, Document};
 use host::{DeviceState, Link, Machine};
 use program::out;
 use program::outcome::Outcome;
 use program::term::wrapped;
 use serde::Serialize;
 
+/// The report of `wirerate doctor`.
+pub const DOCTOR: Document = Document::of::<Report>("wirerate.doctor/1", "wirerate doctor --json");
+
 /// The whole report.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct Report {
-    /// The device; none in an overview.
+    /// The device; `null` for an overview.
     pub device: Option<DeviceSummary>,
-    /// The namespace, if one was given.
+    /// The network namespace; `null` without `--netns`.
     pub netns: Option<String>,
     /// Engines of the device, in order of preference.
     pub engines: Vec<EngineRow>,
-    /// The engine that `send` takes for plain frames.
+    /// Engine that `send` uses for plain frames; `null` for an overview.
     pub engine: Option<DefaultChoice>,
-    /// Capture sources of the device, in order of preference.
+    /// Capture sources of the device, in order of preference: `xdp_native`, `xdp_generic`,
+    /// `tpacket`.
     pub captures: Vec<EngineRow>,
-    /// The source that `capture` takes in mirror mode; of the device.
+    /// Source that `capture` uses in mirror mode; `null` for an overview.
     pub capture: Option<DefaultChoice>,
-    /// All devices, in an overview.
+    /// Overview only: the devices.
     pub devices: Vec<DeviceRow>,
     /// The machine.
     pub host: HostSummary,
-    /// What limits device and machine.
+    /// What was found: what limits device and machine.
     pub findings: Vec<Finding>,
-    /// What could not be determined, and why.
+    /// Facts that could not be determined, and why.
     pub unknown: Vec<String>,
 }
 
 /// Summary of the machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct HostSummary {
-    /// `Linux 6.18.44`.
+    /// Version of the kernel, such as `Linux 6.18.44`.
     pub kernel: String,
-    /// `x86_64`, ...
+    /// Architecture, such as `x86_64`.
     pub architecture: String,
-    /// CPUs that run, as the kernel writes them.
+    /// CPUs that run, as a list that the kernel writes (`0-3,8`).
     pub cpus: String,
-    /// NUMA nodes.
+    /// Memory nodes (NUMA), as a list that the kernel writes.
     pub nodes: String,
 }
 
 /// Summary of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct DeviceSummary {
     /// Its name.
     pub name: String,
-    /// `veth`, `tun`, ..., `loopback` or `hardware`.
+    /// Its kind: that of a virtual device, such as `veth` or `tun`, or `loopback` or `hardware`.
     pub kind: String,
-    /// Its driver.
+    /// Its driver; `null` if there is none, and in the list of an overview.
     pub driver: Option<String>,
-    /// `up`, `down` or `no_carrier`.
+    /// Its state: `up`, `down` or `no_carrier`.
     pub state: &'static str,
 }
 
 /// A device of an overview.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct DeviceRow {
     /// The device.
     #[serde(flatten)]
     pub device: DeviceSummary,
-    /// It carries a default route.
+    /// True if the default route leaves by it.
     pub is_default_route: bool,
-    /// The engine that `send` takes for plain frames.
+    /// Engine that `send` uses for plain frames.
     pub engine: DefaultChoice,
     /// An engine works, or could not be tested.
     #[serde(skip)]
@@ -119,7 +124,7 @@ pub fn may_work(answers: impl IntoIterator<Item = Answer>) -> bool {
 impl Report {
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(&facts::DOCTOR, self)
+        out::json_line(&DOCTOR, self)
     }
 
     /// Whether frames can be sent: on the device, or on any of them.

@@ -11,6 +11,7 @@ mod to_parquet;
 mod to_pcapng;
 mod transport;
 
+pub use self::report::EXPORT;
 pub use args::Args;
 
 use args::ExportFormat;

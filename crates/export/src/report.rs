@@ -4,11 +4,16 @@ use super::args::{Args, ExportFormat};
 use super::data_set::Stored;
 use capture_files::damage::Damages;
 use capture_files::input::is_stdin;
+use facts::{Described, Document};
 use program::out;
 use program::outcome::{Failure, Outcome};
 use report::printable_lines;
 use serde::Serialize;
 use units::{Table, quantity_of};
+
+/// The report of an export.
+pub const EXPORT: Document =
+    Document::of::<JsonReport<'static>>("wirerate.export/1", "wirerate export --json");
 
 /// How an export ended.
 pub(super) struct Report {
@@ -29,17 +34,33 @@ pub(super) struct Report {
     pub(super) notes: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Described)]
 struct JsonReport<'a> {
+    /// Folder of the data set, or the file.
     output: &'a str,
+    /// Packets that were read.
+    #[fact(unit = "packets")]
     packets: u64,
+    /// Packets in complete files.
+    #[fact(unit = "packets")]
     stored: u64,
+    /// Packets that were read and are in no complete file.
+    #[fact(unit = "packets")]
     not_stored: u64,
+    /// Complete files, those of losses included.
     files: u64,
+    /// Length of these files.
+    #[fact(unit = "bytes")]
     bytes: u64,
+    /// Frames that the capture lost, as its files say; `null` if they do not, and with
+    /// `--to pcapng`.
+    #[fact(unit = "packets")]
     lost: Option<u64>,
+    /// Why the output did not take more; `null` if it took all.
     failure: Option<String>,
+    /// Damaged places of the files that were read.
     damages: &'a Damages,
+    /// Notes for the user, such as packets without a time.
     notes: &'a [String],
 }
 
@@ -57,7 +78,7 @@ impl Report {
         }
         let is_pipe = self.to == ExportFormat::Pcapng && is_stdin(&args.output);
         if args.json {
-            let json = out::json_line(&facts::EXPORT, &self.as_json(failure, not_stored));
+            let json = out::json_line(&EXPORT, &self.as_json(failure, not_stored));
             if is_pipe { eprint!("{json}") } else { out::text(&json)? }
         } else {
             let table = self.as_table(not_stored);

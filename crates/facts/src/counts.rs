@@ -5,7 +5,8 @@
 //! page, fields of fleet messages, and names for `--expect`. To add a count, add a line and count
 //! it.
 
-use crate::document::{Field, Kind, Row};
+use crate::field::{Field, Kind, Row};
+use crate::record::{Described, Record};
 use serde::{Deserialize, Serialize};
 
 /// A count of a group.
@@ -88,21 +89,26 @@ macro_rules! groups {
             $(#[doc = $meaning] #[serde(default)] pub $name: $value,)*
         }
 
+        impl Record for $group {
+            const ROWS: &'static [Row] = &[$(Row::Field(Field {
+                name: stringify!($name),
+                kind: Kind::Count($unit),
+                is_nullable: <$value as CountValue>::IS_NULLABLE,
+                is_optional: false,
+                meaning: $meaning,
+            })),*];
+        }
+
+        impl Described for $group {
+            const KIND: Kind = Kind::Object(Self::ROWS);
+        }
+
         impl $group {
             /// Its counts.
             pub const FACTS: &'static [Fact] =
                 &[$(Fact { name: stringify!($name), meaning: $meaning }),*];
             /// Their names.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
-            /// Their rows in tables of documents.
-            pub const ROWS: &'static [Row] = &[$(Row(
-                &[Field {
-                    is_nullable: <$value as CountValue>::IS_NULLABLE,
-                    ..Field::new(stringify!($name), Kind::Count($unit))
-                }],
-                $meaning,
-            )),*];
-
             /// Each count with its value; `None` is unknown.
             pub fn each(&self) -> impl Iterator<Item = (&'static Fact, Option<u64>)> + use<> {
                 Self::FACTS.iter().zip([$(self.$name.known()),*])
@@ -217,6 +223,7 @@ groups! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::fields_of;
 
     #[test]
     fn a_line_gives_the_field_its_value_its_row_and_its_sum() {
@@ -231,7 +238,7 @@ mod tests {
         let shown: Vec<_> = frames.present().map(|(fact, count)| (fact.title(), count)).collect();
         assert_eq!(shown, [("written".to_owned(), 5), ("lost nic".to_owned(), 5)]);
         assert_eq!(frames.times(3).lost_nic, Some(15));
-        let fields: Vec<_> = CaptureFrames::ROWS.iter().flat_map(|row| row.0).collect();
+        let fields = fields_of(CaptureFrames::ROWS);
         assert_eq!(fields.iter().map(|field| field.name).collect::<Vec<_>>(), CaptureFrames::NAMES);
         assert_eq!(fields[..2].iter().map(|field| field.is_nullable).collect::<Vec<_>>(), [false, true]);
         let json = serde_json::to_string(&frames).unwrap();

@@ -1,21 +1,26 @@
 //! The JSON documents that commands print: the name, type, unit and meaning of each field.
 //!
-//! One table describes one document, such as `wirerate.send/2`. The schemas (`schema/`) and the
-//! tables in `docs/json.md` are made from these tables, and `wirerate` can only print documents
-//! that have one. Tests validate the output of the commands against the schemas. To add a field,
-//! add it to the table of its document in `tables/`, and run `UPDATE=1 cargo test -p facts`.
+//! A structure that serde writes is a [`Record`]: `#[derive(Described)]` makes the description of
+//! its fields from their names, types and documentation. Of the description are made: the schemas
+//! (`schema/`), the tables in `docs/json.md`, and, of rows, columns of text and of CSV. `wirerate`
+//! can only print documents that have one. Tests validate the output of the commands against the
+//! schemas. To add a figure, add a field to its structure, and run
+//! `UPDATE=1 cargo test -p wirerate --test documents`.
 
 #![forbid(unsafe_code)]
 
 mod counts;
 mod document;
+mod field;
 mod markdown;
+mod record;
 mod schema;
-mod tables;
 
 pub use counts::{
     CaptureFrames, ConnectFailures, CountValue, Fact, FlowFrames, LeftOutPackets, OtherFrames, SendErrors,
     UnusualFrames, UnusualSegments,
 };
-pub use document::{Document, Field, Kind, Row, Variant};
-pub use tables::*;
+pub use document::Document;
+pub use facts_derive::Described;
+pub use field::{Field, Kind, Row, Variant, fields_of};
+pub use record::{Described, Record};

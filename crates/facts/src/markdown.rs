@@ -1,6 +1,7 @@
 //! Documents as tables of `docs/json.md`.
 
-use crate::document::{Document, Field, Kind, Row, rows};
+use crate::document::Document;
+use crate::field::{Field, Kind, fields_of};
 use std::fmt::Write;
 
 impl Document {
@@ -8,40 +9,31 @@ impl Document {
     /// it, as `object.field`, those of a list of objects as `list[].field`.
     pub fn table(&self) -> String {
         let mut out = String::from("| field | type | meaning |\n|---|---|---|\n");
-        for row in self.rows() {
-            line(&mut out, "", row);
-        }
+        fields_of(self.rows).iter().for_each(|field| line(&mut out, "", field));
         out
     }
 }
 
-/// The line of a row, and the lines of the objects in it. `path` stands before each name.
-fn line(out: &mut String, path: &str, row: &Row) {
-    let Row(fields, meaning) = row;
-    let names: Vec<String> = fields.iter().map(|field| format!("`{path}{}`", field.name)).collect();
-    let mut types: Vec<String> = fields.iter().map(type_text).collect();
-    types.dedup();
-    writeln!(out, "| {} | {} | {meaning} |", names.join(", "), types.join("; ")).expect(TO_STRING);
-    for field in *fields {
-        match field.kind {
-            Kind::Object(groups) => {
-                rows(groups).for_each(|row| line(out, &format!("{path}{}.", field.name), row));
+/// The line of a field, and the lines of the objects in it. `path` stands before each name.
+fn line(out: &mut String, path: &str, field: &Field) {
+    let Field { name, kind, meaning, .. } = field;
+    writeln!(out, "| `{path}{name}` | {} | {meaning} |", type_text(field)).expect(TO_STRING);
+    let mut inner = |rows, mark| {
+        let path = format!("{path}{name}{mark}.");
+        fields_of(rows).iter().for_each(|field| line(out, &path, field));
+    };
+    match kind {
+        Kind::Object(rows) => inner(rows, ""),
+        Kind::Objects(rows) => inner(rows, "[]"),
+        Kind::Variants { tag, variants } => {
+            for variant in *variants {
+                let names: Vec<_> = fields_of(variant.rows).iter().map(|field| quoted(field.name)).collect();
+                let place = format!("`{path}{name}[]` with `{tag}` `{}`", variant.word);
+                let meaning = variant.meaning;
+                writeln!(out, "| {place} | object | {}: {meaning} |", names.join(", ")).expect(TO_STRING);
             }
-            Kind::Objects(groups) => {
-                rows(groups).for_each(|row| line(out, &format!("{path}{}[].", field.name), row));
-            }
-            Kind::Variants { tag, variants } => {
-                for variant in variants {
-                    let names: Vec<_> = variant.fields.iter().map(|field| quoted(field.name)).collect();
-                    let place = format!("`{path}{}[]` with `{tag}` `{}`", field.name, variant.word);
-                    let note = if variant.meaning.is_empty() { "" } else { ": " };
-                    let meaning = variant.meaning;
-                    writeln!(out, "| {place} | object | {}{note}{meaning} |", names.join(", "))
-                        .expect(TO_STRING);
-                }
-            }
-            _ => {}
         }
+        _ => {}
     }
 }
 

@@ -1,10 +1,11 @@
 //! Documents as JSON Schema, draft 2020-12.
 //!
-//! An object has no fields but those of its table (`additionalProperties`), since the schema
+//! An object has no fields but those of its record (`additionalProperties`), since the schema
 //! belongs to the version of wirerate that it comes with. `unit` is a note for readers of the
 //! schema.
 
-use crate::document::{Document, Field, Kind, Row, Variant, fields, rows};
+use crate::document::Document;
+use crate::field::{Field, Kind, Row, Variant, fields_of};
 use serde_json::{Map, Value, json};
 
 impl Document {
@@ -15,7 +16,7 @@ impl Document {
 
     /// Its JSON Schema.
     pub fn schema(&self) -> Value {
-        let mut schema = of_groups(self.groups, Some(("schema", self.name)));
+        let mut schema = of_rows(self.rows, Some(("schema", self.name)));
         let head = [
             ("$schema", json!("https://json-schema.org/draft/2020-12/schema")),
             ("title", json!(self.name)),
@@ -28,21 +29,18 @@ impl Document {
 
 type Object = Map<String, Value>;
 
-/// The schema of an object with the fields of `groups`, and with a field that has a fixed value.
-fn of_groups(groups: &'static [&'static [Row]], fixed: Option<(&str, &str)>) -> Object {
+/// The schema of an object with the fields of `rows`, and with a field that has a fixed value.
+fn of_rows(rows: &[Row], fixed: Option<(&str, &str)>) -> Object {
+    let fields = fields_of(rows);
     let mut properties = Object::new();
-    for row in rows(groups) {
-        for field in row.0 {
-            let mut schema = of_field(field);
-            schema.insert("description".to_owned(), json!(row.1));
-            let is_new = properties.insert(field.name.to_owned(), Value::Object(schema)).is_none();
-            assert!(is_new, "{} stands twice in a table", field.name);
-        }
+    for field in &fields {
+        let is_new = properties.insert(field.name.to_owned(), Value::Object(of_field(field))).is_none();
+        assert!(is_new, "{} stands twice in a record", field.name);
     }
-    of_object(properties, required(fields(groups)), fixed)
+    of_object(properties, required(fields.iter()), fixed)
 }
 
-fn required(fields: impl Iterator<Item = &'static Field>) -> Vec<&'static str> {
+fn required<'a>(fields: impl Iterator<Item = &'a Field>) -> Vec<&'static str> {
     fields.filter(|field| !field.is_optional).map(|field| field.name).collect()
 }
 
@@ -75,6 +73,9 @@ fn of_field(field: &Field) -> Object {
             words.push(Value::Null);
         }
     }
+    if !field.meaning.is_empty() {
+        schema.insert("description".to_owned(), json!(field.meaning));
+    }
     schema
 }
 
@@ -87,8 +88,8 @@ fn of_kind(kind: Kind) -> Object {
         Kind::Integer(_) => json!({ "type": "integer" }),
         Kind::Number(_) => json!({ "type": "number" }),
         Kind::List(kind) => json!({ "type": "array", "items": of_kind(*kind) }),
-        Kind::Object(groups) => return of_groups(groups, None),
-        Kind::Objects(groups) => json!({ "type": "array", "items": of_groups(groups, None) }),
+        Kind::Object(rows) => return of_rows(rows, None),
+        Kind::Objects(rows) => json!({ "type": "array", "items": of_rows(rows, None) }),
         Kind::Variants { tag, variants } => {
             let variants: Vec<Object> = variants.iter().map(|variant| of_variant(tag, variant)).collect();
             json!({ "type": "array", "items": { "anyOf": variants } })
@@ -105,8 +106,7 @@ fn of_kind(kind: Kind) -> Object {
 }
 
 fn of_variant(tag: &str, variant: &Variant) -> Object {
-    let properties = variant.fields.iter().map(|field| (field.name.to_owned(), of_field(field).into()));
-    of_object(properties.collect(), required(variant.fields.iter()), Some((tag, variant.word)))
+    of_rows(variant.rows, Some((tag, variant.word)))
 }
 
 fn entries(value: Value) -> Object {

@@ -8,6 +8,7 @@ use crate::message::{HostOrder, PlannedFlow, ReceiverFigures, RunEnd, RunPlan, S
 use crate::name::{FleetName, PortPlace};
 use crate::readiness::UNSYNCHRONIZED_NS_MAX;
 use crate::seconds::SecondAccount;
+use facts::Described;
 use measure::{HistogramLog, HostClock, OtherFrames, PERCENTILES, UnusualFrames};
 use report::human::{human_count, human_pps};
 use serde::Serialize;
@@ -17,7 +18,7 @@ use std::collections::BTreeSet;
 const NAMED_MAX: usize = 8;
 
 /// How complete an account is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum RunVerdict {
     /// All hosts ran to the end and delivered their last counts, and the counts of each flow are
@@ -30,83 +31,89 @@ pub enum RunVerdict {
 }
 
 /// A host.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct HostAccount {
     /// Its name.
     pub host: FleetName,
     /// True if its counts are complete and it ran to the end.
     pub is_whole: bool,
-    /// Why it ended; `null` if its last counts are missing.
+    /// How it ended; `null` without its last counts.
     pub end: Option<RunEnd>,
-    /// Why it failed.
+    /// The reason, if it failed or did not take part, or if its counts cannot be used; otherwise
+    /// `null`.
     pub why: Option<String>,
-    /// Number of its newest message, 0 for none.
+    /// Number of its last counts, 0 for none.
     pub last_number: u32,
-    /// Time of that message on the host's clock.
+    /// Time of its last counts, by its own clock; `null` for none.
     pub last_time_ns: Option<u64>,
-    /// From the requested time until the first frame had been sent, by the host's own clock: of the
-    /// sender that was last. `null` for hosts that only receive, and before the last message.
+    /// How late it started: from the requested time until the first frame had been sent, by its own
+    /// clock, of the sender that was last. `null` for hosts that only receive, and without its last
+    /// counts.
     pub released_late_ns: Option<u64>,
 }
 
 /// How the hosts started together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct StartAccount {
-    /// The requested time.
+    /// The requested start, since 1970.
     pub start_at_ns: u64,
-    /// The first frames of all hosts left within this time from then on, by their own clocks;
-    /// `null` if no sender has reported its first frame.
+    /// The first frames of all hosts left within this time from the start on, by the hosts' own
+    /// clocks; `null` if unknown: no sender has reported its first frame.
     pub spread_ns: Option<u64>,
-    /// The clocks differ by this much at most: 0 on one kernel; `null` if they are not
+    /// The clocks agree within this time, 0 on one kernel; `null` if unknown: they are not
     /// synchronized.
     pub clocks_ns: Option<u64>,
 }
 
 /// Latencies of all receivers together.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct LatencyAccount {
     /// Frames with a latency.
+    #[fact(unit = "frames")]
     pub stamped: u64,
-    /// Lowest, to the bucket.
+    /// The lowest latency, to the bucket.
     pub min_ns: u64,
-    /// Highest, to the bucket.
+    /// The highest latency, to the bucket.
     pub max_ns: u64,
-    /// Percentiles of the merged histogram: `[per cent, nanoseconds]`.
+    /// Pairs of a percentile and the latency in nanoseconds, of the merged histogram.
+    #[fact(kind = Kind::List(&Kind::List(&Kind::Number(""))))]
     pub percentiles: Vec<(f64, u64)>,
-    /// The merged histogram: HdrHistogram's format V2, compressed, in base64.
+    /// The latencies, as `histogram` of `wirerate.measure/1`: the merged histogram in
+    /// HdrHistogram's format V2, compressed, in base64.
     pub histogram: String,
-    /// False if the last counts of a receiver are missing.
+    /// True if all receivers reported; false if the last counts of one are missing.
     pub is_complete: bool,
 }
 
 /// The account.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct RunAccount {
     /// The run.
     pub run: FleetName,
-    /// How complete it is.
+    /// The verdict: how complete the account is.
     pub verdict: RunVerdict,
-    /// How long the senders were to send at most.
+    /// How long flows were to be sent at most.
     pub duration_ns: u64,
-    /// How the hosts started.
+    /// When the hosts started, and how far together.
     pub start: StartAccount,
-    /// Sum of all flows.
+    /// Frames that were sent, the sum of all flows.
     pub sent: CountBounds,
-    /// Sum of all flows.
+    /// Frames that were received, the sum of all flows.
     pub received: CountBounds,
-    /// Sum of all flows.
+    /// Frames that were lost, the sum of all flows.
     pub lost: CountBounds,
-    /// The frames of each second since the start, of all flows. After an hour there are no more.
+    /// One entry for each second from the start on, with the frames of all flows; those of the
+    /// first hour.
     pub seconds: Vec<SecondAccount>,
-    /// The flows.
+    /// One entry for each flow.
     pub flows: Vec<FlowAccount>,
-    /// The hosts.
+    /// One entry for each host.
     pub hosts: Vec<HostAccount>,
-    /// Frames that receivers did not count as received.
+    /// Frames of all receivers that do not count as received.
     pub other_frames: OtherFrames,
-    /// Received unusual frames.
+    /// Unusual frames that were received, of all receivers.
     pub unusual_frames: UnusualFrames,
-    /// Latencies; `null` if clocks are not synchronized, or no frame has one.
+    /// Latency of all receivers; `null` without synchronized clocks, or if no frame has a latency.
     pub latency: Option<LatencyAccount>,
     /// What a reader should know.
     pub notes: Vec<String>,

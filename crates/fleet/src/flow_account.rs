@@ -3,16 +3,19 @@
 use crate::last_words::LastWords;
 use crate::message::{CountedFlow, FlowRate, PlannedFlow, RunPlan, Stat};
 use crate::name::{FleetName, PortPlace};
+use facts::Described;
 use report::human::human_count;
 use serde::Serialize;
 use std::fmt;
 
 /// A count: exact if both bounds are equal. Without an upper bound it is `null`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct CountBounds {
-    /// At least.
+    /// At least so many frames; equal to `max` if the number is exact.
+    #[fact(unit = "frames")]
     pub min: u64,
-    /// At most.
+    /// At most so many frames; `null` if unknown.
+    #[fact(unit = "frames")]
     pub max: Option<u64>,
 }
 
@@ -47,38 +50,46 @@ impl fmt::Display for CountBounds {
 }
 
 /// A flow.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct FlowAccount {
     /// Its name.
     pub name: String,
-    /// Where it was sent.
+    /// The port that it was sent from, as HOST/PORT.
     pub from: PortPlace,
-    /// Where it was received.
+    /// The port that it was received at, as HOST/PORT.
     pub to: PortPlace,
-    /// Frames that the driver accepted; `null` if the sender's last counts are missing.
+    /// Frames that the driver accepted; `null` unless exact: the sender's last counts are missing.
+    #[fact(unit = "frames")]
     pub sent: Option<u64>,
-    /// First copies that arrived; `null` if more may have arrived: the receiver's last counts are
-    /// missing, or it ended before the sender.
+    /// First copies that arrived; `null` unless exact: the receiver's last counts are missing, or
+    /// it ended before the sender, so more may have arrived.
+    #[fact(unit = "frames")]
     pub received: Option<u64>,
-    /// Lost frames; `null` if they are not exactly known.
+    /// Lost frames; `null` unless exact.
+    #[fact(unit = "frames")]
     pub lost: Option<u64>,
-    /// What is known about `sent`.
+    /// The bounds of `sent`: what is known about it.
     pub sent_bounds: CountBounds,
-    /// What is known about `received`.
+    /// The bounds of `received`: what is known about it.
     pub received_bounds: CountBounds,
-    /// What is known about `lost`.
+    /// The bounds of `lost`: what is known about it.
     pub lost_bounds: CountBounds,
-    /// Further copies, as far as known.
+    /// Further copies, as in `wirerate.measure/1`; `null` if unknown.
+    #[fact(unit = "frames")]
     pub duplicate: Option<u64>,
-    /// First copies that arrived after a later frame, as far as known.
+    /// First copies that arrived after a later frame, as in `wirerate.measure/1`; `null` if
+    /// unknown.
+    #[fact(unit = "frames")]
     pub reordered: Option<u64>,
-    /// Frames that the sender's driver rejected, as far as known.
+    /// Frames that the sender's driver rejected, as in `wirerate.send/2`; `null` if unknown.
+    #[fact(unit = "frames")]
     pub errors: Option<u64>,
-    /// When the first frame arrived, by the clock of the receiver.
+    /// When the first frame arrived, by the clock of the receiver; `null` if unknown.
     pub first_ns: Option<u64>,
-    /// The asked rate and the reached one; `null` without a pace or the sender's last counts.
+    /// Its rate, the requested one and the reached one; `null` without a pace or the sender's last
+    /// counts.
     pub rate: Option<FlowRate>,
-    /// Why its loss is not exactly known, or why its counts are impossible.
+    /// Why its counts are not exact or cannot be; otherwise `null`.
     pub fault: Option<String>,
 }
 

@@ -5,6 +5,7 @@
 //! the one with the highest number is enough.
 
 use crate::name::{FleetName, PortPlace};
+use facts::Described;
 use measure::{HostClock, OtherFrames, UnusualFrames};
 use report::human::printable;
 use serde::de::DeserializeOwned;
@@ -153,52 +154,52 @@ fn escape_strings(value: &mut Value) {
 }
 
 /// A port of a host, as its agent sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct PortStatus {
     /// Its name.
     pub name: FleetName,
     /// Its device.
     pub device: String,
-    /// The namespace of the device, if the agent's file names one.
+    /// The network namespace of the device; `null` if the agent's file names none.
     pub netns: Option<String>,
-    /// MAC address of the device.
+    /// MAC address of the device; `null` if unknown.
     pub mac: Option<String>,
-    /// Its first IPv4 address.
+    /// Its first IPv4 address; `null` if it has none.
     pub address: Option<String>,
-    /// Its driver.
+    /// Its driver; `null` if unknown.
     pub driver: Option<String>,
-    /// Bits per second of its line, if the driver knows them.
+    /// Speed of the link; `null` if unknown.
     pub speed_bps: Option<u64>,
-    /// `up`, `down`, `missing`, or `dry` for a port without a device.
+    /// State of the link: `up`, `down`, `missing`, or `dry` for a port without a device.
     pub state: String,
-    /// It carries the default route, so nothing is sent on it.
+    /// True if the default route leaves by it, so that nothing is sent on it.
     pub is_default_route: bool,
-    /// The engine that sends plain frames on it; `None` if none can, or it was not up yet.
+    /// Engine that `send` uses for plain frames; `null` if none can send, or it was not up yet.
     pub engine: Option<String>,
-    /// The run that has it.
+    /// The run that uses the port, or `null`.
     pub run: Option<FleetName>,
 }
 
 /// A host, as its agent announces it every two seconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct HostStatus {
-    /// Its name.
+    /// Name of the host.
     pub host: FleetName,
-    /// Identifies the process of the agent: two with the same name differ in it.
+    /// Number of the running agent: two with the same name differ in it.
     pub instance: u64,
-    /// Another instance with the same name is connected, so this one refuses all requests.
+    /// True if two agents have this name, so that this one refuses all requests.
     pub has_double: bool,
     /// Version of wirerate.
     pub version: String,
-    /// Identifies the running kernel: hosts with the same one share a clock.
+    /// The boot of the host: hosts with the same one have one kernel and share a clock.
     pub boot_id: String,
-    /// Time of day.
+    /// When it reported, by its time of day.
     pub time_ns: u64,
     /// Its clock.
     pub clock: HostClock,
-    /// The program that synchronizes its clock, if a known one runs.
+    /// The service that sets the clock; `null` if no known one runs.
     pub clock_daemon: Option<String>,
-    /// Seconds by which its TAI is ahead of UTC; 0 if no program has set it.
+    /// The difference of TAI and UTC, by which its TAI is ahead; 0 if no program has set it.
     pub tai_offset_s: i32,
     /// Its ports.
     pub ports: Vec<PortStatus>,
@@ -400,11 +401,11 @@ pub struct CountedFlow {
 }
 
 /// The rate of a paced flow.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, Described)]
 pub struct FlowRate {
-    /// Frames per second that the test asks for.
+    /// The requested rate.
     pub asked_pps: f64,
-    /// Frames per second from the first frame to the last one.
+    /// The reached rate, from the first frame to the last one.
     pub reached_pps: f64,
     /// True if the rate was missed by more than 1 % (and 10 ms), as `send` decides it.
     pub is_missed: bool,
@@ -439,7 +440,7 @@ pub struct ReceiverFigures {
 }
 
 /// Why a run ended on a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
     /// All was sent, or the time was over.
@@ -578,52 +579,53 @@ impl Message for Stat {
 }
 
 /// A flow of a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct PlannedFlow {
     /// Its name.
     pub name: String,
-    /// Where it is sent.
+    /// The port that it is sent from, as HOST/PORT.
     pub from: PortPlace,
-    /// Where it is received.
+    /// The port that it is received at, as HOST/PORT.
     pub to: PortPlace,
-    /// Words of `wirerate send`.
+    /// Options of `send`, as words.
     pub send: Vec<String>,
-    /// Frames that are sent at most, if the words say so.
+    /// Frames to send at most, if the options say so; `null` without such a limit.
+    #[fact(unit = "frames")]
     pub count: Option<u64>,
 }
 
 /// A host of a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct HostOrder {
-    /// The host.
+    /// Its name.
     pub host: FleetName,
-    /// True if it was ready and was told to start.
+    /// True if it took part: it was ready and was told to start.
     pub is_armed: bool,
-    /// Its clock when it was ready.
+    /// Its clock when it was ready; `null` if it did not answer.
     pub clock: Option<HostClock>,
-    /// Identifies its kernel.
+    /// Its boot, which identifies its kernel; `null` if it did not answer.
     pub boot_id: Option<String>,
-    /// Identifies the process of its agent.
+    /// Number of its running agent; `null` if it did not answer.
     pub instance: Option<u64>,
-    /// Why it was not ready.
+    /// Why it did not take part: it was not ready. Otherwise `null`.
     pub why: Option<String>,
 }
 
 /// A run that was started, as the hub keeps it: with it and the counts, a report needs no
 /// controller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct RunPlan {
     /// The run.
     pub run: FleetName,
-    /// When it started, in nanoseconds since 1970.
+    /// The start, since 1970.
     pub start_at_ns: u64,
-    /// How long the senders send at most.
+    /// The longest time of sending.
     pub duration_ns: u64,
-    /// How long receivers wait for late frames.
+    /// The time that receivers wait for late frames after it.
     pub settle_ns: u64,
-    /// Its flows; the number of a flow is its index.
+    /// The flows; the number of a flow is its index.
     pub flows: Vec<PlannedFlow>,
-    /// Its hosts.
+    /// The hosts.
     pub hosts: Vec<HostOrder>,
 }
 

@@ -1,6 +1,7 @@
 //! Names of hosts, ports and runs. They are parts of subjects and of file names, so their letters
 //! are few.
 
+use facts::{Described, Kind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +10,7 @@ use std::str::FromStr;
 const LEN_MAX: usize = 48;
 
 /// A name: up to 48 letters, digits, `_` and `-`, the first one a letter or digit.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Described)]
 #[serde(try_from = "String", into = "String")]
 pub struct FleetName(String);
 
@@ -69,6 +70,10 @@ pub struct PortPlace {
     pub host: FleetName,
     /// The port, as the file of its agent names it.
     pub port: FleetName,
+}
+
+impl Described for PortPlace {
+    const KIND: Kind = Kind::Text;
 }
 
 impl FromStr for PortPlace {

@@ -6,6 +6,7 @@
 
 use crate::message::Stat;
 use crate::name::FleetName;
+use facts::Described;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -29,11 +30,13 @@ pub(crate) struct TickLog {
 }
 
 /// Frames of one second of all hosts; `null` as long as the counts of a host are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct SecondAccount {
-    /// Frames that were sent.
+    /// Frames of all hosts that were sent; `null` if unknown.
+    #[fact(unit = "frames")]
     pub sent: Option<u64>,
-    /// First copies that arrived.
+    /// First copies that arrived, at all hosts; `null` if unknown.
+    #[fact(unit = "frames")]
     pub received: Option<u64>,
 }
 

@@ -13,6 +13,9 @@ mod stop;
 mod test_file;
 mod words;
 
+pub use show::{FLEET, FLEET_HOST, FLEET_PLAN};
+pub use stop::FLEET_STOP;
+
 use fleet::FleetName;
 use program::hub_access::{HubArgs, runtime, unusable_hub};
 use program::outcome::{Failure, Outcome};

@@ -1,16 +1,30 @@
 //! What controllers print: hosts, runs and accounts.
 
 use super::expect::FleetChecks;
-use fleet::{HostStatus, PortStatus, RunAccount, RunPlan};
+use facts::Document;
+use fleet::{HostStatus, Message, PortStatus, RunAccount, RunPlan};
 use hub::KnownHosts;
 use program::out;
 use program::outcome::{Failure, Outcome};
 use units::{human_bps, human_duration, utc_time};
 
+/// The result of a run over several hosts.
+pub const FLEET: Document = Document::of::<RunAccount>(
+    "wirerate.fleet/2",
+    "wirerate fleet run --json and wirerate fleet report --json",
+);
+
+/// A host of a fleet.
+pub const FLEET_HOST: Document =
+    Document::of::<HostStatus>(HostStatus::SCHEMA, "wirerate fleet hosts --json");
+
+/// A run as it was planned.
+pub const FLEET_PLAN: Document = Document::of::<RunPlan>(RunPlan::SCHEMA, "wirerate fleet list --json");
+
 /// Prints an account. The outcome is good if it is whole and its checks hold.
 pub(super) fn account(account: &RunAccount, checks: &FleetChecks, json: bool) -> Result<Outcome, Failure> {
     match json {
-        true => out::json(&facts::FLEET, account)?,
+        true => out::json(&FLEET, account)?,
         false => out::report(account)?,
     }
     Ok(if checks.hold(account) { Outcome::Done } else { Outcome::No })
@@ -24,7 +38,7 @@ pub(super) fn hosts(known: &KnownHosts, json: bool) -> Result<Outcome, Failure> 
     }
     if json {
         for host in hosts {
-            out::json(&facts::FLEET_HOST, host)?;
+            out::json(&FLEET_HOST, host)?;
         }
         return Ok(Outcome::Done);
     }
@@ -78,7 +92,7 @@ fn port_line(port: &PortStatus) -> String {
 pub(super) fn runs(runs: &[RunPlan], json: bool) -> Result<Outcome, Failure> {
     for run in runs {
         match json {
-            true => out::json(&facts::FLEET_PLAN, run)?,
+            true => out::json(&FLEET_PLAN, run)?,
             false => out::text(&format!(
                 "{}  {}  {}, {} flows, {} hosts\n",
                 run.run,

@@ -1,6 +1,7 @@
 //! `wirerate fleet stop`: ends a run, and says what became of each host.
 
 use super::agree::LEASE_INTERVAL;
+use facts::{Described, Document};
 use fleet::{FleetName, LastWords, RunPlan};
 use hub::{Hub, OrderKind};
 use program::hub_access::unusable_hub;
@@ -56,17 +57,32 @@ fn hosts_that_ended<'a>(plan: &'a RunPlan, words: &LastWords) -> Vec<&'a FleetNa
     armed(plan).filter(|host| words.has_last(host)).collect()
 }
 
+/// A run that was stopped.
+pub const FLEET_STOP: Document =
+    Document::of::<StoppedRun<'static>>("wirerate.fleet-stop/1", "wirerate fleet stop --json");
+
+/// A run that was stopped.
+#[derive(Debug, serde::Serialize, Described)]
+struct StoppedRun<'a> {
+    /// The run.
+    run: &'a FleetName,
+    /// The hosts.
+    hosts: &'a [StoppedHost],
+}
+
 /// What became of a host.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, serde::Serialize, Described)]
 struct StoppedHost {
+    /// Its name.
     host: FleetName,
-    /// Why it ended; `null` if its last counts have not arrived.
+    /// How it ended; `null` if its last counts have not arrived.
     end: Option<String>,
-    /// It had ended before.
+    /// True if it had ended before.
     was_over: bool,
-    /// It took part in the run.
+    /// True if it took part in the run.
     was_armed: bool,
-    /// Frames that it has sent, if it has ended.
+    /// Frames that it sent; `null` if unknown: it has not ended.
+    #[fact(unit = "frames")]
     sent: Option<u64>,
 }
 
@@ -85,7 +101,7 @@ impl StoppedHost {
 
 fn show(run: &FleetName, hosts: &[StoppedHost], json: bool) -> Result<(), Failure> {
     if json {
-        return Ok(out::json(&facts::FLEET_STOP, &serde_json::json!({"run": run, "hosts": hosts}))?);
+        return Ok(out::json(&FLEET_STOP, &StoppedRun { run, hosts })?);
     }
     let lines: Vec<String> = hosts.iter().map(|host| format!("  {}: {}\n", host.host, host.text())).collect();
     Ok(out::text(&format!("run {run}:\n{}", lines.concat()))?)

@@ -6,11 +6,12 @@ use crate::loss::Loss;
 use crate::meter::MeterOptions;
 use crate::totals::{STREAMS_MAX, Totals};
 use crate::unwrap::NUMBER_START;
+use facts::Described;
 use serde::Serialize;
 use std::ops::Range;
 
 /// Everything measured in a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct Figures {
     /// Counts of frames by kind.
     #[serde(flatten)]
@@ -18,25 +19,33 @@ pub struct Figures {
     /// Flows with frames.
     pub flows: u64,
     /// First copies.
+    #[fact(unit = "frames")]
     pub unique: u64,
     /// Further copies.
+    #[fact(unit = "frames")]
     pub duplicate: u64,
-    /// First copies with a number below the next expected one (RFC 4737).
+    /// First copies with a number below the next expected one (RFC 4737): behind a later one.
+    #[fact(unit = "frames")]
     pub reordered: u64,
     /// Most frames with higher numbers that were there before a reordered one.
+    #[fact(unit = "frames")]
     pub held_max: u32,
     /// True if the window had [`crate::WIDE_WINDOW_LEN`] numbers.
     #[serde(skip)]
     pub has_wide_window: bool,
-    /// Frames below the window, which can be first copies or duplicates.
+    /// Frames too old to decide: below the window, first copies or duplicates.
+    #[fact(unit = "frames")]
     pub too_old: u64,
-    /// Numbers between the first and the highest one that were not received, without those of
-    /// [`Self::exclude_unsent`].
+    /// Numbers below the highest one that did not arrive; with `measure` without those of frames
+    /// that were not sent, so at most the loss.
+    #[fact(unit = "frames")]
     pub missing: u64,
-    /// First copies with a latency above the deadline; `None` without one, and without latencies.
+    /// Only with `--deadline`: first copies with a longer latency; with `--late-is-lost` a part of
+    /// `loss`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[fact(unit = "frames")]
     pub late: Option<u64>,
-    /// Latency; `None` without time stamps.
+    /// The latency; `null` without time stamps.
     pub latency: Option<Latency>,
     /// Sums that do not agree; empty unless wirerate has a bug or frames were still arriving.
     pub broken: Vec<String>,
@@ -189,23 +198,27 @@ fn latency(
 }
 
 /// The results of one flow, or of a stream that is one flow.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Described)]
 pub struct FlowFigures {
     /// First copies.
+    #[fact(unit = "frames")]
     pub unique: u64,
     /// Further copies.
+    #[fact(unit = "frames")]
     pub duplicate: u32,
     /// Reordered first copies.
+    #[fact(unit = "frames")]
     pub reordered: u32,
-    /// Frames below the window.
+    /// Frames too old to decide: below the window.
+    #[fact(unit = "frames")]
     pub too_old: u32,
-    /// Lowest latency; `None` also above 4.29 s, as a flow keeps 32 bits.
+    /// Lowest latency; `null` without time stamps, and above 4.29 s, as a flow keeps 32 bits.
     pub latency_min_ns: Option<u64>,
-    /// Mean latency.
+    /// Mean latency; `null` without time stamps.
     pub latency_mean_ns: Option<u64>,
-    /// Highest latency; `None` also above 4.29 s.
+    /// Highest latency; `null` without time stamps, and above 4.29 s.
     pub latency_max_ns: Option<u64>,
-    /// Jitter (RFC 3550).
+    /// Jitter (RFC 3550); `null` without time stamps.
     pub jitter_ns: Option<f64>,
 }
 
@@ -228,20 +241,23 @@ impl FlowFigures {
 }
 
 /// A flow and its results.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Described)]
 pub struct FlowRow {
-    /// The sending thread; 0 if frames carry their flow.
+    /// Sending thread; 0 if frames carry their flow.
     pub stream: u32,
-    /// The flow, within its stream.
+    /// Flow within it.
     pub flow: u32,
-    /// Frames.
+    /// Frames with a signature of this run.
+    #[fact(unit = "frames")]
     pub received: u64,
-    /// Numbers below the highest one that did not arrive. A flow without its number in its frames
-    /// has the highest one of its stream.
+    /// Numbers of the flow, below the highest one, that did not arrive; also those that the driver
+    /// of the sender rejected.
+    #[fact(unit = "frames")]
     pub missing: u64,
-    /// Of the missing frames, the most that the capture can have lost: those that it lost up to
-    /// the last frame of the flow. `None` for live frames, and if the files do not say.
+    /// `analyze` only, if the files say what the capture lost: of `missing`, the most that the
+    /// capture can have lost; the network lost the others.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[fact(unit = "frames")]
     pub lost_by_capture: Option<u64>,
     /// Its results.
     #[serde(flatten)]

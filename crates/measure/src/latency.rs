@@ -4,6 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use facts::Described;
 use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
@@ -74,39 +75,43 @@ fn lowest_of(index: usize) -> u64 {
 }
 
 /// One-way latency of all stamped frames, in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct Latency {
-    /// Frames with a latency.
+    /// First copies with a latency.
+    #[fact(unit = "frames")]
     pub stamped: u64,
-    /// Part of the first copies that have a latency.
+    /// Their share of the first copies.
     pub stamped_share: f64,
-    /// Lowest.
+    /// Lowest latency.
     pub min_ns: u64,
-    /// Mean.
+    /// Mean latency.
     pub mean_ns: u64,
-    /// Highest.
+    /// Highest latency.
     pub max_ns: u64,
-    /// [`PERCENTILES`], each at most 0.78 % above the exact value.
+    /// Percentiles of the latency, each at most 0.78 % above the exact value.
     pub percentiles: Vec<Percentile>,
-    /// Delay variation (RFC 5481): 99.9th percentile minus the lowest latency; `None` if latencies
-    /// are below 0 or above 68.7 s, as those of clocks that differ are.
+    /// Packet delay variation (RFC 5481): 99.9th percentile minus the lowest latency; `null` if
+    /// latencies are below 0 or above 68.7 s, as those of clocks that differ are.
     pub pdv_p999_ns: Option<u64>,
-    /// Lowest difference in latency between frames with consecutive numbers (RFC 5481).
+    /// Smallest difference of the latencies of two frames with consecutive numbers (RFC 5481);
+    /// `null` without such frames.
     pub ipdv_min_ns: Option<i64>,
-    /// Highest difference in latency between frames with consecutive numbers (RFC 5481).
+    /// Largest difference of the latencies of two frames with consecutive numbers (RFC 5481);
+    /// `null` without such frames.
     pub ipdv_max_ns: Option<i64>,
-    /// Jitter (RFC 3550), mean over flows.
+    /// Jitter (RFC 3550), mean over the flows; `null` without time stamps.
     pub jitter_mean_ns: Option<f64>,
-    /// Jitter of the flow with the most.
+    /// Jitter of the flow with the most; `null` without time stamps.
     pub jitter_max_ns: Option<f64>,
 }
 
 /// A percentile.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Described)]
 pub struct Percentile {
-    /// 50 for the median.
+    /// The share of the frames: 50 for the median.
+    #[fact(unit = "percent")]
     pub percentile: f64,
-    /// Latency that this share of the frames did not exceed.
+    /// The latency that they do not exceed.
     pub latency_ns: u64,
 }
 

@@ -1,20 +1,26 @@
 //! Loss: the sender's count minus the first copies, after sending has ended and all have arrived.
 
+use facts::Described;
 use serde::Serialize;
 
 /// Lost frames. It is an interval if frames arrived too late to tell a first copy from a duplicate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct Loss {
-    /// Frames that the driver of the sender accepted.
+    /// Frames sent: those that the driver of the sender accepted.
+    #[fact(unit = "frames")]
     pub sent: u64,
     /// Fewest frames that can be lost.
+    #[fact(unit = "frames")]
     pub lost_min: u64,
-    /// Most frames that can be lost.
+    /// Most frames that can be lost; `lost_min` if the loss is exact.
+    #[fact(unit = "frames")]
     pub lost_max: u64,
-    /// First copies beyond the number of sent frames: not all frames are of this run.
+    /// First copies beyond `sent`: not all frames are of this run.
+    #[fact(unit = "frames")]
     pub excess: u64,
-    /// Of the lost frames, those that arrived late ([`Self::with_late`]).
+    /// Frames of `lost_max` that arrived late, if there are any.
     #[serde(skip_serializing_if = "is_zero")]
+    #[fact(unit = "frames")]
     pub late: u64,
 }
 

@@ -5,6 +5,7 @@
 //! duplicates at any distance. Consecutive numbers take one entry, so a flow in order takes little
 //! memory. It is for captured frames; the receiver in the kernel has no memory for it.
 
+use facts::Described;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,18 +83,23 @@ impl Arrivals {
 
 /// Order of all flows of a capture. A number that the capture does not have is lost: no threshold
 /// decides.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
 pub struct OrderFigures {
     /// First copies.
+    #[fact(unit = "frames")]
     pub unique: u64,
     /// Further copies, at any distance.
+    #[fact(unit = "frames")]
     pub duplicate: u64,
     /// First copies with a number below the next expected one (RFC 4737 section 3.3).
+    #[fact(unit = "frames")]
     pub reordered: u64,
     /// Longest reordering extent (RFC 4737 section 4.2): places between a reordered frame and the
     /// first frame before it that has a higher number.
+    #[fact(unit = "frames")]
     pub extent_max: u64,
-    /// Mean extent of the reordered frames.
+    /// Mean extent of the reordered frames; `null` without one.
+    #[fact(unit = "frames")]
     pub extent_mean: Option<f64>,
     /// Reordered frames by extent; 65 for all above 64.
     pub extents: Vec<FramesAt>,
@@ -109,11 +115,12 @@ pub struct OrderFigures {
 }
 
 /// A count of frames for a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct FramesAt {
-    /// The value.
+    /// A value; 65 or -65 stands for all beyond 64.
     pub value: i64,
-    /// How many frames have it.
+    /// The number of frames with it.
+    #[fact(unit = "frames")]
     pub frames: u64,
 }
 

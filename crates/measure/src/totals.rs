@@ -1,7 +1,7 @@
 //! Counts of the whole receiver, beside those of its flows.
 
 use crate::icmp_error::IcmpError;
-use facts::{Fact, OtherFrames, UnusualFrames};
+use facts::{Described, Fact, OtherFrames, UnusualFrames};
 use serde::Serialize;
 
 /// Sending threads that can be told apart.
@@ -11,13 +11,15 @@ pub const STREAMS_MAX: usize = 64;
 pub const HELD_LEN: usize = 64;
 
 /// Counts of one CPU, or of all; `struct wr_receive_cpu` in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct Totals {
     /// All frames that arrived.
+    #[fact(unit = "frames")]
     pub frames: u64,
-    /// Their lengths in bytes, without FCS.
+    /// Their lengths, without FCS.
     pub frame_bytes: u64,
-    /// Frames with the signature of this run.
+    /// Frames with a signature of this run: `unique` + `duplicate` + `too_old`.
+    #[fact(unit = "frames")]
     pub received: u64,
     /// Their lengths in bytes, without FCS.
     #[serde(skip)]
@@ -29,8 +31,10 @@ pub struct Totals {
     #[serde(skip)]
     pub icmp_error: IcmpError,
     /// First copies with a latency.
+    #[fact(unit = "frames")]
     pub stamped: u64,
-    /// Of these, those whose arrival the device stamped.
+    /// Of `stamped`, those stamped by the device.
+    #[fact(unit = "frames")]
     pub hardware_time: u64,
     /// First copies with a latency above the deadline; 0 without one.
     #[serde(skip)]
@@ -38,7 +42,8 @@ pub struct Totals {
     /// Received unusual frames.
     #[serde(flatten)]
     pub unusual: UnusualFrames,
-    /// Frames with all fields of the signature, or the mark at the end.
+    /// Frames that carry their flow: with all fields of the signature, or the mark at the end.
+    #[fact(unit = "frames")]
     pub with_flow: u64,
     /// Reordered frames by the number of frames held.
     #[serde(skip)]

@@ -11,6 +11,7 @@ mod backend;
 mod capture;
 mod controller;
 mod flow;
+mod flow_document;
 mod flow_setup;
 mod hosts;
 mod joint;
@@ -26,6 +27,8 @@ mod tag_parts;
 mod tag_readings;
 mod tagged;
 mod token;
+
+pub use flow_document::OTG_FLOW;
 
 use anyhow::anyhow;
 use backend::OtgBackend;

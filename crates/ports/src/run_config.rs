@@ -2,6 +2,7 @@
 
 use super::OtgDeviceArgs;
 use super::backend::OtgBackend;
+use super::flow_document::OTG_FLOW;
 use super::state::ActiveState;
 use capture::ReceiveResult;
 use measure::Loss;
@@ -200,7 +201,7 @@ fn loss_of(state: &ActiveState, flow: usize, result: &ReceiveResult) -> Option<L
 
 fn print(args: &RunArgs, rows: &[Value], reports: &[Report], console: &Console) -> Result<(), Failure> {
     let format = RowFormat::of(args.json, false);
-    let json_lines: String = rows.iter().map(|row| out::json_line(&facts::OTG_FLOW, row)).collect();
+    let json_lines: String = rows.iter().map(|row| out::json_line(&OTG_FLOW, row)).collect();
     console.report(format, &json_lines, &flow_lines(rows))?;
     Ok(reports.iter().try_for_each(|report| console.report(format, &report.json_line(), report))?)
 }

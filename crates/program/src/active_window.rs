@@ -3,6 +3,7 @@
 //! A receiver counts from before its clock starts until after it ends, and frames may arrive in a
 //! part of its time only. So a rate is never frames over the time of the command.
 
+use facts::Described;
 use measure::FlowDetail;
 use serde::Serialize;
 use std::time::Duration;
@@ -39,17 +40,21 @@ pub struct ActiveWindow {
 }
 
 /// The rate of the frames that arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Described)]
 pub struct ActiveRate {
-    /// From the first look that found frames to the last one that found more, in nanoseconds;
-    /// `None` if no frame came, or nothing looked.
+    /// The part of `duration_ns` in which frames arrived: from the first look at the counters that
+    /// found frames to the last one that found more; `null` if no frame came. Agents and `otg run`
+    /// compute it from the times of the first and the last frame of their flows.
     pub active_ns: Option<u64>,
-    /// Frames per second; `None` for fewer than 10 frames or less than 1 ms.
+    /// Frames per second between two looks at the counters in that part; `null` for fewer than 10
+    /// frames or less than 1 ms, and if no frame came. Agents and `otg run` compute it as
+    /// `active_ns`.
     pub rate_pps: Option<f64>,
-    /// Bits per second, without FCS; `None` likewise.
+    /// Bits per second between these looks, without FCS; `null`, and computed, as `rate_pps`.
     pub rate_bps: Option<f64>,
-    /// The longest time between two looks that found more frames, in nanoseconds: of an
-    /// interruption, within the interval of the looks (5 ms). `None` likewise.
+    /// The longest time between two looks that found more frames: of an interruption, within the
+    /// interval of the looks (5 ms). `null` if no frame came, and where nothing looked: files,
+    /// agents, `otg run`.
     pub longest_pause_ns: Option<u64>,
 }
 

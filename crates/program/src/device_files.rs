@@ -4,28 +4,37 @@ use crate::out;
 use capture::{CaptureError, Mode, SlotCapture};
 use ctlfs::Errno;
 use ctlfs::slots::SlotTree;
+use facts::{Described, Document};
 use host::HostError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::{Arc, PoisonError, RwLock};
 
+/// The state of a device of `wirerate mgcap`.
+pub const MGCAP: Document = Document::of::<MgcapCapture>("wirerate.mgcap/1", "wirerate mgcap --json show");
+
 /// One capture, as the hidden file tells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct MgcapCapture {
     /// The device.
     pub device: String,
-    /// `mirror` or `drop`.
+    /// The mode.
+    #[fact(kind = Kind::Word(&["mirror", "drop"]))]
     pub mode: String,
-    /// How frames are taken off the device.
+    /// How frames are taken off the device, as in `wirerate.capture/2`.
     pub source: String,
-    /// Frames that it handed over.
+    /// Frames received by the capture program.
+    #[fact(unit = "frames")]
     pub received: u64,
-    /// Frames handed to readers of the device file.
+    /// Frames read from the device file.
+    #[fact(unit = "frames")]
     pub delivered: u64,
-    /// Frames lost because they were not read, or not fast enough.
+    /// Frames lost because no reader took them in time.
+    #[fact(unit = "frames")]
     pub lost: u64,
-    /// True when the device has been deleted; readers get what is left in its rings.
+    /// True if the device was deleted. `mgcap show` omits it; open readers get the remaining
+    /// frames.
     #[serde(default)]
     pub gone: bool,
 }
@@ -126,7 +135,7 @@ impl SlotTree for Captures {
 
     fn state(&self) -> String {
         let captures = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
-        captures.iter().map(|(name, capture)| out::json_line(&facts::MGCAP, &state(name, capture))).collect()
+        captures.iter().map(|(name, capture)| out::json_line(&MGCAP, &state(name, capture))).collect()
     }
 }
 

@@ -120,7 +120,7 @@ mod tests {
             text: &'static str,
             sent: u64,
         }
-        let document = Document { name: "wirerate.test/1", about: "this test", groups: &[] };
+        let document = Document { name: "wirerate.test/1", about: "this test", rows: &[] };
         let line = json_line(&document, &Body { text: "a\nb", sent: u64::MAX });
         assert_eq!(
             line,

@@ -1,15 +1,14 @@
 //! Rows of a running command, one per second: columns of text, JSON lines or CSV.
 //!
-//! A row type lists its cells once ([`Row::cells`]): name and value. Columns, CSV and JSON are made
-//! from them.
+//! A row is a record: its fields have name, unit and meaning. Columns, CSV and JSON are made from
+//! them.
 
 pub use crate::out::RowFormat;
 
 use crate::console::Console;
 use crate::out::{self, OutError};
-use facts::{Document, Fact};
-use serde::Serialize;
-use serde::ser::SerializeMap;
+use facts::{Described, Document, Field, Kind, Record};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt::{self, Display, Write};
 use std::io::{self, IsTerminal};
@@ -48,132 +47,93 @@ impl RowArgs {
 }
 
 /// When a row was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct RowTime {
-    /// Time of day, in nanoseconds since 1970.
+    /// Time of day in UTC (RFC 3339).
+    #[serde(rename = "time", serialize_with = "as_utc_time")]
+    #[fact(kind = Kind::Text)]
     pub time_ns: u64,
-    /// Time since the start.
+    /// Time since the start; of senders, since the first frames.
     pub elapsed_ns: u64,
 }
 
-/// One value of a row: for people, as a plain number for CSV, and as a field of the JSON object.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
-    /// Its field in JSON, and its column in CSV.
-    field: &'static str,
-    value: Value,
-    /// Its text for people.
-    text: String,
-    csv: String,
-    place: Place,
+fn as_utc_time<S: Serializer>(time_ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&utc_time(*time_ns))
 }
 
-/// Where text and CSV have a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// A column of both: its heading in text, and its width.
-    Column(&'static str, usize),
-    /// A column of CSV. Text has name and value behind the columns, if it is a count above 0.
-    Rest,
-    /// Neither has it.
-    JsonOnly,
-}
-
-impl Cell {
-    fn column(field: &'static str, value: impl Into<Value>, text: String, csv: String) -> Self {
-        Self { field, value: value.into(), text, csv, place: Place::Column(field, 13) }
-    }
-
-    /// The cell in a column with this heading and this width in text.
-    fn headed(self, heading: &'static str, width: usize) -> Self {
-        Self { place: Place::Column(heading, width), ..self }
-    }
-
-    /// A count, in the column `field`.
-    pub fn count(field: &'static str, count: u64) -> Self {
-        Self::column(field, count, human_count(count), count.to_string())
-    }
-
-    /// A count that may be unknown: `?` as text, empty in CSV, `null` in JSON.
-    pub fn maybe(field: &'static str, count: Option<u64>) -> Self {
-        let unknown = || Self::column(field, Value::Null, "?".to_owned(), String::new());
-        count.map_or_else(unknown, |count| Self::count(field, count))
-    }
-
-    /// A word that tells rows apart, in the column `field`.
-    pub fn word(field: &'static str, word: &str) -> Self {
-        Self::column(field, word, word.to_owned(), word.to_owned())
-    }
-
-    /// Something per second, such as connections, in the column `field`.
-    pub fn per_second(field: &'static str, rate: f64) -> Self {
-        let whole = rate.round() as u64;
-        Self::column(field, rate, human_count(whole), whole.to_string())
-    }
-
-    /// Frames per second.
-    pub fn pps(pps: f64) -> Self {
-        Self::column("rate_pps", pps, human_pps(pps), format!("{pps:.0}")).headed("pps", 11)
-    }
-
-    /// Bits per second, in the field `field`, such as `wire_bps`.
-    pub fn bps(field: &'static str, bps: f64) -> Self {
-        Self::column(field, bps, human_bps(bps), format!("{bps:.0}")).headed("bit/s", 13)
-    }
-
-    /// What only JSON has.
-    pub fn json_only(field: &'static str, value: impl Into<Value>) -> Self {
-        let (text, csv) = (String::new(), String::new());
-        Self { field, value: value.into(), text, csv, place: Place::JsonOnly }
-    }
-
-    /// The counts of a group: JSON and CSV have all, and text those above 0.
-    pub fn group(counts: impl Iterator<Item = (&'static Fact, Option<u64>)>) -> impl Iterator<Item = Self> {
-        counts.map(|(fact, count)| Self { place: Place::Rest, ..Self::maybe(fact.name, count) })
-    }
-
-    /// The cell in a column of width 7, headed by its field, for counts that are usually small.
-    #[must_use]
-    pub fn narrow(self) -> Self {
-        let heading = self.field;
-        self.headed(heading, 7)
-    }
-
-    /// The cell with its value in JSON cut to a whole number.
-    #[must_use]
-    pub fn whole(self) -> Self {
-        let value = self.value.as_f64().map_or(Value::Null, |value| Value::from(value as u64));
-        Self { value, ..self }
-    }
-}
-
-/// A row as JSON: its time, and the fields of its cells.
-struct RowFields<'a>(RowTime, &'a [Cell]);
-
-impl Serialize for RowFields<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(time, cells) = self;
-        let mut fields = serializer.serialize_map(Some(cells.len() + 2))?;
-        fields.serialize_entry("time", &utc_time(time.time_ns))?;
-        fields.serialize_entry("elapsed_ns", &time.elapsed_ns)?;
-        cells.iter().try_for_each(|cell| fields.serialize_entry(cell.field, &cell.value))?;
-        fields.end()
-    }
-}
-
-/// A row of numbers.
-pub trait Row {
+/// A row of numbers: a record, of which columns, CSV and JSON are made. Its unit says how people
+/// see a number.
+pub trait Row: Record + Serialize + Sized {
     /// The kind of object that the row is as JSON.
-    fn document(&self) -> &'static Document;
+    const DOCUMENT: Document;
+    /// Its fields with a column in text, and the width of the column. Behind the columns, text has
+    /// name and value of the other counts that are above 0.
+    const COLUMNS: &'static [(&'static str, usize)];
+    /// Its fields that neither text nor CSV has, besides lists.
+    const JSON_ONLY: &'static [&'static str] = &[];
+
     /// When it was made.
     fn time(&self) -> RowTime;
-    /// Its values, in the order of the columns.
-    fn cells(&self) -> Vec<Cell>;
 
     /// The row as a line of JSON.
     fn json_line(&self) -> String {
-        out::json_line(self.document(), &RowFields(self.time(), &self.cells()))
+        out::json_line(&Self::DOCUMENT, self)
     }
+}
+
+/// Width of a column for counts that are usually small.
+pub const NARROW: usize = 7;
+/// Width of a column for counts.
+pub const WIDE: usize = 13;
+/// Width of the column for frames per second.
+pub const RATE: usize = 11;
+
+/// A field of a row that text or CSV has.
+struct Cell {
+    field: &'static str,
+    heading: &'static str,
+    /// Width of its column in text; `None` without one.
+    width: Option<usize>,
+    /// True if it is no count above 0: without a column, text does not have it.
+    is_empty: bool,
+    text: String,
+    csv: String,
+}
+
+/// The fields of `row` that text or CSV has, in the order of the record.
+fn cells<R: Row>(row: &R) -> Vec<Cell> {
+    let values = serde_json::to_value(row).expect("rows are records of numbers and text");
+    let is_shown = |field: &Field| {
+        let is_list = matches!(field.kind, Kind::List(_) | Kind::Objects(_));
+        let is_time = ["time", "elapsed_ns"].contains(&field.name);
+        !is_list && !is_time && !R::JSON_ONLY.contains(&field.name)
+    };
+    let fields = facts::fields_of(R::ROWS).into_iter().filter(is_shown);
+    fields.filter_map(|field| Some(cell::<R>(&field, values.get(field.name)?))).collect()
+}
+
+fn cell<R: Row>(field: &Field, value: &Value) -> Cell {
+    let width = R::COLUMNS.iter().find(|(name, _)| *name == field.name).map(|(_, width)| *width);
+    let unit = match field.kind {
+        Kind::Count(unit) | Kind::Number(unit) => unit,
+        _ => "",
+    };
+    let heading = match unit {
+        "frames/s" => "pps",
+        "bits/s" => "bit/s",
+        _ => field.name,
+    };
+    let (text, csv) = match (value, value.as_f64()) {
+        (Value::Null, _) => ("?".to_owned(), String::new()),
+        (Value::String(word), _) => (word.clone(), word.clone()),
+        (_, Some(rate)) if unit == "frames/s" => (human_pps(rate), format!("{rate:.0}")),
+        (_, Some(rate)) if unit == "bits/s" => (human_bps(rate), format!("{rate:.0}")),
+        _ => {
+            let count = value.as_u64().unwrap_or_else(|| value.as_f64().unwrap_or_default().round() as u64);
+            (human_count(count), count.to_string())
+        }
+    };
+    Cell { field: field.name, heading, width, is_empty: value.as_u64().unwrap_or(0) == 0, text, csv }
 }
 
 /// Prints rows, below a header line where the format has one, and adds them to the events.
@@ -213,25 +173,31 @@ impl RowPrinter {
     fn lines(&mut self, row: &impl Row) -> String {
         self.console.events().add(|| row.json_line());
         let Some(format) = self.format else { return String::new() };
-        let cells = row.cells();
-        let header = match (format, std::mem::replace(&mut self.has_header, true)) {
-            (RowFormat::Json, _) | (_, true) => String::new(),
-            (RowFormat::Text, false) => columns("time", &cells, |_, heading| heading) + "\n",
-            (RowFormat::Csv, false) => fields("time,elapsed_s", &cells, |cell| cell.field),
-        };
+        let is_first = !std::mem::replace(&mut self.has_header, true);
         let RowTime { time_ns, elapsed_ns } = row.time();
-        header
-            + &match format {
-                RowFormat::Json => row.json_line(),
-                RowFormat::Text => {
-                    let time = clock_time(time_ns, self.offset_s);
-                    columns(&time, &cells, |cell, _| &cell.text) + &rest(&cells) + "\n"
-                }
-                RowFormat::Csv => {
-                    let time = format!("{},{:.3}", utc_time(time_ns), elapsed_ns as f64 / 1e9);
-                    fields(&time, &cells, |cell| &cell.csv)
-                }
+        match format {
+            RowFormat::Json => row.json_line(),
+            RowFormat::Text => {
+                let cells = cells(row);
+                let header = if is_first {
+                    columns("time", &cells, |cell| cell.heading) + "\n"
+                } else {
+                    String::new()
+                };
+                let time = clock_time(time_ns, self.offset_s);
+                header + &columns(&time, &cells, |cell| &cell.text) + &rest(&cells) + "\n"
             }
+            RowFormat::Csv => {
+                let cells = cells(row);
+                let header = if is_first {
+                    fields("time,elapsed_s", &cells, |cell| cell.field)
+                } else {
+                    String::new()
+                };
+                let time = format!("{},{:.3}", utc_time(time_ns), elapsed_ns as f64 / 1e9);
+                header + &fields(&time, &cells, |cell| &cell.csv)
+            }
+        }
     }
 }
 
@@ -246,25 +212,25 @@ impl<A: Display, B: Display> Display for Joined<A, B> {
     }
 }
 
-fn columns<'a>(time: &str, cells: &'a [Cell], text: impl Fn(&'a Cell, &'a str) -> &'a str) -> String {
+fn columns<'a>(time: &str, cells: &'a [Cell], text: impl Fn(&'a Cell) -> &'a str) -> String {
     let mut line = format!("{time:TIME_WIDTH$}");
     for cell in cells {
-        let Place::Column(heading, width) = cell.place else { continue };
-        let width = width.max(heading.len());
-        write!(line, "  {:>width$}", text(cell, heading)).expect("a String takes any text");
+        let Some(width) = cell.width else { continue };
+        let width = width.max(cell.heading.len());
+        write!(line, "  {:>width$}", text(cell)).expect("a String takes any text");
     }
     line
 }
 
 /// What follows the columns: counts that have none and are above 0.
 fn rest(cells: &[Cell]) -> String {
-    let is_shown = |cell: &&Cell| cell.place == Place::Rest && cell.value.as_u64() > Some(0);
+    let is_shown = |cell: &&Cell| cell.width.is_none() && !cell.is_empty;
     cells.iter().filter(is_shown).map(|cell| format!("  {} {}", cell.field, cell.text)).collect()
 }
 
 fn fields<'a>(time: &str, cells: &'a [Cell], text: impl Fn(&'a Cell) -> &'a str) -> String {
     let mut line = time.to_owned();
-    for cell in cells.iter().filter(|cell| cell.place != Place::JsonOnly) {
+    for cell in cells {
         line.push(',');
         line.push_str(text(cell));
     }
@@ -276,35 +242,34 @@ mod tests {
     use super::*;
     use facts::OtherFrames;
 
+    #[derive(Serialize, Described)]
     struct Sample {
+        #[serde(flatten)]
         time: RowTime,
+        /// Frames.
         sent: u64,
+        /// Their rate.
         rate_pps: f64,
-        wire_bps: f64,
+        /// CPUs.
+        cpus: Vec<u32>,
+        /// What only JSON has.
+        waiting: u64,
+        /// The rate in bits.
+        wire_bps: u64,
+        /// Frames lost.
         lost: Option<u64>,
+        #[serde(flatten)]
         others: OtherFrames,
     }
 
     impl Row for Sample {
-        fn document(&self) -> &'static Document {
-            &Document { name: "wirerate.sample/1", about: "this test", groups: &[] }
-        }
+        const DOCUMENT: Document = Document::of::<Self>("wirerate.sample/1", "this test");
+        const COLUMNS: &'static [(&'static str, usize)] =
+            &[("sent", WIDE), ("rate_pps", RATE), ("wire_bps", WIDE), ("lost", NARROW)];
+        const JSON_ONLY: &'static [&'static str] = &["waiting"];
 
         fn time(&self) -> RowTime {
             self.time
-        }
-
-        fn cells(&self) -> Vec<Cell> {
-            [
-                Cell::count("sent", self.sent),
-                Cell::pps(self.rate_pps),
-                Cell::json_only("cpus", vec![1, 2]),
-                Cell::bps("wire_bps", self.wire_bps).whole(),
-                Cell::maybe("lost", self.lost).narrow(),
-            ]
-            .into_iter()
-            .chain(Cell::group(self.others.each()))
-            .collect()
         }
     }
 
@@ -313,10 +278,17 @@ mod tests {
             RowPrinter { offset_s: 0, ..RowPrinter::new(&Console::default(), Some(format), false).unwrap() };
         let time = RowTime { time_ns: 1_795_313_700_250_000_000, elapsed_ns: 1_000_400_000 };
         let others = OtherFrames { foreign: 1_200, ..OtherFrames::default() };
-        let first =
-            Sample { time, sent: 1_200_000, rate_pps: 1.2e6, wire_bps: 806.4e6, lost: Some(3), others };
-        let second = Sample { lost: None, others: OtherFrames::default(), ..first };
-        printer.lines(&first) + &printer.lines(&second)
+        let row = |lost, others| Sample {
+            time,
+            sent: 1_200_000,
+            rate_pps: 1.2e6,
+            cpus: vec![1, 2],
+            waiting: 5,
+            wire_bps: 806_400_000,
+            lost,
+            others,
+        };
+        printer.lines(&row(Some(3), others)) + &printer.lines(&row(None, OtherFrames::default()))
     }
 
     #[test]
@@ -345,7 +317,7 @@ mod tests {
         assert_eq!(
             text.lines().next().unwrap_or_default(),
             "{\"schema\":\"wirerate.sample/1\",\"time\":\"2026-11-22T02:15:00.250Z\",\"elapsed_ns\":1000400000,\
-             \"sent\":1200000,\"rate_pps\":1200000.0,\"cpus\":[1,2],\"wire_bps\":806400000,\"lost\":3,\
+             \"sent\":1200000,\"rate_pps\":1200000.0,\"cpus\":[1,2],\"waiting\":5,\"wire_bps\":806400000,\"lost\":3,\
              \"stale\":0,\"damaged\":0,\"foreign\":1200,\"icmp_errors\":0}"
         );
         assert_eq!(text.lines().count(), 2);

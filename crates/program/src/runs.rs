@@ -5,6 +5,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::row_printer::RowFormat;
 use crate::stop::Stop;
 use engine::PagePools;
+use facts::{Described, Document};
 use report::figures::{FigureSummary, figures_of, runs_table, summarize};
 use serde::Serialize;
 use std::time::Duration;
@@ -27,17 +28,25 @@ pub struct Repeated<'a> {
     pub stop: &'a Stop,
 }
 
-/// `wirerate.runs/1`.
-#[derive(Debug, Serialize)]
+/// Runs that were repeated.
+pub const RUNS: Document =
+    Document::of::<RunsRecord>("wirerate.runs/1", "wirerate send --runs N --json, also measure and replay");
+
+/// The summary of the runs.
+#[derive(Debug, Serialize, Described)]
 struct RunsRecord {
+    /// The command.
+    #[fact(kind = Kind::Word(&["send", "measure", "replay"]))]
     command: &'static str,
-    /// Runs that ended, and those that were asked for.
+    /// Runs that ended.
     runs: u32,
+    /// Runs that were asked for.
     asked_runs: u32,
+    /// The figures of the runs.
     figures: Vec<FigureSummary>,
-    /// Rates whose runs differ by more than 5 % of their mean.
+    /// Names of rates whose spread is above 0.05.
     wide: Vec<&'static str>,
-    /// The highest exit code of all runs.
+    /// That of the worst run.
     exit_code: u8,
 }
 
@@ -95,7 +104,7 @@ impl Repeated<'_> {
             wide,
             exit_code: u8::from(outcome != Outcome::Done),
         };
-        let (format, line) = (RowFormat::of(self.json, false), out::json_line(&facts::RUNS, &record));
+        let (format, line) = (RowFormat::of(self.json, false), out::json_line(&RUNS, &record));
         Ok(self.stop.console().report(format, &line, &text)?)
     }
 }

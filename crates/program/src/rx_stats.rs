@@ -1,23 +1,21 @@
 //! What the receiving commands report: a row per second, and the first lines of a report.
 
 use crate::active_window::ActiveRate;
-use crate::row_printer::{Cell, PERIOD, Row, RowTime};
+use crate::row_printer::{NARROW, PERIOD, RATE, Row, RowTime, WIDE};
 use capture::Stats;
-use facts::{CaptureFrames, Fact};
+use facts::{CaptureFrames, Described, Document};
 use serde::Serialize;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 use units::{Table, human_bps, human_duration, human_pps, per_second, quantity_of};
 
-/// Counts of a capture that have a column of their own for people.
-const CAPTURE_COLUMNS: [&str; 5] = ["written", "filtered", "lost_nic", "lost_ring", "lost_disk"];
-
 /// Frames of one CPU since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct Cpu {
-    /// The CPU.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Frames that it received.
+    #[fact(unit = "frames")]
     pub received: u64,
 }
 
@@ -53,22 +51,21 @@ impl Ticker {
             rate_pps: per_second(gained, passed_ns) as u64,
             received_bytes,
             rate_bps: per_second(gained_bytes * 8, passed_ns) as u64,
-            capture: None,
             cpus,
         }
     }
 
     /// The counts of a capture until now.
-    pub fn next_of_capture(&mut self, stats: &Stats) -> ReceiveRow {
+    pub fn next_of_capture(&mut self, stats: &Stats) -> CaptureRow {
         let (total, lost_nic) = (stats.total(), stats.lost_nic());
         let cpus = stats.by_cpu().into_iter().map(|(cpu, counts)| Cpu { cpu, received: counts.received });
-        let capture = CaptureCounts {
+        let counts = CaptureCounts {
             offered: lost_nic.map(|lost_nic| total.received + lost_nic),
             waiting: total.waiting(),
             frames: capture_frames(&total, lost_nic),
         };
         let cpus = cpus.filter(|cpu| cpu.received > 0).collect();
-        ReceiveRow { capture: Some(capture), ..self.next(stats.elapsed, total.received_bytes, cpus) }
+        CaptureRow { received: self.next(stats.elapsed, total.received_bytes, cpus), counts }
     }
 }
 
@@ -80,32 +77,46 @@ fn now_ns() -> u64 {
 
 /// The counts of a second. `Display` is the line of mgdump: `0:1200 1:800 sum:2000 pps:1000`. All
 /// counts are since the start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct ReceiveRow {
     /// When it was made.
+    #[serde(flatten)]
     pub time: RowTime,
-    /// Frames received.
+    /// Frames received since the start; with a filter those that match it.
+    #[fact(unit = "frames")]
     pub received: u64,
-    /// Frames received per second since the previous row.
+    /// Frames received per second since the previous object.
     pub rate_pps: u64,
-    /// Their lengths in bytes, without FCS.
+    /// The sum of their `frame_len`.
     pub received_bytes: u64,
-    /// Bits received per second since the previous row, without FCS.
+    /// Bits received per second since the previous object, without FCS.
     pub rate_bps: u64,
-    /// Where the frames of a capture went.
-    pub capture: Option<CaptureCounts>,
-    /// Each CPU that received frames.
+    /// One entry for each CPU that received frames.
     pub cpus: Vec<Cpu>,
 }
 
+/// The counts of a second of a capture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
+pub struct CaptureRow {
+    /// What was received.
+    #[serde(flatten)]
+    pub received: ReceiveRow,
+    /// Where these frames went.
+    #[serde(flatten)]
+    pub counts: CaptureCounts,
+}
+
 /// Where the frames of a capture went; `offered` is the sum of all others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct CaptureCounts {
-    /// Frames on the wire; `null` if the device does not count what it lost.
+    /// Frames on the wire since the start; `null` if `lost_nic` is.
+    #[fact(unit = "frames")]
     pub offered: Option<u64>,
-    /// Frames on their way to the file.
+    /// Frames on their way to the file: the rest of `received`.
+    #[fact(unit = "frames")]
     pub waiting: u64,
     /// All others.
+    #[serde(flatten)]
     pub frames: CaptureFrames,
 }
 
@@ -123,41 +134,38 @@ pub fn capture_frames(counts: &capture::Counts, lost_nic: Option<u64>) -> Captur
 }
 
 impl Row for ReceiveRow {
-    fn document(&self) -> &'static facts::Document {
-        match self.capture {
-            None => &facts::COUNT_SECOND,
-            Some(_) => &facts::CAPTURE_SECOND,
-        }
-    }
+    const DOCUMENT: Document = Document::of::<Self>(
+        "wirerate.count-second/1",
+        "wirerate count --json --every-second and wirerate sink --json --every-second",
+    );
+    const COLUMNS: &'static [(&'static str, usize)] =
+        &[("received", WIDE), ("rate_pps", RATE), ("rate_bps", WIDE)];
+    const JSON_ONLY: &'static [&'static str] = &["received_bytes"];
 
     fn time(&self) -> RowTime {
         self.time
     }
+}
 
-    fn cells(&self) -> Vec<Cell> {
-        let mut cells = vec![
-            Cell::count("received", self.received),
-            Cell::pps(self.rate_pps as f64).whole(),
-            Cell::json_only("received_bytes", self.received_bytes),
-            Cell::bps("rate_bps", self.rate_bps as f64).whole(),
-        ];
-        if let Some(counts) = &self.capture {
-            cells.extend([
-                Cell::json_only("offered", counts.offered),
-                Cell::json_only("waiting", counts.waiting),
-            ]);
-            let is_column = |fact: &Fact| CAPTURE_COLUMNS.contains(&fact.name);
-            let (columns, rest): (Vec<_>, Vec<_>) =
-                counts.frames.each().partition(|(fact, _)| is_column(fact));
-            cells.extend(columns.into_iter().map(|(fact, count)| match fact.name {
-                "written" => Cell::maybe(fact.name, count),
-                _ => Cell::maybe(fact.name, count).narrow(),
-            }));
-            cells.extend(Cell::group(rest.into_iter()));
-        }
-        let cpu = |cpu: &Cpu| serde_json::json!({ "cpu": cpu.cpu, "received": cpu.received });
-        cells.push(Cell::json_only("cpus", self.cpus.iter().map(cpu).collect::<Vec<_>>()));
-        cells
+impl Row for CaptureRow {
+    const DOCUMENT: Document = Document::of::<Self>(
+        "wirerate.capture-second/1",
+        "wirerate capture --json --every-second, and wirerate ctl DEV stats",
+    );
+    const COLUMNS: &'static [(&'static str, usize)] = &[
+        ("received", WIDE),
+        ("rate_pps", RATE),
+        ("rate_bps", WIDE),
+        ("written", WIDE),
+        ("filtered", NARROW),
+        ("lost_nic", NARROW),
+        ("lost_ring", NARROW),
+        ("lost_disk", NARROW),
+    ];
+    const JSON_ONLY: &'static [&'static str] = &["received_bytes", "offered", "waiting"];
+
+    fn time(&self) -> RowTime {
+        self.received.time
     }
 }
 
@@ -169,17 +177,18 @@ impl fmt::Display for ReceiveRow {
 }
 
 /// What the report of each receiving command begins with.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
 pub struct RxHead {
-    /// The device, or several by commas.
+    /// The device, or several joined by ` and `.
     pub device: String,
-    /// Its namespace, where one was named.
+    /// Network namespace; `null` without `--netns`.
     pub netns: Option<String>,
-    /// `mirror` or `drop`.
+    /// `mirror` or `drop`, the last one if it was changed; also `reflect` and, for files, `file`.
     pub mode: &'static str,
-    /// How the program was attached.
+    /// How the program was attached, such as `XDP, native` or `TPACKET_V3, 2 rings by CPU`; with
+    /// the reason if XDP was not used.
     pub source: String,
-    /// Time from attaching to detaching, in nanoseconds.
+    /// Time from attaching to detaching.
     pub duration_ns: u64,
     /// When frames arrived, and at which rate.
     #[serde(flatten)]
@@ -258,9 +267,9 @@ mod tests {
         assert_eq!(Ticker::default().next(PERIOD, 0, Vec::new()).to_string(), "sum:0 pps:0\n");
     }
 
-    fn json(row: &ReceiveRow) -> String {
-        let time = RowTime { time_ns: 0, ..row.time };
-        ReceiveRow { time, ..row.clone() }.json_line()
+    fn json(row: &impl Row) -> String {
+        let time = units::utc_time(row.time().time_ns);
+        row.json_line().replace(&time, "1970-01-01T00:00:00.000Z")
     }
 
     #[test]
@@ -298,15 +307,15 @@ mod tests {
     fn a_row_of_a_capture_also_has_what_was_lost() {
         let mut ticker = Ticker::default();
         let row = ticker.next_of_capture(&stats(1_000, &[(0, 7), (1, 3), (0, 5)], Some(4)));
-        let sum: u64 = row.cpus.iter().map(|cpu| cpu.received).sum();
-        assert_eq!((row.received, sum, row.rate_pps, row.rate_bps), (15, 15, 15, 7_200));
-        let counts = row.capture.unwrap();
+        let CaptureRow { received, counts } = row;
+        let sum: u64 = received.cpus.iter().map(|cpu| cpu.received).sum();
+        assert_eq!((received.received, sum, received.rate_pps, received.rate_bps), (15, 15, 15, 7_200));
         assert_eq!(
             (counts.offered, counts.waiting, counts.frames.written, counts.frames.lost_ring),
             (Some(19), 6, 6, 3)
         );
         let row = ticker.next_of_capture(&stats(2_500, &[(0, 307), (1, 8)], None));
-        assert_eq!(row.rate_pps, 200);
+        assert_eq!(row.received.rate_pps, 200);
         let line = json(&row);
         assert!(line.contains("\"lost_nic\":null"), "{line}");
         assert!(line.starts_with("{\"schema\":\"wirerate.capture-second/1\",\"time\":"), "{line}");

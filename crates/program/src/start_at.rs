@@ -1,6 +1,7 @@
 //! `--start-at`: the time as an argument, its refusal once it has passed, and what reports say.
 
 use crate::outcome::Failure;
+use facts::Described;
 use host::{ClockQuality, StartTime};
 use measure::HostClock;
 use serde::Serialize;
@@ -32,14 +33,15 @@ pub fn left(start_at: Option<StartTime>) -> Duration {
 }
 
 /// What a report says about a requested start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct StartReport {
-    /// The requested time, in nanoseconds since 1970.
+    /// With `--start-at` only: the start, since 1970
+    /// ([pacing.md](pacing.md#commands-that-start-at-the-same-instant)).
     pub start_at_ns: u64,
-    /// From then until the first frame had been sent; `None` of a receiver, and if no frame was
-    /// sent.
+    /// With `--start-at` only: time from the start to the first frame; `null` of a receiver, and if
+    /// no frame was sent.
     pub first_frame_late_ns: Option<u64>,
-    /// The clock of this host.
+    /// With `--start-at` only: the clock of the host.
     pub clock: HostClock,
 }
 

@@ -2,11 +2,16 @@
 
 use super::Results;
 use capture::{ReceiveResult, open};
+use facts::Document;
 use measure::{FlowFigures, FlowRow, HistogramLog, flow_rows};
 use program::out;
 use program::outcome::{Failure, Refused};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+
+/// A flow of a receiver.
+pub(super) const MEASURE_FLOW: Document =
+    Document::of::<FlowRow>("wirerate.measure-flow/1", "wirerate receive --flows-out FILE");
 
 const CSV_HEADER: &str = "stream,flow,received,unique,duplicate,reordered,too_old,latency_min_ns,\
                           latency_mean_ns,latency_max_ns,jitter_ns,missing,lost_by_capture";
@@ -43,7 +48,7 @@ pub(crate) fn write_flows(
         for (line, flow) in flow_rows(&result.options, &result.lines, &result.totals) {
             let lost_by_capture = lost_of.map(|lost_of| flow.missing.min(lost_of[line]));
             let flow = FlowRow { lost_by_capture, ..flow };
-            let line = if is_csv { csv_line(&flow) } else { out::json_line(&facts::MEASURE_FLOW, &flow) };
+            let line = if is_csv { csv_line(&flow) } else { out::json_line(&MEASURE_FLOW, &flow) };
             file.write_all(line.as_bytes())?;
         }
         file.flush()

@@ -18,11 +18,16 @@ pub use run::run;
 pub use run::{Receipt, RunBegin, Seconds, count_frames, observe, source_text, start};
 
 use capture::{Mode, SourceKind};
+use facts::Document;
 use host::StartTime;
 use measure::{MeterOptions, STREAMS_MAX};
-use program::row_printer::RowArgs;
+use program::row_printer::{Row, RowArgs};
 use std::path::PathBuf;
 use units::{Count, Nanos};
+
+/// What receivers print as JSON.
+pub const DOCUMENTS: &[Document] =
+    &[report::MEASURE, report::MEASURE_TOTAL, report::Second::DOCUMENT, files::MEASURE_FLOW];
 
 /// Lines of all streams: 64 MB.
 pub const LINES_MAX: u32 = 1 << 20;

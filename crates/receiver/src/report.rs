@@ -2,11 +2,12 @@
 
 use capture::{ReceiveResult, Reflected};
 use capture_files::damage::Damages;
+use facts::{Described, Document};
 use measure::{
     Figures, FlowFigures, FlowLine, HistogramLog, Latency, Loss, OrderFigures, OtherFrames, UnusualFrames,
 };
 use program::out;
-use program::row_printer::{Cell, Row, RowTime};
+use program::row_printer::{NARROW, RATE, Row, RowTime, WIDE};
 use program::rx_stats::{Cpu, RxHead};
 use program::start_at::StartReport;
 use serde::Serialize;
@@ -18,8 +19,20 @@ const N_SHOWN: usize = 3;
 /// Streams in the text; the others are in JSON.
 const STREAMS_SHOWN: usize = 16;
 
+/// The report of a receiver that reads signatures.
+pub(super) const MEASURE: Document = Document::of::<Report>(
+    "wirerate.measure/1",
+    "wirerate receive --json, also measure, analyze and reflect",
+);
+
+/// The sum of the reports of several directions.
+pub(super) const MEASURE_TOTAL: Document = Document::of::<Report>(
+    "wirerate.measure-total/1",
+    "wirerate measure --json with several directions: the fields of wirerate.measure/1, as sums",
+);
+
 /// Everything measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct Report {
     /// Device, mode, source, duration and receive rate of the run.
     #[serde(flatten)]
@@ -27,54 +40,62 @@ pub struct Report {
     /// The requested start, if there was one.
     #[serde(flatten)]
     pub start: Option<StartReport>,
-    /// Loss; `null` if the number of sent frames is unknown.
+    /// The loss; `null` without `--sent`.
     pub loss: Option<Loss>,
-    /// Frames that the driver of the sender did not accept, if that is known. They are neither sent
-    /// nor lost.
+    /// `measure` only: frames that the driver of the sender did not accept (`errors` and `replaced`
+    /// of `wirerate.send/2`): not sent, and not part of `loss`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[fact(unit = "frames")]
     pub rejected: Option<u64>,
     /// The results.
     #[serde(flatten)]
     pub figures: Figures,
-    /// The latencies in HdrHistogram's format V2, in base64.
+    /// The latencies in nanoseconds in HdrHistogram's compressed format V2, in base64: what its
+    /// libraries decode; missing without time stamps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub histogram: Option<String>,
-    /// True if the latency is that of the way there and back.
+    /// `true` if sender and receiver are one device, so that the latency is that of the way there
+    /// and back; else missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_round_trip: bool,
-    /// Frames that went back to their sender.
+    /// `reflect` only: the frames that went back to their sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reflected: Option<ReflectFigures>,
     /// What only a capture file shows.
     #[serde(flatten)]
     pub capture: Option<CaptureFigures>,
-    /// Frames that the receiver itself lost, because the ring of its packet socket was full; `null`
-    /// for files.
+    /// Frames that the receiver lost because the ring of its packet socket was full: a part of
+    /// `loss`; `null` of `analyze`.
+    #[fact(unit = "frames")]
     pub lost_ring: Option<u64>,
-    /// Maximum error of the receiver's wall clock against its monotonic clock.
+    /// Maximum error of the receiver's offset to UTC, and of that to the clock of a device that
+    /// stamps frames.
     pub clock_uncertainty_ns: u64,
-    /// Each CPU that received frames.
+    /// One entry for each CPU that received frames.
     pub cpus: Vec<Cpu>,
-    /// The streams of the sender, if it is `measure --streams`.
+    /// With `measure -- --streams` only: the streams of the sender.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamFigures>,
-    /// Checks that failed.
+    /// Checks of `--expect` that failed.
     pub failed_checks: Vec<String>,
 }
 
 /// Figures of `wirerate analyze` beyond those of a receiver.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct CaptureFigures {
-    /// The order in full.
+    /// `analyze` only: the order of the frames (RFC 4737, RFC 5236).
     pub order: OrderFigures,
-    /// Frames that were not measured, because the file does not have all of their bytes.
+    /// `analyze` only: frames that were not measured, as the file lacks bytes of them.
+    #[fact(unit = "frames")]
     pub cut: u64,
-    /// Frames that the capture lost, of any kind; `null` if the files do not say.
+    /// `analyze` only: frames of any kind that the capture lost, as the files say; `null` if they
+    /// do not.
+    #[fact(unit = "frames")]
     pub lost_by_capture: Option<u64>,
     /// Of these, those up to the last frame of each flow.
     #[serde(skip)]
     pub lost_of_flows: Option<Vec<u64>>,
-    /// Damaged places of the files.
+    /// `analyze` only: damaged places of the files.
     pub damages: Damages,
 }
 
@@ -88,15 +109,19 @@ impl CaptureFigures {
 }
 
 /// Figures of `wirerate reflect` beyond those of a receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct ReflectFigures {
-    /// Frames that were to go back.
+    /// Frames that were reflected.
+    #[fact(unit = "frames")]
     pub frames: u64,
-    /// Of these, frames that the driver did not send; `null` if that is unknown.
+    /// Of these, frames that could not be sent; `null` if unknown.
+    #[fact(unit = "frames")]
     pub not_sent: Option<u64>,
-    /// Lowest latency of the way here: the delay, and the clock here minus that of the sender.
+    /// Lowest latency from the sender to this host: the delay, and the clock here minus that of the
+    /// sender.
     pub forward_min_ns: Option<i64>,
-    /// Least and most that the clock here can be ahead of that of the sender.
+    /// Least and most that the clock here is ahead of the sender's; `null` without `--round-trip`.
+    #[fact(kind = Kind::List(&Kind::Integer("ns")))]
     pub clock_ahead_ns: Option<[i64; 2]>,
 }
 
@@ -160,9 +185,9 @@ pub struct StreamSent {
 }
 
 /// The results of one stream.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct StreamFigures {
-    /// Its name.
+    /// Name of the stream.
     pub name: String,
     /// Frames sent and lost.
     #[serde(flatten)]
@@ -200,7 +225,7 @@ impl StreamFigures {
 impl Report {
     /// The sums of several directions as one line of JSON.
     pub fn total_line(&self) -> String {
-        out::json_line(&facts::MEASURE_TOTAL, self)
+        out::json_line(&MEASURE_TOTAL, self)
     }
 
     /// Of a result. `sent` is how many numbers were sent, if that is known.
@@ -255,7 +280,7 @@ impl Report {
 
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(&facts::MEASURE, self)
+        out::json_line(&MEASURE, self)
     }
 
     /// False if a sum or a check failed.
@@ -430,50 +455,63 @@ fn latency_rows(table: &mut Table, name: &str, latency: &Latency) {
     }
 }
 
-/// What arrived until now.
-#[derive(Clone, Debug)]
+/// What arrived until now: counts since the start.
+#[derive(Clone, Debug, Serialize, Described)]
 pub struct Second {
+    /// When it was made.
+    #[serde(flatten)]
     pub time: RowTime,
-    /// The receiver, if there can be several.
+    /// Of `measure` only: the receiving device, as in `--rx`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// Frames received.
+    #[fact(unit = "frames")]
     pub received: u64,
+    /// Frames per second since the previous object.
     pub rate_pps: f64,
+    /// Numbers below the highest one that did not arrive.
+    #[fact(unit = "frames")]
     pub missing: u64,
+    /// Further copies of frames.
+    #[fact(unit = "frames")]
     pub duplicate: u64,
+    /// First copies behind a later frame.
+    #[fact(unit = "frames")]
     pub reordered: u64,
+    /// Frames too old to decide.
+    #[fact(unit = "frames")]
     pub too_old: u64,
+    /// Median of the latency since the start; `null` without time stamps.
     pub latency_p50_ns: Option<u64>,
+    /// 99th percentile of the latency since the start; `null` without time stamps.
     pub latency_p99_ns: Option<u64>,
+    /// Frames that were not counted as received.
+    #[serde(flatten)]
     pub others: OtherFrames,
+    /// Unusual frames.
+    #[serde(flatten)]
     pub unusual: UnusualFrames,
 }
 
 impl Row for Second {
-    fn document(&self) -> &'static facts::Document {
-        &facts::MEASURE_SECOND
-    }
+    const DOCUMENT: Document = Document::of::<Self>(
+        "wirerate.measure-second/1",
+        "wirerate receive --json --every-second, also measure and reflect",
+    );
+    const COLUMNS: &'static [(&'static str, usize)] = &[
+        ("device", WIDE),
+        ("received", WIDE),
+        ("rate_pps", RATE),
+        ("missing", NARROW),
+        ("duplicate", NARROW),
+        ("reordered", NARROW),
+        ("too_old", NARROW),
+        ("latency_p50_ns", NARROW),
+        ("latency_p99_ns", NARROW),
+    ];
 
     fn time(&self) -> RowTime {
         self.time
-    }
-
-    fn cells(&self) -> Vec<Cell> {
-        let device = self.device.iter().map(|device| Cell::word("device", device));
-        let figures = [
-            Cell::count("received", self.received),
-            Cell::pps(self.rate_pps),
-            Cell::count("missing", self.missing).narrow(),
-            Cell::count("duplicate", self.duplicate).narrow(),
-            Cell::count("reordered", self.reordered).narrow(),
-            Cell::count("too_old", self.too_old).narrow(),
-            Cell::maybe("latency_p50_ns", self.latency_p50_ns).narrow(),
-            Cell::maybe("latency_p99_ns", self.latency_p99_ns).narrow(),
-        ];
-        device
-            .chain(figures)
-            .chain(Cell::group(self.others.each()))
-            .chain(Cell::group(self.unusual.each()))
-            .collect()
     }
 }
 

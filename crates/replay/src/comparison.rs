@@ -5,6 +5,7 @@
 //! those on their way and the last before them are kept, so memory does not grow with the run.
 
 use crate::outer::flow_hash;
+use facts::Described;
 use std::collections::{HashMap, VecDeque};
 use twox_hash::XxHash64;
 
@@ -58,25 +59,34 @@ pub struct Comparison {
 ///
 /// `sent = identical + changed + missing`, `received = identical + changed + duplicate +
 /// unexpected`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, Described)]
 pub struct ComparisonResult {
-    /// Frames that were sent.
+    /// Frames that were sent: `identical` + `changed` + `missing` ([replay.md](replay.md)).
+    #[fact(unit = "frames")]
     pub sent: u64,
-    /// Frames that arrived.
+    /// Frames that arrived: `identical` + `changed` + `duplicate` + `unexpected`.
+    #[fact(unit = "frames")]
     pub received: u64,
     /// Frames that arrived with the same bytes.
+    #[fact(unit = "frames")]
     pub identical: u64,
     /// Frames that did not arrive, while one of their length with other bytes did.
+    #[fact(unit = "frames")]
     pub changed: u64,
     /// Frames that did not arrive.
+    #[fact(unit = "frames")]
     pub missing: u64,
     /// Identical frames that arrived behind a later frame of their queue.
+    #[fact(unit = "frames")]
     pub reordered: u64,
     /// Further copies of frames.
+    #[fact(unit = "frames")]
     pub duplicate: u64,
     /// Frames that were not sent, such as those of other hosts.
+    #[fact(unit = "frames")]
     pub unexpected: u64,
-    /// Number of the first sent frame, from 1 on, that did not arrive once and in order.
+    /// Number from 1 on of the first sent frame that differs: it did not arrive once, as it was and
+    /// in order. `null` if none does.
     pub first_difference: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
 //! What became of each record.
 
-use facts::LeftOutPackets;
+use facts::{Described, LeftOutPackets};
 use serde::Serialize;
 
 /// What became of one record.
@@ -39,14 +39,18 @@ impl Fate {
 }
 
 /// Number of records of each fate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct Fates {
-    /// [`Fate::Sent`].
+    /// Frames that the driver accepted; 0 of `rewrite`, which sends nothing and has the counts of
+    /// `replay`.
+    #[fact(unit = "frames")]
     pub sent: u64,
     /// Those without a frame.
     #[serde(flatten)]
     pub left_out: LeftOutPackets,
-    /// [`Fate::Error`].
+    /// Frames that the device or the kernel did not accept. No other frame takes the place of one
+    /// that the ring dropped. 0 of `rewrite`, which sends nothing.
+    #[fact(unit = "frames")]
     pub errors: u64,
 }
 

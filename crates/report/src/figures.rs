@@ -3,6 +3,7 @@
 
 use crate::human::quantity_of;
 use crate::units;
+use facts::Described;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
@@ -11,7 +12,7 @@ use std::fmt::Write;
 pub const SPREAD_MAX: f64 = 0.05;
 
 /// What the values of a figure are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureUnit {
     /// Frames per second.
@@ -38,9 +39,9 @@ pub struct Figure {
 }
 
 /// A figure of several runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct FigureSummary {
-    /// Its name.
+    /// Name of the figure.
     pub name: &'static str,
     /// Its unit.
     pub unit: FigureUnit,
@@ -48,13 +49,13 @@ pub struct FigureSummary {
     pub runs: Vec<f64>,
     /// The mean.
     pub mean: f64,
-    /// The standard deviation of the sample; `None` for a single run.
+    /// The standard deviation of the sample; `null` for one run.
     pub sd: Option<f64>,
-    /// The smallest.
+    /// The smallest value.
     pub min: f64,
-    /// The largest.
+    /// The largest value.
     pub max: f64,
-    /// Largest minus smallest, as a share of the mean; `None` for a mean of 0.
+    /// Largest minus smallest as a share of the mean; `null` for a mean of 0.
     pub spread: Option<f64>,
 }
 

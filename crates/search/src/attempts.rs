@@ -4,10 +4,11 @@
 //! tester could have caused is loss of the device, however busy the tester was.
 
 use crate::trial::{Disturbance, Purpose, TesterLimits, TrialLoss, TrialRequest, TrialResult};
+use facts::Described;
 use serde::{Deserialize, Serialize};
 
 /// The verdict on one trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// No loss beyond the goals.

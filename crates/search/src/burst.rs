@@ -7,6 +7,7 @@ use crate::BILLION;
 use crate::attempts::{Attempts, LoggedTrial, Settled};
 use crate::procedure::Procedure;
 use crate::trial::{Purpose, TesterLimits, TrialRequest, TrialResult};
+use facts::Described;
 use serde::{Deserialize, Serialize};
 
 /// What a back-to-back test is given.
@@ -25,19 +26,23 @@ pub struct BurstSettings {
 }
 
 /// The result of all tests, in the terms of RFC 9004.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct BurstSummary {
     /// Number of tests.
     pub tests: u32,
-    /// Mean of the longest bursts, in frames, rounded down.
+    /// Longest burst without loss: mean of the tests, rounded down.
+    #[fact(unit = "frames")]
     pub mean_frames: u64,
-    /// Shortest of them.
+    /// Longest burst without loss: least of the tests.
+    #[fact(unit = "frames")]
     pub min_frames: u64,
-    /// Longest of them.
+    /// Longest burst without loss: most of the tests.
+    #[fact(unit = "frames")]
     pub max_frames: u64,
-    /// Standard deviation of the tests.
+    /// Longest burst without loss: standard deviation of the tests.
+    #[fact(unit = "frames")]
     pub sd_frames: u64,
-    /// Implied buffer time: the mean burst at the rate of the medium.
+    /// Implied buffer time of the device: the mean burst at the rate of the medium.
     pub implied_buffer_ns: u64,
     /// Corrected buffer time: without the frames that the device forwarded during the burst.
     pub corrected_buffer_ns: u64,

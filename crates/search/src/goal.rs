@@ -4,24 +4,26 @@
 //! fewer trials, then the goal itself.
 
 use crate::BILLION;
+use facts::Described;
 use serde::{Deserialize, Serialize};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What a search looks for, in the attributes of RFC 9971. Ratios are in parts per billion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct Goal {
-    /// The largest loss ratio of a good trial.
+    /// The goal: the largest loss ratio of a good trial.
     pub loss_ratio_ppb: u64,
-    /// The share of the trial time at one load that may have a higher loss ratio.
+    /// The goal: the share of the trial time at one load that may have a higher loss ratio.
     pub exceed_ratio_ppb: u64,
-    /// Trial duration of the coarsest target.
+    /// Shortest trial duration: that of the coarsest target.
+    #[fact(unit = "ns")]
     pub trial_ns_min: u64,
     /// Final trial duration: shorter trials are short trials in the sense of RFC 9971.
     pub trial_ns: u64,
     /// Duration sum: the trial time after which a load is always classified.
     pub duration_sum_ns: u64,
-    /// (upper - lower) / upper at the end of the search.
+    /// The goal: (upper - lower) / upper at the end of the search.
     pub width_ppb: u64,
     /// Number of coarser targets before the goal itself; each has twice the width of the next one.
     pub coarser_targets: u32,
@@ -45,7 +47,7 @@ pub enum GoalError {
 }
 
 /// Named sets of attributes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// RFC 9971 with the attributes of FD.io CSIT: 21 trials of 1 s, half of them may have loss.

@@ -5,6 +5,7 @@ use crate::BILLION;
 use crate::attempts::{Attempts, LoggedTrial, Settled};
 use crate::procedure::Procedure;
 use crate::trial::{LatencyFigures, Purpose, TesterLimits, TrialRequest, TrialResult};
+use facts::Described;
 use serde::{Deserialize, Serialize};
 
 /// What a latency test is given.
@@ -29,13 +30,14 @@ impl LatencySettings {
 }
 
 /// Latency at one load, over all of its trials.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct LatencySummary {
-    /// Load as percent of the throughput.
+    /// The load as a share of the throughput.
+    #[fact(unit = "percent")]
     pub percent: u64,
-    /// Load in frames per second.
+    /// The load.
     pub load_pps: u64,
-    /// Trials with timestamps.
+    /// Trials at this load that have timestamps.
     pub trials: u32,
     /// Mean of the means: RFC 2544.
     pub mean_ns: u64,
@@ -45,9 +47,9 @@ pub struct LatencySummary {
     pub worst_case_ns: u64,
     /// Packet delay variation of RFC 8219: the median of 99.9th percentile minus minimum.
     pub variation_ns: u64,
-    /// Smallest latency of all trials.
+    /// Lowest latency of all trials.
     pub min_ns: u64,
-    /// Largest latency of all trials.
+    /// Highest latency of all trials.
     pub max_ns: u64,
 }
 

@@ -4,16 +4,17 @@ use crate::BILLION;
 use crate::attempts::{Attempts, LoggedTrial, Settled};
 use crate::procedure::Procedure;
 use crate::trial::{Purpose, TesterLimits, TrialRequest, TrialResult};
+use facts::Described;
 use serde::{Deserialize, Serialize};
 
 /// One point of the curve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct LossPoint {
-    /// Load as a share of the highest load, in parts per billion.
+    /// The load as a share of the highest load.
     pub share_ppb: u64,
-    /// Load in frames per second.
+    /// The load.
     pub load_pps: u64,
-    /// Loss ratio in parts per billion.
+    /// The loss ratio at this load.
     pub loss_ppb: u64,
 }
 

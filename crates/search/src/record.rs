@@ -12,6 +12,7 @@ use crate::procedure::Procedure;
 use crate::recovery::RecoverySummary;
 use crate::throughput::{GoalEnd, GoalResult, ThroughputSearch};
 use crate::trial::{Disturbance, TrialRequest, TrialResult};
+use facts::Described;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -34,25 +35,27 @@ pub enum ResultLine {
 }
 
 /// What the trials of one search have in common.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Described)]
 pub struct TrafficShape {
-    /// Frame size with FCS, as RFC 2544 counts; `None` for a mix of sizes.
+    /// Frame size with FCS, as RFC 2544 counts it; `null` for a mix of sizes.
+    #[fact(unit = "bytes")]
     pub frame_size: Option<u64>,
-    /// Number of flows; `None` if the options of the frames decide.
+    /// Number of flows; `null` without `--flows`: the options of the frames decide.
     pub flows: Option<u64>,
-    /// Number of sending threads; `None` if the options of the frames decide.
+    /// Number of sending threads, if `--threads` says so; else the options of the frames decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u64>,
-    /// True if all loads and counts are sums of both directions.
+    /// `true` if all loads and counts are sums of both directions; else absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bidirectional: bool,
-    /// What loads are where connections are counted instead of frames.
+    /// What the loads of `--connections` are, whose "frames" are connections: `rate`: new ones per
+    /// second, `held`: those held at a time. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionsShape>,
 }
 
 /// What the loads of a search of connections are. A frame of a trial is a connection then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum ConnectionsShape {
     /// New connections per second.
@@ -73,16 +76,18 @@ impl ConnectionsShape {
 }
 
 /// The bounds of one goal after a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct BoundsRecord {
-    /// Lower bound, or of a coarser target as long as the goal has none.
+    /// Relevant lower bound, or of a coarser target as long as the goal has none; `null` if there
+    /// is none.
     pub lower_pps: Option<u64>,
-    /// Upper bound, likewise.
+    /// Relevant upper bound, or of a coarser target as long as the goal has none; `null` if there
+    /// is none.
     pub upper_pps: Option<u64>,
 }
 
 /// `wirerate.trial/1`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct TrialRecord {
     /// Number of the trial, from 1.
     pub number: u64,
@@ -95,22 +100,24 @@ pub struct TrialRecord {
     /// The counts.
     #[serde(flatten)]
     pub result: TrialResult,
-    /// Frames that were sent and did not arrive.
+    /// Frames that were sent and did not arrive: `sent` minus `unique`.
+    #[fact(unit = "frames")]
     pub lost: u64,
     /// Frames of the trial that the tester did not send.
+    #[fact(unit = "frames")]
     #[serde(default)]
     pub not_sent: u64,
-    /// Lost frames of those that were sent, in parts per billion.
+    /// Share of the lost frames in the frames that were sent.
     #[serde(default)]
     pub lost_ppb: u64,
-    /// The loss ratio that the verdict is about, in parts per billion: frames that were not sent
-    /// count as lost (RFC 9971).
+    /// The loss ratio that the verdict is about: frames that were not sent count as lost (RFC
+    /// 9971).
     pub loss_ppb: u64,
     /// The verdict.
     pub verdict: Verdict,
-    /// Faults of the tester.
+    /// Faults of the tester, as in [search.md](search.md#disturbed-trials).
     pub disturbances: Vec<Disturbance>,
-    /// Whether the result was used.
+    /// Whether the result was used: false for a warm-up and for a disturbed trial.
     pub is_counted: bool,
     /// The bounds of each goal after this trial; empty outside a search.
     #[serde(default)]
@@ -143,13 +150,13 @@ impl TrialRecord {
 }
 
 /// How, where and on what a result was measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct Provenance {
     /// The command that repeats the measurement.
     pub command: String,
-    /// Start of the measurement, in nanoseconds since 1970-01-01 UTC.
+    /// When the measurement started, in nanoseconds since 1970-01-01 UTC.
     pub start_ns: u64,
-    /// Facts about the host: kernel, driver, CPU and so on.
+    /// Facts about the host by name: kernel, driver, CPU and so on.
     #[serde(default)]
     pub host: BTreeMap<String, String>,
     /// Deviations from the RFC, one sentence each.
@@ -158,7 +165,7 @@ pub struct Provenance {
 }
 
 /// `wirerate.search/1`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct SearchRecord {
     /// How it was measured.
     #[serde(flatten)]
@@ -168,18 +175,19 @@ pub struct SearchRecord {
     /// Frame size and flows.
     #[serde(flatten)]
     pub shape: TrafficShape,
-    /// Highest rate of the medium for this frame size; `None` if the medium has no rate.
+    /// Highest rate of the medium for this frame size; `null` if the medium has no rate.
     pub medium_pps: Option<u64>,
-    /// Number of trials, and of those that were disturbed.
+    /// Number of trials.
     pub trials: u64,
-    /// Trials with the verdict `disturbed`.
+    /// Number of trials with the verdict `disturbed`.
     pub disturbed: u64,
     /// Time of all trials.
     pub elapsed_ns: u64,
-    /// What limited the tester, in words, if it could not try or decide higher loads.
+    /// What limited the tester, in words, if it could not try or decide higher loads; absent if
+    /// nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
-    /// The result for each goal.
+    /// One entry for each goal: the goal and its result.
     pub goals: Vec<GoalResult>,
 }
 
@@ -209,41 +217,42 @@ impl SearchRecord {
 }
 
 /// `wirerate.rfc2544/1`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct Rfc2544Record {
     /// How it was measured.
     #[serde(flatten)]
     pub provenance: Provenance,
-    /// One entry for each frame size.
+    /// One entry for each frame size. A test that was not run is empty or `null`.
     pub sizes: Vec<SizeRecord>,
 }
 
-/// The results of RFC 2544 for one frame size. Tests that were not run are absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The results of RFC 2544 for one frame size. A test that was not run is empty or `null`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct SizeRecord {
     /// Frame size and flows.
     #[serde(flatten)]
     pub shape: TrafficShape,
-    /// Highest rate of the medium.
+    /// Highest rate of the medium; `null` if the medium has no rate.
     pub medium_pps: Option<u64>,
-    /// Throughput in frames per second.
+    /// Throughput: the lower bound that the search for it found, or the one that was given; `null`
+    /// if there is none.
     pub throughput_pps: Option<u64>,
-    /// How the search for it ended; `None` if it was given.
+    /// How the search for the throughput ended; absent if the throughput was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_end: Option<GoalEnd>,
-    /// The upper bound of the throughput, if the search found one.
+    /// The upper bound of the throughput; absent if the search found none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_upper_pps: Option<u64>,
-    /// Trials of the search for it.
+    /// Trials of the search for the throughput.
     #[serde(default)]
     pub throughput_trials: u64,
-    /// What limited the tester in that search, in words.
+    /// What limited the tester in the search for the throughput, in words; absent if nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
-    /// Latency at each load.
+    /// Latency at each load (RFC 8219).
     #[serde(default)]
     pub latency: Vec<LatencySummary>,
-    /// Frame loss rate.
+    /// Frame loss rate at each load.
     #[serde(default)]
     pub loss: Vec<LossPoint>,
     /// Back-to-back frames.

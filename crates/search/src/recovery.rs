@@ -4,6 +4,7 @@ use crate::BILLION;
 use crate::attempts::{Attempts, LoggedTrial, Settled};
 use crate::procedure::Procedure;
 use crate::trial::{Purpose, SecondPhase, TesterLimits, TrialRequest, TrialResult};
+use facts::Described;
 use serde::{Deserialize, Serialize};
 
 /// What a recovery test is given.
@@ -22,18 +23,19 @@ pub struct RecoverySettings {
 }
 
 /// The result of all tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct RecoverySummary {
     /// Number of tests.
     pub tests: u32,
     /// Mean recovery time: from the change of load to the last lost frame. 0 if no frame was lost
     /// after the change.
     pub mean_ns: u64,
-    /// Shortest.
+    /// Shortest recovery time.
     pub min_ns: u64,
-    /// Longest.
+    /// Longest recovery time.
     pub max_ns: u64,
-    /// Tests in which the last frame of all was lost: their recovery takes at least their time.
+    /// Tests in which frames were lost until the end, the last frame of all among them: their
+    /// recovery takes at least their time.
     #[serde(default)]
     pub unrecovered: u32,
 }

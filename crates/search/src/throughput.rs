@@ -12,6 +12,7 @@ use crate::bounds::{Bounds, TrialsByLoad};
 use crate::goal::{Goal, GoalError, GoalTarget};
 use crate::procedure::Procedure;
 use crate::trial::{Purpose, TesterLimits, TrialLoss, TrialRequest, TrialResult};
+use facts::Described;
 use serde::{Deserialize, Serialize};
 
 /// The search continues below its undecided loads when it could not decide more loads than this.
@@ -74,7 +75,7 @@ impl SearchSettings {
 }
 
 /// How the search for a goal ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum GoalEnd {
     /// Both bounds exist and are as close as the goal requires: a regular goal result of RFC 9971.
@@ -111,18 +112,18 @@ impl GoalEnd {
 }
 
 /// The result for one goal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct GoalResult {
     /// The goal.
     #[serde(flatten)]
     pub goal: Goal,
-    /// How the search for it ended.
+    /// How the search for the goal ended.
     pub end: GoalEnd,
-    /// Relevant lower bound in frames per second: the throughput.
+    /// Relevant lower bound: the throughput; `null` if there is none.
     pub lower_pps: Option<u64>,
-    /// Relevant upper bound in frames per second.
+    /// Relevant upper bound; `null` if there is none.
     pub upper_pps: Option<u64>,
-    /// Conditional throughput at the lower bound.
+    /// Conditional throughput at the lower bound; `null` if there is no such bound.
     pub conditional_pps: Option<u64>,
     /// True if the bounds are those of a coarser target, because the goal itself has none yet.
     pub is_coarse: bool,

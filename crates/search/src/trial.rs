@@ -2,10 +2,11 @@
 //! disturbed it.
 
 use crate::BILLION;
+use facts::Described;
 use serde::{Deserialize, Serialize};
 
 /// Why a trial is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// Warms up the device under test; its result is not used.
@@ -33,26 +34,27 @@ pub enum Purpose {
 }
 
 /// A second load that follows the first one without a pause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct SecondPhase {
-    /// Load in frames per second.
+    /// Requested load of this phase.
     pub load_pps: u64,
-    /// Duration of this phase.
+    /// Requested duration of this phase.
     pub duration_ns: u64,
 }
 
 /// A trial to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct TrialRequest {
-    /// Why it is run.
+    /// What the trial is for.
     pub purpose: Purpose,
-    /// Intended load in frames per second.
+    /// Requested load.
     pub load_pps: u64,
-    /// Intended duration.
+    /// Requested duration.
     pub duration_ns: u64,
-    /// Frames to send: load times duration, rounded.
+    /// Requested number of frames: load times duration, rounded.
+    #[fact(unit = "frames")]
     pub frames: u64,
-    /// System recovery only.
+    /// Second phase of a recovery test; absent elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<SecondPhase>,
 }
@@ -84,66 +86,79 @@ pub fn frames_of(load_pps: u64, duration_ns: u64) -> u64 {
 }
 
 /// The latency of one trial, in nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct LatencyFigures {
-    /// Smallest latency.
+    /// Lowest latency.
     pub min_ns: u64,
     /// Arithmetic mean.
     pub mean_ns: u64,
-    /// Median: RFC 8219's typical latency.
+    /// Median: the typical latency of RFC 8219.
     pub p50_ns: u64,
     /// 99th percentile.
     pub p99_ns: u64,
-    /// 99.9th percentile: RFC 8219's worst case latency.
+    /// 99.9th percentile: the worst case latency of RFC 8219.
     pub p99_9_ns: u64,
-    /// Largest latency.
+    /// Highest latency.
     pub max_ns: u64,
-    /// Frames with a timestamp.
+    /// Frames with a latency: those with a timestamp.
+    #[fact(unit = "frames")]
     pub frames: u64,
-    /// The distribution: percentile in parts per billion, and latency in nanoseconds.
+    /// The distribution: pairs of a percentile in parts per billion and the latency in nanoseconds.
+    #[fact(kind = Kind::List(&Kind::List(&Kind::Count(""))))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<(u64, u64)>,
-    /// One entry per second: median, 99th percentile and maximum in nanoseconds.
+    /// Median, 99th percentile and maximum of each second.
+    #[fact(kind = Kind::List(&Kind::List(&Kind::Count("ns"))))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seconds: Vec<(u64, u64, u64)>,
 }
 
 /// What the tester counted in one trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 pub struct TrialResult {
     /// Frames that the driver accepted.
+    #[fact(unit = "frames")]
     pub sent: u64,
     /// Frames that the driver did not accept.
+    #[fact(unit = "frames")]
     pub refused: u64,
-    /// First copies of frames that arrived before the drain ended.
+    /// Received frames: first copies that arrived before the drain ended.
+    #[fact(unit = "frames")]
     pub unique: u64,
-    /// Further copies.
+    /// Received frames: further copies.
+    #[fact(unit = "frames")]
     pub duplicate: u64,
-    /// Frames below the receive window: first copy or duplicate is unknown.
+    /// Received frames below the receive window: first copy or duplicate is unknown.
+    #[fact(unit = "frames")]
     pub too_old: u64,
     /// Frames that the tester's own receiver dropped.
+    #[fact(unit = "frames")]
     pub receiver_dropped: u64,
     /// From the first frame to the end of the drain.
     pub elapsed_ns: u64,
-    /// Longest time between two frames of the sender.
+    /// Longest gap of the sender, between two of its frames.
+    #[fact(unit = "ns")]
     pub gap_ns_max: u64,
-    /// Sum of the sender's pauses that were longer than [`TesterLimits::pause_ns`].
+    /// Sum of the sender's long gaps: those beyond the limit of `gap` or of `catch_up` in
+    /// [search.md](search.md#disturbed-trials).
     #[serde(default)]
     pub paused_ns: u64,
-    /// How late the first frame left.
+    /// Lateness of the first frame of the sender.
     pub start_late_ns: u64,
-    /// CPU time taken by the hypervisor from the CPUs of the tester, in parts per billion.
+    /// CPU time taken by the hypervisor from the CPUs of the tester, as a share of their time.
     pub steal_ppb: u64,
-    /// Why the sender of the tester was late or did not send all frames, in words.
+    /// Of a disturbed trial: why the sender of the tester was late or did not send all frames, in
+    /// words such as `waited 87 % of the time for CPU 1`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
-    /// Latency, where the trial measured it.
+    /// Latency; absent without timestamps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyFigures>,
-    /// Send time of the last lost frame, from the first frame on.
+    /// Of a recovery test: when the last lost frame was due, from the first frame on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_lost_ns: Option<u64>,
-    /// Send time of the first frame of the second phase, from the first frame on.
+    /// Of a recovery test: when the first frame of the second phase was due, from the first frame
+    /// on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switched_ns: Option<u64>,
 }
@@ -285,7 +300,7 @@ impl TesterLimits {
 }
 
 /// A fault of the tester during a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum Disturbance {
     /// The sender paused for too large a share of the trial.

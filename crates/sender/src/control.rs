@@ -1,6 +1,7 @@
 //! Pauses and changes of rate of a run that sends, and the list of them for the report.
 
 use engine::{Limits, Pace, RunHandle};
+use facts::Described;
 use packet::Rate;
 use program::run_control::{NewRate, RunControl};
 use serde::Serialize;
@@ -9,15 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::{human_bps, human_duration, human_pps};
 
 /// A change of rate while frames were sent.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Described)]
 pub struct RateChange {
     /// Time of the change, since the first frame.
     pub elapsed_ns: u64,
     /// True if the run was paused from then on.
     pub paused: bool,
-    /// Frames per second that were asked for from then on; `None` without that rate.
+    /// Frames per second that were asked for from then on; `null` without that rate.
     pub asked_pps: Option<f64>,
-    /// Bits per second on the wire that were asked for from then on; `None` without that rate.
+    /// Bits per second on the wire that were asked for from then on; `null` without that rate.
     pub asked_wire_bps: Option<f64>,
 }
 

@@ -1,5 +1,6 @@
 //! A frame of a plan as JSON.
 
+use facts::{Described, Document, Record, Row};
 use measure::{Mark, Signature};
 use packet::headers::{
     FirstHeader, Header, Protocol, SumFinder, SumPlace, Walk, ah, esp, ethernet, fragment, ipv4, ipv6, mpls,
@@ -12,8 +13,11 @@ use serde::Serialize;
 use std::fmt;
 use std::net::IpAddr;
 
+/// A frame of a dry run of plain frames.
+pub const FRAME: Document = Document::of::<Frame>("wirerate.frame/1", "wirerate send --dry-run --json");
+
 /// The UDP checksum of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Checksum {
     /// The field is zero.
@@ -25,13 +29,13 @@ pub enum Checksum {
 }
 
 /// One MPLS label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct Label {
     /// The label.
     pub label: u32,
-    /// Traffic class.
+    /// Its traffic class.
     pub class: u8,
-    /// Time to live.
+    /// Its time to live.
     pub ttl: u8,
 }
 
@@ -40,36 +44,50 @@ pub struct Label {
 #[serde(untagged)]
 pub enum Content {
     /// UDP.
-    Udp {
-        /// UDP source port.
-        udp_src: u16,
-        /// UDP destination port.
-        udp_dst: u16,
-        /// The UDP checksum.
-        udp_checksum: Checksum,
-        /// Number and time; `None` without a signature.
-        #[serde(flatten)]
-        signature: Option<SignatureFields>,
-    },
+    Udp(UdpFields),
     /// A packet that IPsec protects.
-    Ipsec {
-        /// `esp` or `ah`.
-        ipsec: &'static str,
-        /// The association.
-        spi: u32,
-        /// Its sequence number; with ESN the lower half.
-        ipsec_seq_num: u32,
-    },
+    Ipsec(IpsecFields),
+}
+
+/// A frame has the fields of one of them.
+impl Record for Content {
+    const ROWS: &'static [Row] = &[Row::Optional(UdpFields::ROWS), Row::Optional(IpsecFields::ROWS)];
+}
+
+/// What the UDP header of a frame says, and what is in its payload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
+pub struct UdpFields {
+    /// UDP source port; absent of IPsec frames.
+    pub udp_src: u16,
+    /// UDP destination port; absent of IPsec frames.
+    pub udp_dst: u16,
+    /// The UDP checksum; `none` is zero. Absent of IPsec frames.
+    pub udp_checksum: Checksum,
+    /// Number and time, if there is a signature.
+    #[serde(flatten)]
+    pub signature: Option<SignatureFields>,
+}
+
+/// What the IPsec header of a frame says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
+pub struct IpsecFields {
+    /// IPsec frames only: the protocol.
+    #[fact(kind = Kind::Word(&["esp", "ah"]))]
+    pub ipsec: &'static str,
+    /// IPsec frames only: the SPI of the SA.
+    pub spi: u32,
+    /// IPsec frames only: the sequence number of the SA; with ESN its lower 32 bits.
+    pub ipsec_seq_num: u32,
 }
 
 /// What the signature of a frame says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct SignatureFields {
-    /// Sequence number in the pktgen header.
+    /// Sequence number in the pktgen header; absent with `--signature none`.
     pub seq_num: u32,
-    /// Seconds in the pktgen header.
+    /// Seconds in the pktgen header; absent with `--signature none`.
     pub tv_sec: u32,
-    /// Microseconds in the pktgen header.
+    /// Microseconds in the pktgen header; absent with `--signature none`.
     pub tv_usec: u32,
     /// Flow, number in the flow and run; only full signatures have them.
     #[serde(flatten)]
@@ -77,13 +95,13 @@ pub struct SignatureFields {
 }
 
 /// The place of a frame in its flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct InFlow {
-    /// The flow.
+    /// The flow. Of signatures, only full ones have it.
     pub flow: u32,
-    /// Number in the flow.
+    /// Number in the flow. Of signatures, only full ones have it.
     pub flow_number: u64,
-    /// The run.
+    /// The run. Of signatures, only full ones have it.
     pub run: u16,
 }
 
@@ -106,12 +124,12 @@ impl SignatureFields {
 }
 
 /// What the mark at the end of a frame says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct MarkFields {
     /// Flow, number in the flow and run.
     #[serde(flatten)]
     pub in_flow: InFlow,
-    /// CLOCK_MONOTONIC of the sender in nanoseconds, modulo 2^48; 0 for no time.
+    /// CLOCK_MONOTONIC of the sender, modulo 2^48; 0 for no time.
     pub time_ns: u64,
 }
 
@@ -131,38 +149,41 @@ impl MarkFields {
 }
 
 /// One frame, decoded.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Described)]
 pub struct Frame {
-    /// Its number in the run, from 1.
+    /// Number of the frame in the run, from 1.
     pub number: u64,
-    /// Time since the start of the run, in nanoseconds.
+    /// Scheduled time since the start of the run.
     pub time_ns: u64,
-    /// Length in bytes without FCS.
+    /// Length without FCS.
+    #[fact(unit = "bytes")]
     pub frame_len: u32,
-    /// Length in bytes with FCS, preamble and gap.
+    /// Length on the wire, with FCS, preamble and gap.
+    #[fact(unit = "bytes")]
     pub wire_len: u32,
-    /// Destination MAC address.
+    /// Ethernet address of the destination.
     pub dst_mac: String,
-    /// Source MAC address.
+    /// Ethernet address of the source.
     pub src_mac: String,
     /// VLAN ids, outermost first.
     pub vlan_ids: Vec<u16>,
     /// MPLS labels, outermost first.
     pub mpls: Vec<Label>,
-    /// Source address.
+    /// IPv4 or IPv6 address of the source.
     pub src: IpAddr,
-    /// Destination address.
+    /// IPv4 or IPv6 address of the destination.
     pub dst: IpAddr,
     /// Type of service or traffic class.
     pub tos: u8,
     /// Time to live or hop limit.
     pub hop_limit: u8,
-    /// Identification; IPv4 only.
+    /// IPv4 identification; `null` for IPv6.
     pub ip_id: Option<u16>,
     /// What it carries.
     #[serde(flatten)]
     pub content: Content,
-    /// The mark at its end.
+    /// The [mark](measure.md#the-signature-in-the-frame) at the end of the frame; absent without
+    /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<MarkFields>,
 }
@@ -203,7 +224,7 @@ impl Frame {
 
     /// The frame as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(&facts::FRAME, self)
+        out::json_line(&FRAME, self)
     }
 }
 
@@ -268,15 +289,15 @@ impl OuterHeaders {
                     udp::View::new(bytes)?.fields();
                 let signature = SignatureFields::parse(bytes.get(udp::LEN..)?);
                 let udp_checksum = checksum.unwrap_or(Checksum::Wrong);
-                return Some(Content::Udp { udp_src, udp_dst, udp_checksum, signature });
+                return Some(Content::Udp(UdpFields { udp_src, udp_dst, udp_checksum, signature }));
             }
             Protocol::Esp => {
                 let esp::Fields { spi, sequence: ipsec_seq_num } = esp::View::new(bytes)?.fields();
-                return Some(Content::Ipsec { ipsec: "esp", spi, ipsec_seq_num });
+                return Some(Content::Ipsec(IpsecFields { ipsec: "esp", spi, ipsec_seq_num }));
             }
             Protocol::Ah => {
                 let ah::Fields { spi, sequence: ipsec_seq_num, .. } = ah::View::new(bytes)?.fields();
-                return Some(Content::Ipsec { ipsec: "ah", spi, ipsec_seq_num });
+                return Some(Content::Ipsec(IpsecFields { ipsec: "ah", spi, ipsec_seq_num }));
             }
             _ => {}
         }
@@ -323,7 +344,7 @@ mod tests {
         assert!(shown.contains("  MPLS 16 17\n  IPv4 "), "{shown}");
         assert!(matches!(
             frame.content,
-            Content::Udp { signature: Some(SignatureFields { seq_num: 1, .. }), .. }
+            Content::Udp(UdpFields { signature: Some(SignatureFields { seq_num: 1, .. }), .. })
         ));
     }
 

@@ -4,6 +4,7 @@
 //! that an ICMP error quotes, is payload here.
 
 use super::decode::{Checksum, MarkFields, SignatureFields, is_fragment, verdict};
+use facts::Described;
 use packet::MacAddr;
 use packet::headers::{
     FirstHeader, Header, Protocol, PseudoPlaces, SumFinder, SumPlace, SumProtocol, Walk, ah, arp, esp,
@@ -18,9 +19,9 @@ use std::ops::Range;
 const LAYERS_MAX: usize = 32;
 
 /// One header, or the payload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 #[serde(tag = "protocol", rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the table of `facts::RAW_FRAME` lists the fields")]
+#[expect(missing_docs, reason = "most fields are those of the headers, by their names")]
 pub enum FrameLayer {
     Ethernet {
         src_mac: String,
@@ -65,8 +66,12 @@ pub enum FrameLayer {
         hop_limit: u8,
         next: u8,
     },
+    /// `kind` of the IPv6 extension header is `options`, `destination options`, `routing`,
+    /// `fragment`, `mobility` or `HIP`.
     Extension {
+        #[fact(kind = Kind::Word(&["options", "destination options", "routing", "fragment", "mobility", "HIP"]))]
         kind: &'static str,
+        #[fact(unit = "bytes")]
         len: usize,
     },
     Udp {
@@ -108,6 +113,7 @@ pub enum FrameLayer {
         tag: u32,
         checksum: Checksum,
     },
+    /// `null` where the header has none.
     Gre {
         ether_type: u16,
         key: Option<u32>,
@@ -132,17 +138,24 @@ pub enum FrameLayer {
         spi: u32,
         seq: u32,
     },
+    /// The last three in full signatures only.
     Pktgen {
         #[serde(flatten)]
         signature: SignatureFields,
     },
+    /// Its place in the frame.
     Payload {
+        #[fact(unit = "bytes")]
         offset: usize,
+        #[fact(unit = "bytes")]
         len: usize,
     },
+    /// Bytes behind the end of the IP packet or the ARP message.
     Padding {
+        #[fact(unit = "bytes")]
         len: usize,
     },
+    /// The last 18 bytes, which are also part of the payload or padding.
     Mark {
         #[serde(flatten)]
         mark: MarkFields,

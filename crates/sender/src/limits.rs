@@ -2,6 +2,7 @@
 
 use super::workers::WorkerResult;
 use engine::Burst;
+use facts::Described;
 use serde::Serialize;
 use units::human_count;
 
@@ -13,9 +14,10 @@ const SOFTIRQ_MIN: f64 = 0.2;
 const CALLS_MIN: f64 = 0.8;
 
 /// Something that kept a run from sending.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct RunLimit {
-    /// One word: `link`, `cpu`, `hypervisor`, `softirq`, `ring_full` or `calls`.
+    /// The cause. `link`: it was down, `cpu`: the thread waited for a CPU.
+    #[fact(kind = Kind::Word(&["link", "cpu", "hypervisor", "softirq", "ring_full", "calls"]))]
     pub cause: &'static str,
     /// The share of the time of the thread that it took most from; of the offers for `ring_full`
     /// and `link`.

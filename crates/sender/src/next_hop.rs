@@ -5,6 +5,7 @@
 
 use super::device::TxDevice;
 use anyhow::anyhow;
+use facts::Described;
 use host::{Address, HostError};
 use packet::{Config, MacAddr};
 use program::outcome::Failure;
@@ -22,11 +23,12 @@ const RESOLVE_TIMEOUT: Duration = Duration::from_millis(1500);
 const EXAMPLE: &str = "02:00:00:00:00:01";
 
 /// A MAC address and the neighbour that has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct NextHopMac {
-    /// A router, or a destination on the link.
+    /// IP address of a router, or of a destination on the link.
     pub ip: IpAddr,
     /// Its MAC address.
+    #[fact(kind = Kind::Text)]
     #[serde(serialize_with = "as_text")]
     pub mac: MacAddr,
 }

@@ -2,26 +2,34 @@
 
 use super::layer_text::write_text;
 use super::layers::{FrameLayer, layers};
+use facts::{Described, Document};
 use packet::wire_len;
 use program::out;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use units::human_duration;
 
+/// A frame of a dry run that is no plain one.
+pub const RAW_FRAME: Document =
+    Document::of::<RawFrame>("wirerate.raw-frame/1", "wirerate send --frame PACKETS --dry-run --json");
+
 /// One frame.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Described)]
 pub struct RawFrame {
-    /// Its number in the run, from 1.
+    /// Number of the frame in the run, from 1.
     number: u64,
-    /// Time since the start of the run, in nanoseconds.
+    /// Scheduled time since the start of the run.
     time_ns: u64,
-    /// Length in bytes without FCS.
+    /// Length without FCS.
+    #[fact(unit = "bytes")]
     frame_len: u32,
-    /// Length in bytes with FCS, preamble and gap.
+    /// Length on the wire, with FCS, preamble and gap.
+    #[fact(unit = "bytes")]
     wire_len: u32,
-    /// Its headers and payload.
+    /// Its headers from the outside in, and what follows them.
     layers: Vec<FrameLayer>,
-    /// Its bytes.
+    /// Its bytes, hexadecimal.
+    #[fact(kind = Kind::Text)]
     #[serde(serialize_with = "as_hex")]
     bytes: Vec<u8>,
 }
@@ -49,7 +57,7 @@ impl RawFrame {
 
     /// The frame as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(&facts::RAW_FRAME, self)
+        out::json_line(&RAW_FRAME, self)
     }
 }
 

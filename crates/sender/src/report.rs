@@ -6,7 +6,7 @@ use super::next_hop::NextHopMac;
 use super::rate::Asked;
 use super::workers::WorkerResult;
 use engine::{Burst, EngineError, Interruptions};
-use facts::Fact;
+use facts::{Described, Document, Fact, SendErrors};
 use host::StartTime;
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
 use program::out;
@@ -17,8 +17,12 @@ use std::fmt;
 use std::io;
 use units::{Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
 
+/// The report of a run that sends.
+pub const SEND: Document =
+    Document::of::<Report>("wirerate.send/2", "wirerate send --json, also measure and trafgen");
+
 /// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
     /// All frames asked for were offered.
@@ -34,30 +38,32 @@ pub enum EndReason {
 }
 
 /// Frames offered and not sent, for one cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct Cause {
-    /// The cause, one word.
+    /// The cause.
+    #[fact(kind = Kind::Word(SendErrors::NAMES))]
     pub cause: &'static str,
-    /// What it means.
+    /// The cause in words.
     pub meaning: String,
-    /// Frames.
+    /// The number of frames.
+    #[fact(unit = "frames")]
     pub count: u64,
 }
 
 /// The gaps between the starts of frames in a paced run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct Gaps {
-    /// What was asked for, on average.
+    /// The requested mean gap.
     pub asked_ns: f64,
-    /// The mean.
+    /// The actual mean gap.
     pub mean_ns: f64,
-    /// Half of the gaps were no longer than this.
+    /// The median gap.
     pub p50_ns: u64,
-    /// 99 of 100 were no longer than this.
+    /// The 99th percentile of the gaps.
     pub p99_ns: u64,
-    /// The longest.
+    /// The longest gap.
     pub max_ns: u64,
-    /// All of them, by length.
+    /// The gaps by length.
     pub histogram: Vec<Octave>,
     /// Lengths within 1 %, with their counts.
     #[serde(skip)]
@@ -65,25 +71,27 @@ pub struct Gaps {
 }
 
 /// How far a paced run was behind its schedule, where that was more than 10 ms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct Late {
-    /// Times that it fell behind, by the thread that did most often.
+    /// How often the run fell behind; of the thread with the most.
     pub times: u64,
-    /// By how much at most.
+    /// The longest delay; of the thread with the longest.
     pub longest_ns: u64,
-    /// Frames that were late by more than that.
+    /// Frames sent while catching up; of all threads.
+    #[fact(unit = "frames")]
     pub frames: u64,
-    /// How much of the schedule was never caught up, by the thread with the most.
+    /// Part of the schedule that was never made up (`--catch-up 1`, or late at the end); of the
+    /// thread with the most.
     pub given_up_ns: u64,
 }
 
 /// Times in which the device was down or without carrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct LinkInterruptions {
-    /// How many.
+    /// Times that the link was down.
     pub times: u64,
-    /// From the last frame before the longest to the first behind it, in nanoseconds; 0 if none
-    /// was sent behind it.
+    /// From the last frame before the longest interruption to the first behind it; 0 if none was
+    /// sent behind it.
     pub longest_ns: u64,
 }
 
@@ -107,24 +115,26 @@ impl fmt::Display for LinkInterruptions {
 }
 
 /// Gaps from half of a length up to that length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct Octave {
-    /// The length, a power of two.
+    /// A power of two.
     pub below_ns: u64,
-    /// How many.
+    /// The number of values from half of it up to it.
     pub count: u64,
 }
 
 /// The result of one thread.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct ThreadReport {
-    /// The CPU it ran on.
+    /// CPU of the thread.
     pub cpu: u32,
-    /// Frames it tried to send.
+    /// Frames that it tried to send.
+    #[fact(unit = "frames")]
     pub offered: u64,
-    /// Frames that the driver accepted.
+    /// Frames of it that the driver accepted.
+    #[fact(unit = "frames")]
     pub sent: u64,
-    /// Time it sent for, in nanoseconds.
+    /// Time that it sent for.
     pub duration_ns: u64,
 }
 
@@ -138,79 +148,94 @@ pub struct StreamInfo {
 }
 
 /// The result of one stream.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct StreamCounts {
-    /// Its name.
+    /// Name of the stream.
     pub name: String,
-    /// The CPU that sent it.
+    /// CPU of its thread.
     pub cpu: u32,
     /// Frames of it that the engine tried to send; always `sent` + `errors`.
+    #[fact(unit = "frames")]
     pub offered: u64,
     /// Frames of it that the driver accepted.
+    #[fact(unit = "frames")]
     pub sent: u64,
     /// Frames of it that the driver did not accept.
+    #[fact(unit = "frames")]
     pub errors: u64,
     /// Bytes of it that were sent, without FCS.
     pub frame_bytes: u64,
-    /// Time from its first frame, in nanoseconds.
+    /// Time from its first frame.
     pub duration_ns: u64,
     /// Frames of it sent per second.
     pub rate_pps: f64,
-    /// Frames of it per second that were asked for; `None` without a pace.
+    /// The requested rate; `null` without a pace.
     pub asked_pps: Option<f64>,
-    /// True if its rate was missed by more than 1 % (and 10 ms).
+    /// True if the rate was missed by more than 1 % (and 10 ms).
     pub rate_missed: bool,
 }
 
 /// The engine that was used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct EngineChoice {
-    /// Its name.
+    /// Name of the engine.
     pub name: &'static str,
-    /// Why this one, and why not those before it.
+    /// Why it was selected, and why not those before it.
     pub why: Vec<String>,
 }
 
 /// The whole run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 pub struct Report {
     /// The device.
     pub device: String,
-    /// Its namespace, where one was named.
+    /// Its network namespace; `null` without `--netns`.
     pub netns: Option<String>,
     /// Version of wirerate.
     pub version: &'static str,
     /// The command line.
     pub argv: Vec<String>,
-    /// When the run began, in UTC.
+    /// When the run began, in UTC (RFC 3339).
     pub start_time: String,
     /// The requested start, if there was one.
     #[serde(flatten)]
     pub start: Option<StartReport>,
-    /// The neighbour whose MAC address the frames have; `None` if it was given or is not needed.
+    /// The neighbour whose MAC address the frames have; `null` with `--dst-mac`, or if none is
+    /// needed.
     pub next_hop: Option<NextHopMac>,
-    /// Why it ended.
+    /// Why it ended. `stopped`: by a signal; `device_gone`: deleted, down or no carrier.
     pub end: EndReason,
-    /// Frames that it was to send; `None` for no limit.
+    /// Frames to send; `null` without such a limit. The exit code of a run with a limit that was
+    /// `stopped` is 1.
+    #[fact(unit = "frames")]
     pub asked_count: Option<u64>,
-    /// Time that it was to send for, in nanoseconds; `None` for no limit.
+    /// The time to send for; `null` without such a limit.
     pub asked_duration_ns: Option<u64>,
     /// Frames that the engine tried to send; always `sent` + `errors`.
+    #[fact(unit = "frames")]
     pub offered: u64,
     /// Frames that the driver accepted.
+    #[fact(unit = "frames")]
     pub sent: u64,
     /// Frames that the driver did not accept.
+    #[fact(unit = "frames")]
     pub errors: u64,
-    /// These frames by cause.
+    /// The errors by cause.
     pub error_causes: Vec<Cause>,
     /// Times that a frame found a full queue or ring: it waited, or the next frame took its place.
+    /// Not a loss.
     pub retries: u64,
-    /// Of these, frames that a full ring dropped, so that the next frame took their place. Their
-    /// numbers are not sent.
+    /// Of `retries`, frames that a full ring dropped and whose place the next frame took (`xdp`;
+    /// `af_xdp` in copy mode). Numbers of `receive` and `measure` leave them out.
+    #[fact(unit = "frames")]
     pub replaced: u64,
-    /// Frames that the device counted as sent meanwhile, of all senders; `None` if unknown.
+    /// Frames that the counter of the device (`tx_packets`) rose by, of all senders, with the
+    /// engines `skb` and `af_packet`; `null` otherwise or if unknown. A note says if many of `sent`
+    /// are missing there: a queueing discipline or the driver lost them.
+    #[fact(unit = "frames")]
     pub device_counted: Option<u64>,
-    /// Time from the first frame to the last, in nanoseconds.
+    /// From the start of the first thread to the end of the last. With a pace, the gap behind the
+    /// last frame belongs to the time.
     pub duration_ns: u64,
     /// Frames sent per second.
     pub rate_pps: f64,
@@ -220,39 +245,40 @@ pub struct Report {
     pub wire_bps: f64,
     /// Bytes sent, without FCS.
     pub frame_bytes: u64,
-    /// Frames per second that were asked for; `None` without a pace.
+    /// The requested rate in frames; `null` without a pace.
     pub asked_pps: Option<f64>,
-    /// Bits per second on the wire, if they were asked for.
+    /// The requested rate in bits on the wire; only with `--rate`, otherwise `null`.
     pub asked_wire_bps: Option<f64>,
-    /// What was reached of that, in percent.
+    /// What the run reached of the requested rate; `null` without a pace.
     pub reached_percent: Option<f64>,
-    /// True if the rate was missed by more than 1 % (and 10 ms).
+    /// True if more than 1 % of the frames, and more than 10 ms of them, are missing for the
+    /// requested rate. The exit code is 1 then.
     pub rate_missed: bool,
     /// What kept the threads from sending, the largest share first.
     pub limits: Vec<RunLimit>,
-    /// Gaps of a paced run.
+    /// Gaps between the starts of a thread's frames; `null` if the run was not paced.
     pub gaps: Option<Gaps>,
-    /// Times in which the link was down, and the longest from the last frame before to the first
-    /// behind it; `None` without any.
+    /// With `--keep-going`: how often the link was down; `null` if it was not.
     pub interruptions: Option<LinkInterruptions>,
-    /// How late it was; `None` if never more than 10 ms.
+    /// How late the run was; `null` if it was not paced or never more than 10 ms late.
     pub late: Option<Late>,
-    /// Pauses and changes of rate. With one, the requested rate, what was reached of it, and the
-    /// gaps are `None`.
+    /// Only with pauses or changes of rate (`--tui`, `--web`). `asked_pps`, `reached_percent` and
+    /// `gaps` of the report are `null` then.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<RateChange>,
-    /// CPU time used, in CPUs (1.0 is one CPU all the time).
+    /// CPU time of the process in CPUs (1.0 is one CPU all the time), including start and end.
+    #[fact(unit = "CPUs")]
     pub cpus_busy: f64,
-    /// The threads.
+    /// One entry per thread.
     pub threads: Vec<ThreadReport>,
-    /// The streams of a run with several.
+    /// One entry per stream of `--streams`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamCounts>,
     /// The engine and why it was chosen.
     pub engine: EngineChoice,
-    /// The seed that repeats this run.
+    /// The seed: pass it as `--seed` to repeat the run; below 2^53 unless `--seed` was larger.
     pub seed: u64,
-    /// Notes for the user, such as "IPv6 destinations are drawn at random".
+    /// Notes on the options, such as "IPv6 destinations are drawn at random".
     pub notes: Vec<String>,
 }
 
@@ -286,7 +312,7 @@ impl Report {
 
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(&facts::SEND, self)
+        out::json_line(&SEND, self)
     }
 
     /// True if it was stopped before the end that it was given.

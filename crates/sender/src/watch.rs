@@ -5,11 +5,12 @@
 use super::job::SendJob;
 use super::report::wire_bytes;
 use super::workers::{SentTotals, StartedRuns};
-use facts::SendErrors;
+use facts::{Described, Document, SendErrors};
 use program::console::Console;
 use program::out::OutError;
-use program::row_printer::{Cell, PERIOD, Row, RowFormat, RowPrinter, RowTime};
+use program::row_printer::{NARROW, PERIOD, RATE, Row, RowFormat, RowPrinter, RowTime, WIDE};
 use program::term::{LiveLine, REDRAW};
+use serde::Serialize;
 use std::time::{Duration, Instant};
 use units::{human_bps, human_count, human_pps, per_second, quantity_of, time_of_day_ns};
 
@@ -43,41 +44,33 @@ impl View {
     }
 }
 
-/// A row of `send --every-second`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A row of `send --every-second`: counts since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Described)]
 pub struct SendSecond {
+    #[serde(flatten)]
     time: RowTime,
     /// Frames sent since the start.
+    #[fact(unit = "frames")]
     sent: u64,
-    /// Frames sent per second since the previous row.
+    /// Frames sent per second since the previous object.
     rate_pps: f64,
-    /// Bits per second on the wire since the previous row.
+    /// Bits per second on the wire since the previous object.
     wire_bps: f64,
     /// Frames that the driver did not accept, since the start.
+    #[fact(unit = "frames")]
     errors: u64,
-    /// These by cause.
+    #[serde(flatten)]
     causes: SendErrors,
 }
 
 impl Row for SendSecond {
-    fn document(&self) -> &'static facts::Document {
-        &facts::SEND_SECOND
-    }
+    const DOCUMENT: Document =
+        Document::of::<Self>("wirerate.send-second/2", "wirerate send --json --every-second, also replay");
+    const COLUMNS: &'static [(&'static str, usize)] =
+        &[("sent", WIDE), ("rate_pps", RATE), ("wire_bps", WIDE), ("errors", NARROW)];
 
     fn time(&self) -> RowTime {
         self.time
-    }
-
-    fn cells(&self) -> Vec<Cell> {
-        [
-            Cell::count("sent", self.sent),
-            Cell::pps(self.rate_pps),
-            Cell::bps("wire_bps", self.wire_bps),
-            Cell::count("errors", self.errors).narrow(),
-        ]
-        .into_iter()
-        .chain(Cell::group(self.causes.each()))
-        .collect()
     }
 }
 

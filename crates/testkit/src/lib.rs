@@ -18,7 +18,7 @@ pub use exposition::{Exposition, Sample};
 pub use folder::Folder;
 pub use fuzz::Fuzzer;
 pub use golden::{compare, golden};
-pub use json_lines::{check_json, check_json_lines};
+pub use json_lines::{check_json, check_json_lines, check_json_with};
 pub use spoil::spoil;
 
 use libtest_mimic::{Completion, Failed};

@@ -1,21 +1,29 @@
 //! Errors of commands with `--json`: a line of JSON on standard output, beside the text on standard
 //! error.
 
+use facts::{Described, Document};
 use program::out;
 use program::outcome::Failure;
 use serde::Serialize;
 use std::ffi::OsString;
 
+/// A command that could not run.
+pub const ERROR: Document =
+    Document::of::<ErrorLine<'static>>("wirerate.error/1", "A command that could not run, with --json");
+
 /// What the line says.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Described)]
 struct ErrorLine<'a> {
-    /// What could not be done: "send on eth0". `None` if the command line could not be read.
+    /// What could not be done, such as `send on eth0`; `null` if the command line could not be
+    /// read.
     what: Option<&'a str>,
     /// The reason.
     why: String,
     /// What to try.
     #[serde(rename = "try")]
     tries: &'a [String],
+    /// Exit code of the command: 1 too late to start, 2 usage error, 3 refused by the host or the
+    /// device.
     exit_code: u8,
 }
 
@@ -26,7 +34,7 @@ pub fn print(failure: &Failure, exit_code: u8, args: &[OsString]) {
         return;
     }
     let line = ErrorLine { what: failure.what(), why: failure.why(), tries: failure.tries(), exit_code };
-    let line = out::json_line(&facts::ERROR, &line);
+    let line = out::json_line(&ERROR, &line);
     if writes_packets(args) {
         eprint!("{line}");
     } else {

@@ -2,21 +2,28 @@
 //! decided.
 
 use crate::record::batch::IndexEntry;
+use facts::Described;
 use std::collections::VecDeque;
 
 /// What became of the frames of one output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Described)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
 pub struct OutputCounts {
-    /// Frames that do not match the filter of this output and match that of another one.
+    /// Frames that match the filter of another output, and not this one's.
+    #[fact(unit = "frames")]
     pub not_matched: u64,
-    /// Frames in its files.
+    /// Frames of this output in its files, as `written` of the capture.
+    #[fact(unit = "frames")]
     pub written: u64,
-    /// Of these, frames that were cut.
+    /// Of the frames written, those that this output has cut.
+    #[fact(unit = "frames")]
     pub cut: u64,
-    /// Frames lost because the output failed.
+    /// Frames of this output that are lost because its file failed or was too slow.
+    #[fact(unit = "frames")]
     pub lost_disk: u64,
-    /// Frames that came after `--count` frames were written, or after the end of its files.
+    /// Frames of this output received after `--count` frames were written, or after the end of its
+    /// files.
+    #[fact(unit = "frames")]
     pub after_limit: u64,
 }
 

@@ -4,6 +4,7 @@
 //! against UTC repeatedly; a straight line through the last seconds converts each timestamp. After
 //! a step of either clock, a measurement is far off the line and begins a new one.
 
+use facts::Described;
 use host::{PhcRead, PhcReading};
 use std::collections::VecDeque;
 #[cfg(test)]
@@ -110,23 +111,24 @@ fn line_through(readings: &VecDeque<PhcReading>) -> ClockLine {
 }
 
 /// What is known of a card's clock at the end of a capture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Described)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
 pub struct PhcFacts {
     /// N of `/dev/ptpN`.
     pub index: u32,
-    /// The card's clock minus UTC, when last measured.
+    /// Device clock minus UTC, at the last reading.
     pub ahead_ns: i64,
-    /// How much faster it runs than UTC, in nanoseconds per second.
+    /// Drift of the device clock: how much faster it runs than UTC, in nanoseconds per second.
     pub drift_ppb: i64,
-    /// The UTC of a stamp is known this well, as far as reading the clocks goes.
+    /// Uncertainty of the last reading: the UTC of a stamp is known this well, as far as reading
+    /// the clocks goes.
     pub uncertainty_ns: u64,
-    /// Times that one of the clocks was set during the capture.
+    /// How often one of the clocks was set during the capture.
     pub steps: u64,
-    /// Times that the clock could not be read; the line before went on.
+    /// How often the clock could not be read; earlier readings were used then.
     pub failures: u64,
     /// Seconds that TAI is ahead of UTC, as set in the kernel; 0 if not set.
-    #[cfg_attr(feature = "cli", serde(skip))]
+    #[serde(skip)]
     pub tai_offset_s: i64,
 }
 

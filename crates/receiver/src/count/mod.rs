@@ -2,7 +2,7 @@
 
 mod report;
 
-pub use report::Report;
+pub use report::{COUNT, Report};
 
 use capture::{CountOptions, Counting, CpuCount, Mode, XdpModeChoice};
 use host::Netns;

@@ -1,34 +1,41 @@
 //! The report of `wirerate count`: a table, or JSON as `wirerate.count/1`.
 
+use facts::{Described, Document};
 use program::out;
 use program::rx_stats::{Cpu, RxHead};
 use serde::Serialize;
 use std::fmt;
 
+/// The report of `wirerate count` and `wirerate sink`.
+pub const COUNT: Document =
+    Document::of::<Report>("wirerate.count/1", "wirerate count --json and wirerate sink --json");
+
 /// Everything counted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
 pub struct Report {
     /// Device, mode, source, duration and receive rate of the run.
     #[serde(flatten)]
     pub head: RxHead,
-    /// True if the device was promiscuous.
+    /// True if every device was promiscuous.
     pub promiscuous: bool,
-    /// Which frames were counted, if not all.
+    /// The filter: which frames were counted; `null` if all.
     pub filter: Option<String>,
     /// Frames that matched the filter, or all.
+    #[fact(unit = "frames")]
     pub received: u64,
     /// Frames that did not match the filter.
+    #[fact(unit = "frames")]
     pub filtered: u64,
-    /// Their lengths in bytes, without FCS.
+    /// Bytes of the received frames, without FCS: the sum of their `frame_len`.
     pub received_bytes: u64,
-    /// Each CPU that received frames.
+    /// One entry for each CPU that received frames.
     pub cpus: Vec<Cpu>,
 }
 
 impl Report {
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(&facts::COUNT, self)
+        out::json_line(&COUNT, self)
     }
 }
 

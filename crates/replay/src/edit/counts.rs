@@ -1,5 +1,6 @@
 //! What the editor counts: packets that it could not edit, wrong checksums, uses of each option.
 
+use facts::{Described, Kind};
 use packet::headers::{EndCause, NoSum, SumProtocol};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,18 +34,27 @@ impl Serialize for SumCounts {
     }
 }
 
+impl Described for SumCounts {
+    const KIND: Kind = Kind::Map(&Kind::Count("packets"));
+}
+
 /// Packets by the reason why a field could not be reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct NotEdited {
     /// The file does not have the header.
+    #[fact(unit = "packets")]
     pub cut: u64,
     /// The header is encrypted.
+    #[fact(unit = "packets")]
     pub encrypted: u64,
-    /// The header is behind one of an unknown protocol.
+    /// The header is behind one of an unknown protocol, or of a link type that is not read.
+    #[fact(unit = "packets")]
     pub unknown: u64,
     /// The header is behind one that contradicts itself.
+    #[fact(unit = "packets")]
     pub damaged: u64,
     /// They are first fragments of SCTP, whose checksum is that of the whole packet.
+    #[fact(unit = "packets")]
     pub fragments: u64,
 }
 
@@ -81,11 +91,13 @@ impl NotEdited {
 }
 
 /// Packets whose checksums could not be computed anew.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct NotFixed {
-    /// Fragments.
+    /// Packets that are fragments.
+    #[fact(unit = "packets")]
     pub fragments: u64,
-    /// Packets that the file has not all bytes of.
+    /// Packets that the file cuts short: it has not all of their bytes.
+    #[fact(unit = "packets")]
     pub cut: u64,
 }
 

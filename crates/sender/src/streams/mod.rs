@@ -6,7 +6,7 @@
 
 mod order;
 
-pub use order::show;
+pub use order::{STREAM_FRAME, show};
 
 use super::device::TxDevice;
 use super::job::{SendJob, SignatureName, StreamEntry};

@@ -7,6 +7,7 @@ use crate::split::pace_of_one_thread;
 use crate::{config, packet_options, shown};
 use capture_files::frame_file::FrameFile;
 use engine::{Engine, MemEngine, Pacer};
+use facts::{Described, Document};
 use packet::wire_len;
 use program::out;
 use program::outcome::{Failure, Outcome};
@@ -18,18 +19,26 @@ use units::{human_duration, time_of_day_ns};
 /// Bytes that a line of text shows.
 const SHOWN_LEN: usize = 32;
 
+/// A frame of a dry run of streams.
+pub const STREAM_FRAME: Document = Document::of::<StreamFrame<'static>>(
+    "wirerate.stream-frame/1",
+    "wirerate send --streams FILE --dry-run --json",
+);
+
 /// A frame of a stream.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Described)]
 struct StreamFrame<'a> {
-    /// Its number in the run, from 1.
+    /// Number of the frame in the run, from 1.
     number: u64,
-    /// When it is due after the start of the run.
+    /// Scheduled time since the start of the run.
     time_ns: u64,
-    /// The name of its stream.
+    /// Name of its stream.
     stream: &'a str,
-    /// Length in bytes without FCS.
+    /// Length without FCS.
+    #[fact(unit = "bytes")]
     frame_len: u32,
-    /// Length in bytes with FCS, preamble and gap.
+    /// Length on the wire, with FCS, preamble and gap.
+    #[fact(unit = "bytes")]
     wire_len: u32,
     /// Its bytes, hexadecimal.
     bytes: String,
@@ -98,11 +107,7 @@ pub fn show(
             wire_len: wire_len(frame_len),
             bytes: hex(&bytes),
         };
-        stop.console().text(&if job.json {
-            out::json_line(&facts::STREAM_FRAME, &frame)
-        } else {
-            line(&frame)
-        })?;
+        stop.console().text(&if job.json { out::json_line(&STREAM_FRAME, &frame) } else { line(&frame) })?;
         if let Some(file) = &mut file {
             file.add(0, wall_ns, &bytes)?;
         }

@@ -6,6 +6,7 @@ use capture_files::losses::{Losses, lost_by};
 use capture_files::playlist::{odd_notes, open_records};
 use capture_files::protocol::Protocol;
 use capture_files::records::FileRecords;
+use facts::{Described, Document};
 use packet::HeaderFields;
 use program::out;
 use program::outcome::{Failure, Outcome};
@@ -16,6 +17,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use units::{Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of, utc_time};
+
+/// The report of a file.
+pub const INFO: Document = Document::of::<FileReport>("wirerate.info/1", "wirerate info --json");
 
 /// Interfaces in the report; the others are counted.
 const INTERFACES_MAX: usize = 100;
@@ -61,7 +65,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             outcome = Outcome::No;
         }
         match args.json {
-            true => out::text(&out::json_line(&facts::INFO, &report))?,
+            true => out::text(&out::json_line(&INFO, &report))?,
             false => out::report(&report)?,
         }
         if stop.is_set() {
@@ -79,57 +83,93 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 }
 
 /// One interface of a file.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
 struct InterfaceFacts {
+    /// Its place in the file: the section.
     section: u64,
+    /// Its place in the file: the number in the section.
     number: u32,
+    /// Its name; `null` if the file does not say.
     name: Option<String>,
+    /// Its LINKTYPE_ number.
     link_type: u16,
+    /// Its packets.
+    #[fact(unit = "packets")]
     packets: u64,
+    /// Bytes of its packets on the link.
+    #[fact(unit = "bytes")]
     bytes: u64,
-    /// Packets that the capture lost on it, as the file says.
+    /// Packets that the capture lost on it; `null` if the file does not say.
+    #[fact(unit = "packets")]
     lost: Option<u64>,
 }
 
 /// A protocol and its packets.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Described)]
 struct ProtocolFacts {
+    /// Name of the protocol.
     name: String,
+    /// The number of its packets.
+    #[fact(unit = "packets")]
     packets: u64,
+    /// Bytes of these packets.
+    #[fact(unit = "bytes")]
     bytes: u64,
 }
 
 /// Everything about a file.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Described)]
 struct FileReport {
+    /// Name of the file.
     file: String,
-    /// `pcap` or `pcapng`.
+    /// Its format; `unknown` if nothing could be decompressed.
+    #[fact(kind = Kind::Word(&["pcap", "pcapng", "unknown"]))]
     format: &'static str,
-    /// The program that decompresses it.
+    /// The program that decompresses it; `null` if it is not compressed.
     compression: Option<&'static str>,
+    /// Its length; `null` of a stream.
+    #[fact(unit = "bytes")]
     file_len: Option<u64>,
+    /// Packets in the file.
+    #[fact(unit = "packets")]
     packets: u64,
-    /// Bytes on the link.
+    /// Bytes of the packets on the link, without frame check sequences.
+    #[fact(unit = "bytes")]
     bytes: u64,
+    /// Bytes of the packets in the file.
     captured_bytes: u64,
     /// Packets of which the file has only the first bytes.
+    #[fact(unit = "packets")]
     cut: u64,
+    /// The earliest time of a packet; `null` if no packet has one.
     first_ns: Option<u64>,
+    /// The latest time of a packet; `null` if no packet has one.
     last_ns: Option<u64>,
+    /// From the earliest time to the latest; `null` if no packet has one.
     duration_ns: Option<u64>,
+    /// The mean rate of packets over that time; `null` without a duration.
     rate_pps: Option<f64>,
+    /// The mean rate of bits over that time; `null` without a duration.
     rate_bps: Option<f64>,
+    /// Packets by LINKTYPE_ number.
+    #[fact(kind = Kind::Map(&Kind::Count("packets")))]
     link_types: BTreeMap<u16, u64>,
+    /// The number of interfaces of a pcapng file.
     interface_count: u64,
+    /// The first 100 interfaces of a pcapng file.
     interfaces: Vec<InterfaceFacts>,
     /// Packets that the capture lost; `null` if the file does not say.
+    #[fact(unit = "packets")]
     lost_by_capture: Option<u64>,
     /// Flows of IP: both directions of the same addresses, ports and protocol.
     flows: u64,
-    /// There are more flows than are told apart.
+    /// True if there are more than a million flows: the others are not told apart.
     has_more_flows: bool,
+    /// The protocols, the most frequent first.
     protocols: Vec<ProtocolFacts>,
+    /// Damaged places of the file.
     damages: Damages,
+    /// Notes for the user, such as packets without a time.
     notes: Vec<String>,
 }
 

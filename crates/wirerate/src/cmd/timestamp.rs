@@ -1,6 +1,7 @@
 //! `wirerate timestamp DEV on|off|show`: whether the device stamps the frames that it receives.
 
 use clap::ValueEnum;
+use facts::{Described, Document};
 use host::{HostError, Netns, Stack, StampConfig, StampDriver, StampMode, Timestamping, XdpFeatures};
 use program::out;
 use program::outcome::{Failure, Outcome};
@@ -79,33 +80,38 @@ impl From<OldArgs> for Args {
     }
 }
 
+/// The report of `wirerate timestamp`.
+pub const TIMESTAMP: Document = Document::of::<Report>("wirerate.timestamp/1", "wirerate timestamp --json");
+
 /// Everything about the stamps of one device.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct Report {
     /// The device.
     pub device: String,
-    /// Its namespace, where one was named.
+    /// Its network namespace; `null` where none was named.
     pub netns: Option<String>,
-    /// Name of its driver.
+    /// Its driver; `null` where there is none.
     pub driver: Option<String>,
-    /// Which received frames are stamped, in ethtool's words; `None` where the driver does not
-    /// tell.
+    /// Which received frames are stamped now, in ethtool's words; `null` if the driver does not
+    /// report it.
     pub rx_filter: Option<String>,
-    /// Which transmitted frames are stamped.
+    /// Which transmitted frames are stamped now, in ethtool's words; `null` if the driver does not
+    /// report it.
     pub tx_type: Option<String>,
-    /// N of `/dev/ptpN`.
+    /// N of `/dev/ptpN`; `null` without a clock.
     pub clock_index: Option<u32>,
-    /// True when it can stamp received frames with that clock.
+    /// True if the device can stamp received frames with that clock.
     pub hardware_receive: bool,
-    /// What it can do, in ethtool's words.
+    /// Its capabilities, in ethtool's words.
     pub abilities: Vec<String>,
-    /// Filters that it has.
+    /// The supported filters.
     pub rx_filters: Vec<String>,
-    /// Transmit types that it has.
+    /// The supported transmit types.
     pub tx_types: Vec<String>,
-    /// True when XDP programs can read the stamps; `None` when the kernel does not tell.
+    /// Whether XDP programs can read timestamps; `null` if the kernel does not report it.
     pub xdp_rx_timestamp: Option<bool>,
-    /// True when XDP programs can read VLAN tags that the device took off.
+    /// Whether XDP programs can read VLAN tags that the device stripped; `null` if the kernel does
+    /// not report it.
     pub xdp_rx_vlan_tag: Option<bool>,
 }
 
@@ -163,7 +169,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
             args.device
         );
     }
-    out::text(&if args.json { out::json_line(&facts::TIMESTAMP, &report) } else { report.to_string() })?;
+    out::text(&if args.json { out::json_line(&TIMESTAMP, &report) } else { report.to_string() })?;
     Ok(Outcome::Done)
 }
 
@@ -281,7 +287,7 @@ mod tests {
     #[test]
     fn a_report_is_one_line_of_json() {
         assert_eq!(
-            out::json_line(&facts::TIMESTAMP, &igb()),
+            out::json_line(&TIMESTAMP, &igb()),
             "{\"schema\":\"wirerate.timestamp/1\",\"device\":\"eth1\",\"netns\":null,\"driver\":\"igb\",\
              \"rx_filter\":\"all\",\"tx_type\":\"on\",\"clock_index\":0,\"hardware_receive\":true,\
              \"abilities\":[\"hardware-raw-clock\",\"hardware-receive\",\"hardware-transmit\"],\

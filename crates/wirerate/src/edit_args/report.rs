@@ -1,19 +1,22 @@
 //! The part of a report about edits: wrong checksums, packets that could not be edited.
 
+use facts::Described;
 use replay::{EditCounts, NotEdited, NotFixed, SumCounts};
 use serde::Serialize;
 use units::{Table, human_count};
 
 /// What edits counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct EditReport {
-    /// Checksums that were wrong in the files, by protocol.
+    /// Checksums that are wrong in the files, by protocol: `ipv4`, `tcp`, `udp`, `icmp`, `icmpv6`,
+    /// `igmp`, `gre`, `sctp`. Each packet counts once, in the first loop.
     pub wrong_checksums: SumCounts,
-    /// Packets in which a field could not be reached, by reason.
+    /// Packets in which a field of an edit could not be reached, by reason.
     pub not_edited: NotEdited,
-    /// Packets whose checksums could not be computed anew, by reason.
+    /// Packets whose checksums `--checksums fix` could not compute, by reason.
     pub not_fixed: NotFixed,
-    /// Packets that were too long and have DF set.
+    /// Packets of `too_long` with DF set, with `--long fragment`.
+    #[fact(unit = "packets")]
     pub dont_fragment: u64,
     /// The checksums were computed anew.
     #[serde(skip)]

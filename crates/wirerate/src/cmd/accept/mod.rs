@@ -7,8 +7,12 @@ pub use report::Report;
 pub use run::run;
 
 use connections::args::XdpArg;
-use program::row_printer::RowArgs;
+use facts::Document;
+use program::row_printer::{Row, RowArgs};
 use units::{Addresses, Count, Interval, Nanos, VlanId};
+
+/// What the command prints as JSON.
+pub const DOCUMENTS: &[Document] = &[report::ACCEPT, report::AcceptRow::DOCUMENT];
 
 /// Who ends a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

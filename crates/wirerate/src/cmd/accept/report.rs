@@ -1,48 +1,56 @@
 //! Rows and report of `wirerate accept`: text, or JSON as `wirerate.accept/1`.
 
 use engine::AcceptCounts;
+use facts::{Described, Document};
 use program::out;
-use program::row_printer::{Cell, Row, RowTime};
+use program::row_printer::{Row, RowTime, WIDE};
 use serde::Serialize;
 use std::fmt;
 use units::{Table, human_count};
 
+/// The report.
+pub(super) const ACCEPT: Document = Document::of::<Report>("wirerate.accept/1", "wirerate accept --json");
+
 /// Everything counted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
 pub struct Report {
     /// The device.
     pub device: String,
-    /// Its namespace, as the user named it.
+    /// Its network namespace; `null` without one.
     pub netns: Option<String>,
-    /// Addresses and ports.
+    /// Addresses and ports that it answers for.
     pub server: String,
     /// How the XDP program was attached.
     pub xdp: String,
-    /// Time of the run.
+    /// Duration of the run.
     pub duration_ns: u64,
     /// SYNs answered; a repeated SYN counts again.
     pub accepted: u64,
-    /// SYNs answered per second, while clients opened connections; `None` for fewer than 10.
+    /// SYNs answered per second while clients opened connections; `null` for fewer than 10.
+    #[fact(unit = "1/s")]
     pub accepted_ps: Option<f64>,
     /// Segments with data.
     pub requests: u64,
-    /// Responses.
+    /// Their answers.
     pub responses: u64,
     /// FINs of clients; a repeated FIN counts again.
     pub closed: u64,
-    /// Resets of clients.
+    /// Resets of clients; a repeated reset counts again.
     pub resets: u64,
     /// Bytes of requests.
     pub request_bytes: u64,
     /// Bytes of responses.
     pub response_bytes: u64,
     /// Answers to ARP and neighbour solicitations.
+    #[fact(unit = "frames")]
     pub neighbours: u64,
     /// Frames that the host received.
+    #[fact(unit = "frames")]
     pub passed: u64,
     /// Answers that did not fit into the frame that they answer; the client asks again.
+    #[fact(unit = "frames")]
     pub not_written: u64,
-    /// True if the device was deleted before the end.
+    /// `true` if the device was deleted before the end.
     pub is_device_gone: bool,
 }
 
@@ -63,7 +71,7 @@ impl Report {
 
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(&facts::ACCEPT, self)
+        out::json_line(&ACCEPT, self)
     }
 }
 
@@ -91,38 +99,31 @@ impl fmt::Display for Report {
 }
 
 /// The row of a second: counts since the start.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Described)]
 pub(super) struct AcceptRow {
     /// When it was made.
+    #[serde(flatten)]
     pub(super) time: RowTime,
-    /// SYNs answered.
+    /// SYNs answered; a repeated SYN counts again.
     pub(super) accepted: u64,
-    /// SYNs answered per second since the previous row.
+    /// SYNs answered per second since the previous object.
+    #[fact(unit = "1/s")]
     pub(super) accepted_ps: f64,
-    /// Requests.
+    /// Segments with data.
     pub(super) requests: u64,
-    /// FINs of clients.
+    /// FINs of clients; a repeated FIN counts again.
     pub(super) closed: u64,
     /// Resets of clients.
     pub(super) resets: u64,
 }
 
 impl Row for AcceptRow {
-    fn document(&self) -> &'static facts::Document {
-        &facts::ACCEPT_SECOND
-    }
+    const DOCUMENT: Document =
+        Document::of::<Self>("wirerate.accept-second/1", "wirerate accept --json --every-second");
+    const COLUMNS: &'static [(&'static str, usize)] =
+        &[("accepted", WIDE), ("accepted_ps", WIDE), ("requests", WIDE), ("closed", WIDE), ("resets", WIDE)];
 
     fn time(&self) -> RowTime {
         self.time
-    }
-
-    fn cells(&self) -> Vec<Cell> {
-        vec![
-            Cell::count("accepted", self.accepted),
-            Cell::per_second("accepted_ps", self.accepted_ps),
-            Cell::count("requests", self.requests),
-            Cell::count("closed", self.closed),
-            Cell::count("resets", self.resets),
-        ]
     }
 }

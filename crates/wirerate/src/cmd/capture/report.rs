@@ -1,6 +1,7 @@
 //! The report of a capture: a table, or JSON as `wirerate.capture/2`.
 
 use capture::{Counts, OutputCounts, OutputReport, PhcFacts};
+use facts::{Described, Document};
 use program::out;
 use program::rx_stats::RxHead;
 use program::start_at::StartReport;
@@ -8,27 +9,35 @@ use serde::Serialize;
 use std::fmt;
 use units::{human_count, human_duration, human_size, quantity_of};
 
+/// The report of `wirerate capture`.
+pub const CAPTURE: Document = Document::of::<Report>("wirerate.capture/2", "wirerate capture --json");
+
 /// What became of the frames that one CPU received.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct CpuResult {
-    /// The CPU.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Frames that it received.
+    #[fact(unit = "frames")]
     pub received: u64,
-    /// Of these, lost because its ring was full.
+    /// Of these, frames lost because its ring was full.
+    #[fact(unit = "frames")]
     pub lost_ring: u64,
 }
 
 /// One `--write`, and what became of its frames.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct OutputResult {
-    /// As it was typed.
+    /// The name as typed.
     pub write: String,
-    /// The filter.
+    /// The filter of the output; `null` without one.
     pub filter: Option<String>,
-    /// Bytes kept of each frame; 0 for whole frames.
+    /// Bytes that the output keeps of each frame, as `snaplen` of the capture.
+    #[fact(unit = "bytes")]
     pub snaplen: u32,
-    /// Bytes kept behind the last header of each frame; `null` where frames are not cut there.
+    /// Bytes that the output keeps behind the last header of each frame, as `header_cut` of the
+    /// capture; `null` where frames are not cut there.
+    #[fact(unit = "bytes")]
     pub header_cut: Option<u32>,
     /// Counts and files of this output.
     #[serde(flatten)]
@@ -36,18 +45,19 @@ pub struct OutputResult {
 }
 
 /// The counts and files of one output.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct OutputEnd {
     /// Frames of this output: not matched, written, cut, lost at the disk, and after the limit.
     #[serde(flatten)]
     pub counts: OutputCounts,
-    /// The file; the last complete one, where files follow each other.
+    /// Name of the file, as `file` of the capture: with rotation that of the last complete one.
     pub file: Option<String>,
-    /// Bytes of all files.
+    /// Size of all files of the output together.
     pub file_bytes: u64,
-    /// Complete files, where files follow each other.
+    /// Number of complete files, as `files` of the capture; `null` where no files follow each
+    /// other.
     pub files: Option<u64>,
-    /// Of these, files that were removed for those that followed.
+    /// Of the complete files, those that were removed for later ones.
     pub files_removed: u64,
 }
 
@@ -80,14 +90,14 @@ impl OutputResult {
 }
 
 /// The clock of one device, when last measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct ClockReport {
     /// The device.
     pub device: String,
     /// The clock and its difference to UTC.
     #[serde(flatten)]
     pub facts: PhcFacts,
-    /// True if it shows TAI.
+    /// True if the clock shows TAI.
     pub is_tai: bool,
 }
 
@@ -112,7 +122,7 @@ impl fmt::Display for ClockReport {
 }
 
 /// The whole capture.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
 pub struct Report {
     /// Device, mode, source, duration and receive rate of the capture.
     #[serde(flatten)]
@@ -120,84 +130,95 @@ pub struct Report {
     /// The requested start, if there was one.
     #[serde(flatten)]
     pub start: Option<StartReport>,
-    /// The filter.
+    /// The filter; `null` without one.
     pub filter: Option<String>,
-    /// Frames on the wire: `received` and `lost_nic`; `null` if the device does not count what it
-    /// lost.
+    /// Frames on the wire: `received` and `lost_nic`; `null` if `lost_nic` is.
+    #[fact(unit = "frames")]
     pub offered: Option<u64>,
     /// Where they went: `received` is the sum of `filtered`, `written`, `after_limit`, `not_kept`
     /// and `lost`.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Frames lost in rings and at the disk.
+    /// Frames received and then lost, in rings or at the disk.
+    #[fact(unit = "frames")]
     pub lost: u64,
-    /// Frames lost in the device before they were received; `null` if it does not count them.
+    /// Frames dropped by the device before they were received; `null` if it does not count them, or
+    /// was deleted.
+    #[fact(unit = "frames")]
     pub lost_nic: Option<u64>,
     /// Bytes kept of each frame; 0 for whole frames.
+    #[fact(unit = "bytes")]
     pub snaplen: u32,
-    /// Bytes kept behind the last header of each frame; `null` where frames are not cut there.
+    /// Bytes kept behind the last header of each frame with `--snaplen headers`; else `null`.
+    #[fact(unit = "bytes")]
     pub header_cut: Option<u32>,
     /// True if every device was promiscuous.
     pub promiscuous: bool,
-    /// Bytes that each ring could hold; the smallest, where devices differ.
+    /// Bytes that each ring holds; the smallest, where devices differ.
     pub ring_bytes: u64,
-    /// What made a ring smaller: the bound of the memory of all rings; `null` if nothing did.
+    /// What bounds the memory of all rings, if a ring became smaller by it; else `null`.
     pub ring_bounded_by: Option<&'static str>,
     /// Bytes that it was asked to hold.
     #[serde(skip)]
     pub ring_asked: Option<u64>,
-    /// Times that a ring of a packet socket became full; `null` for XDP, whose rings only count
+    /// How often a ring of a packet socket became full; `null` for XDP, whose rings only count
     /// frames.
     pub ring_freezes: Option<u64>,
-    /// The file; the last complete one, where files follow each other.
+    /// Name of the file, with rotation that of the last complete one; `null` without `--write`.
     pub file: Option<String>,
-    /// Each --write, in their order.
+    /// One entry for each `--write`, in their order. A frame of several outputs counts once in the
+    /// counts of the capture: as lost if one of them lost it.
     pub outputs: Vec<OutputResult>,
-    /// Names of the files: one for each CPU with --per-cpu, for each --write, and for each save
-    /// with --keep; where files follow each other, the last complete one.
+    /// Names of the files: one for each CPU with `--per-cpu`, for each `--write`, and for each save
+    /// with `--keep`; with rotation that of the last complete one.
     pub file_names: Vec<String>,
-    /// Its length in bytes, or of all files.
+    /// Size of all files together; 0 without `--write`.
     pub file_bytes: u64,
-    /// Complete files, where files follow each other.
+    /// Number of complete files with rotation, or of saves of `--keep`; `null` without either.
     pub files: Option<u64>,
-    /// Of these, files that were removed for those that followed; `null` where no files follow each
-    /// other.
+    /// Of the complete files, those that were removed for later ones; `null` without rotation.
     pub files_removed: Option<u64>,
-    /// Triggers of --keep that came after --max-saves; `null` without --keep.
+    /// Triggers of `--keep` that came after `--max-saves`; `null` without `--keep`.
     pub saves_refused: Option<u64>,
-    /// Nanoseconds between the first and the last frame in memory at the last save, or at the end;
-    /// `null` without --keep.
+    /// Time between the first and the last frame of `--keep` in memory, at the last save or at the
+    /// end; `null` without `--keep`.
     pub window_ns: Option<u64>,
-    /// Frames written after a younger one; `null` when the order of time was not asked for.
+    /// Frames written after a later one; `null` with `--unordered`, `--per-cpu` or without a file.
+    #[fact(unit = "frames")]
     pub late: Option<u64>,
-    /// The most by which one was late, in nanoseconds.
+    /// The largest delay of a frame written after a later one; `null` as for `late`.
     pub late_max_ns: Option<u64>,
-    /// Frames written before it was their turn, as their time had not come: a clock had been set
-    /// back.
+    /// Frames written early because their timestamp was in the future: a clock had been set back;
+    /// `null` as for `late`.
+    #[fact(unit = "frames")]
     pub ahead: Option<u64>,
-    /// Times that the clock was set back behind what had been written.
+    /// How often the clock was set back behind what had been written; `null` as for `late`.
     pub clock_set_back: Option<u64>,
-    /// Frames with a line of --print; `null` without it.
+    /// Frames with a line of `--print`; `null` without it.
+    #[fact(unit = "frames")]
     pub printed: Option<u64>,
-    /// Frames without one: there were more than --print-rate in a second, or the terminal or pipe
-    /// did not take the lines; `null` without --print.
+    /// Frames without such a line: there were more than `--print-rate` in a second, or the terminal
+    /// or pipe did not take the lines; `null` without `--print`.
+    #[fact(unit = "frames")]
     pub not_printed: Option<u64>,
-    /// Times that the command for complete files did not succeed.
+    /// Number of rotate commands that failed.
     pub commands_failed: u64,
-    /// Frames written with the kernel's time; the others have the device's.
+    /// Frames written with kernel time; together with `hardware_time` they are `written`.
+    #[fact(unit = "frames")]
     pub software_time: u64,
-    /// Why frames have the kernel's time although a device stamps them.
+    /// Why frames have kernel time although the device stamps them and `--clock` requests it; else
+    /// `null`.
     pub hardware_time_refused: Option<String>,
-    /// The clock of each device that stamps frames.
+    /// One entry for each device that stamps frames: its clock.
     pub clocks: Vec<ClockReport>,
-    /// Each CPU that received frames.
+    /// One entry for each CPU that received frames.
     pub cpus: Vec<CpuResult>,
 }
 
 impl Report {
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(&facts::CAPTURE, self)
+        out::json_line(&CAPTURE, self)
     }
 }
 

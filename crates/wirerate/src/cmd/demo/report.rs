@@ -1,47 +1,62 @@
 //! What became of the frames of a demo: for people as a small table, for programs as
 //! `wirerate.demo/2`.
 
+use facts::{Described, Document};
 use program::out;
 use serde::Serialize;
 use std::fmt;
 use units::{Table, human_count, human_duration, human_pps, per_second};
 
+/// The report of `wirerate demo`.
+pub const DEMO: Document = Document::of::<WholeReport<'_>>("wirerate.demo/2", "wirerate demo --json");
+
 /// Every place that a frame can reach, and every place where it can be lost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct Report {
-    /// Frames that the engine tried to send.
+    /// Frames that the engine tried to send, as in `wirerate.send/2`.
+    #[fact(unit = "frames")]
     pub offered: u64,
-    /// Frames that the driver accepted.
+    /// Frames that the driver accepted, as in `wirerate.send/2`.
+    #[fact(unit = "frames")]
     pub sent: u64,
-    /// Frames that it did not.
+    /// Frames that the driver did not accept, as in `wirerate.send/2`.
+    #[fact(unit = "frames")]
     pub errors: u64,
-    /// Times that a frame found a full queue or ring: it waited, or the next frame took its place.
+    /// Times that a frame found a full queue or ring, as in `wirerate.send/2`: it waited, or the
+    /// next frame took its place.
     pub retries: u64,
-    /// Frames that the other end says it dropped before the capture program saw them.
+    /// Frames dropped by the receiving device before the capture program saw them.
+    #[fact(unit = "frames")]
     pub lost_at_device: u64,
     /// Frames that reached the capture program.
+    #[fact(unit = "frames")]
     pub received: u64,
     /// Frames lost because a ring of the capture was full.
+    #[fact(unit = "frames")]
     pub lost_ring: u64,
     /// Frames that the capture took out of the rings.
+    #[fact(unit = "frames")]
     pub captured: u64,
-    /// Of these, frames in the file: the first ones.
+    /// Of the frames captured, those in the file: the first 100,000.
+    #[fact(unit = "frames")]
     pub written: u64,
-    /// Of these, frames only counted, since the file had enough.
+    /// Of the frames captured, those that were only counted, since the file had enough.
+    #[fact(unit = "frames")]
     pub after_limit: u64,
-    /// Of these, frames that the file did not take.
+    /// Of the frames captured, those that the file did not take.
+    #[fact(unit = "frames")]
     pub lost_disk: u64,
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// Its length in bytes.
+    /// Size of the file.
     pub file_bytes: u64,
-    /// Time that sending took, in nanoseconds.
+    /// Duration of sending.
     pub duration_ns: u64,
-    /// The engine.
+    /// How frames were sent: the engine.
     pub engine: String,
-    /// How the capture program was attached.
+    /// How frames were captured: how the capture program was attached.
     pub source: String,
-    /// Stopped by a signal.
+    /// True if a signal ended the demo.
     pub stopped: bool,
 }
 
@@ -66,16 +81,23 @@ impl Report {
 
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        #[derive(Serialize)]
-        struct Whole<'a> {
-            #[serde(flatten)]
-            report: &'a Report,
-            lost: u64,
-            unexplained: u64,
-        }
-        let whole = Whole { report: self, lost: self.lost(), unexplained: self.unexplained() };
-        out::json_line(&facts::DEMO, &whole)
+        let whole = WholeReport { report: self, lost: self.lost(), unexplained: self.unexplained() };
+        out::json_line(&DEMO, &whole)
     }
+}
+
+/// A report with what follows from its counts.
+#[derive(Serialize, Described)]
+struct WholeReport<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// Frames lost, wherever it is known: `lost_at_device` + `lost_ring` + `lost_disk`.
+    #[fact(unit = "frames")]
+    lost: u64,
+    /// Frames that are missing, or too many, at any place without a counter that says why; 0 if
+    /// every frame is accounted for.
+    #[fact(unit = "frames")]
+    unexplained: u64,
 }
 
 impl fmt::Display for Report {

@@ -3,6 +3,7 @@
 
 use capture::control::SPEEDS;
 use engine::{ReplayChange, ReplayControl, SPEED_ONE};
+use facts::Described;
 use program::run_control::{NewRate, RunControl};
 use replay::TimingRule;
 use serde::Serialize;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use units::{human_bps, human_duration, human_pps};
 
 /// A pause, its end, or another speed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Described)]
 pub struct SpeedChange {
     /// Time of the change, since the first frame.
     pub elapsed_ns: u64,

@@ -7,6 +7,7 @@ use crate::edit_args::report::EditReport;
 use capture_files::damage::Damages;
 use capture_files::flow_statistics::{FlowFacts, FlowStatistics};
 use capture_files::flows::flows_remark;
+use facts::{Described, Document, SendErrors};
 use packet::WIRE_OVERHEAD;
 use program::out;
 use program::start_at::StartReport;
@@ -16,12 +17,26 @@ use serde::Serialize;
 use std::fmt;
 use units::{Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
 
+/// The report of a replay.
+pub const REPLAY: Document = Document::of::<ReplayReport>("wirerate.replay/2", "wirerate replay --json");
+
 /// Protocols and addresses in the text; JSON has more.
 const PROTOCOLS_SHOWN: usize = 5;
 const TALKERS_SHOWN: usize = 3;
 
+/// Causes of errors: a full ring, and those of `send`.
+const CAUSES: &[&str] = &{
+    let mut names = ["ring_full"; SendErrors::NAMES.len() + 1];
+    let mut place = 1;
+    while place < names.len() {
+        names[place] = SendErrors::NAMES[place - 1];
+        place += 1;
+    }
+    names
+};
+
 /// Why a replay ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayEnd {
     /// The files, the count or the duration were over.
@@ -36,33 +51,35 @@ pub enum ReplayEnd {
 }
 
 /// Frames offered and not accepted, for one cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct ReplayCause {
-    /// The cause, one word.
+    /// The cause.
+    #[fact(kind = Kind::Word(CAUSES))]
     pub cause: &'static str,
-    /// Frames.
+    /// The number of frames.
+    #[fact(unit = "frames")]
     pub count: u64,
 }
 
 /// How far frames were from their due times when they were handed to the driver.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Described)]
 pub struct GapErrors {
-    /// Half of the frames were no later than this.
+    /// The median: half of the frames were no later than this upper bound, a power of two.
     pub p50_ns: u64,
-    /// 9 of 10 were no later than this.
+    /// The 90th percentile: 9 of 10 were no later than this upper bound, a power of two.
     pub p90_ns: u64,
-    /// 99 of 100 were no later than this.
+    /// The 99th percentile: 99 of 100 were no later than this upper bound, a power of two.
     pub p99_ns: u64,
-    /// All of them: frames with an error below each power of two, and above its half.
+    /// The errors by length: frames with an error below each power of two, and above its half.
     pub histogram: Vec<ErrorOctave>,
 }
 
 /// Frames with an error from half of a time up to that time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
 pub struct ErrorOctave {
-    /// The time, a power of two.
+    /// A power of two.
     pub below_ns: u64,
-    /// Frames.
+    /// The number of frames with an error from half of it up to it.
     pub count: u64,
 }
 
@@ -92,19 +109,20 @@ impl GapErrors {
 }
 
 /// The whole run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Described)]
 pub struct ReplayReport {
     /// The device.
     pub device: String,
-    /// The other device, if there is one.
+    /// The device of `--other`; `null` without it.
     pub other: Option<String>,
-    /// Its namespace, where one was named.
+    /// The network namespace; `null` without `--netns`.
     pub netns: Option<String>,
-    /// The files.
+    /// Names of the files.
     pub files: Vec<String>,
-    /// Nothing was sent.
+    /// True with `--dry-run`: nothing was sent, `sent` frames would be sent.
     pub is_dry_run: bool,
-    /// Why it ended.
+    /// Why it ended. `stopped`: by a signal; `packet`: by `--cut fail` or `--long fail`; `failed`:
+    /// frames could not be sent any more.
     pub end: ReplayEnd,
     /// Frames that it was to send at most.
     #[serde(skip)]
@@ -114,66 +132,72 @@ pub struct ReplayReport {
     pub is_endless: bool,
     /// Complete loops over the files.
     pub loops: u64,
-    /// Packets read in all loops.
+    /// Packets read, of all loops.
+    #[fact(unit = "packets")]
     pub read: u64,
     /// What became of them; of a dry run, `sent` are the frames that would be sent.
     #[serde(flatten)]
     pub fates: Fates,
-    /// The frames of `fates.errors` by cause.
+    /// The errors by cause.
     pub error_causes: Vec<ReplayCause>,
-    /// Times that a frame found a full queue and waited; no frame is lost.
+    /// Times that a frame found a full queue and waited (`skb`, `af_packet`). Not a loss.
     pub retries: u64,
-    /// Cut packets that were padded with zeros.
+    /// Frames filled up with zeros: packets that the file cuts short.
+    #[fact(unit = "frames")]
     pub padded_cut: u64,
-    /// Short frames that were padded to 60 bytes.
+    /// Frames filled up with zeros: those below 60 bytes.
+    #[fact(unit = "frames")]
     pub padded_short: u64,
-    /// Frames beyond one of each packet, with `--long segment`: `read` and these are the sum of all
-    /// fates.
+    /// Frames beyond one of each packet, which `--long segment` and `--long fragment` make. `read`
+    /// and these are the sum of all fates.
+    #[fact(unit = "frames")]
     pub segments: u64,
     /// Packets with a time before that of an earlier packet; they did not wait.
+    #[fact(unit = "packets")]
     pub backwards: u64,
-    /// Frames of `fates.sent` that left by the other device.
+    /// Frames of `sent` that left by the device of `--other`.
+    #[fact(unit = "frames")]
     pub sent_other: u64,
     /// Bytes sent, without FCS.
     pub frame_bytes: u64,
     /// Flows of the frames of the first loop, or of all loops with `--each-loop`.
     #[serde(flatten)]
     pub flow_facts: FlowFacts,
-    /// Time from the first frame to the last; of a dry run, the due time of the last.
+    /// Time from the first frame to the last without pauses; of a dry run the due time of the last.
     pub duration_ns: u64,
     /// The requested start, if there was one.
     #[serde(flatten)]
     pub start: Option<StartReport>,
     /// Frames sent per second.
     pub rate_pps: f64,
-    /// Bits sent per second with FCS, preamble and gap.
+    /// Bits sent per second on the wire, with FCS, preamble and gap.
     pub wire_bps: f64,
-    /// Pauses by `ctl` or SIGUSR1.
+    /// Pauses by `ctl`, SIGUSR1 or a key.
     pub pauses: u64,
     /// Time of all pauses, which `duration_ns` does not contain.
     pub paused_ns: u64,
-    /// Each pause, its end, and each other speed.
+    /// Pauses, their ends and other speeds.
     pub changes: Vec<SpeedChange>,
     /// Times that the sender waited for the file.
     pub starved: u64,
-    /// With `--keep-going`: how often the link was down, and for how long.
+    /// With `--keep-going`: how often the link was down, and for how long; `null` if it was not.
     pub interruptions: Option<LinkInterruptions>,
-    /// How late frames were; absent at top speed.
+    /// How late frames were handed to the driver; `null` at top speed.
     pub gap_error: Option<GapErrors>,
-    /// What arrived, with `--verify`.
+    /// With `--verify`: frames that arrived, compared with those sent; `null` without.
     pub verify: Option<VerifyReport>,
-    /// CPUs that frames were sent from.
+    /// CPUs that frames were sent from; empty for a dry run.
     pub cpus: Vec<u32>,
-    /// The engine.
+    /// The engine: how frames were sent; `null` for a dry run.
     pub engine: Option<&'static str>,
     /// What edits counted.
     #[serde(flatten)]
     pub edits: EditReport,
     /// Damaged places of the files.
     pub damages: Damages,
-    /// The packet that ended the run, by `--cut fail` or `--long fail`.
+    /// The packet that ended the run, with `--cut fail` or `--long fail`; `null` otherwise.
     pub stopped_by: Option<String>,
-    /// Notes for the user, such as an edit that reached no packet.
+    /// Notes for the user, such as an edit that reached no packet, or times that run backwards.
     pub notes: Vec<String>,
 }
 
@@ -225,7 +249,7 @@ impl ReplayReport {
 
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
-        out::json_line(&facts::REPLAY, self)
+        out::json_line(&REPLAY, self)
     }
 
     fn headline(&self) -> String {

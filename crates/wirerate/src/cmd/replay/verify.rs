@@ -6,6 +6,7 @@
 
 use capture::{ClockMode, Mode, Options, Output, SNAPLEN_WHOLE, Session};
 use clap::ValueEnum;
+use facts::Described;
 use host::{DevicePlace, Netns};
 use pcapng::Block;
 use program::outcome::{Failure, Refused};
@@ -126,18 +127,20 @@ pub struct Verifier {
 }
 
 /// What arrived, compared with what was sent.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Described)]
 pub struct VerifyReport {
     /// The receiving device.
     pub device: String,
-    /// Its namespace, where one was named.
+    /// Its network namespace; `null` if none was named.
     pub netns: Option<String>,
     /// The comparison.
     #[serde(flatten)]
     pub counts: ComparisonResult,
-    /// Missing frames that the receiver itself lost because it was too slow.
+    /// Missing or changed frames that the capture itself may have lost because it was too slow.
+    #[fact(unit = "frames")]
     pub lost_by_receiver: u64,
-    /// The fields of the first frame that arrived changed, if its bytes were still there.
+    /// The fields of the first frame that arrived changed; `null` without one, or if its bytes were
+    /// not there any more.
     pub difference: Option<String>,
 }
 

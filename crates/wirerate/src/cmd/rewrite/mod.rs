@@ -5,6 +5,7 @@ mod output;
 mod report;
 mod rewriter;
 
+pub use self::report::REWRITE;
 pub use args::Args;
 
 use capture_files::input::is_stdin;

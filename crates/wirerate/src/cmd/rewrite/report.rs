@@ -3,14 +3,18 @@
 use crate::edit_args::report::EditReport;
 use capture_files::damage::Damages;
 use capture_files::records::Unkept;
+use facts::{Described, Document};
 use program::out;
 use replay::{Fates, StopCause};
 use serde::Serialize;
 use std::fmt;
 use units::{Table, human_count};
 
+/// The report of a rewrite.
+pub const REWRITE: Document = Document::of::<RewriteReport>("wirerate.rewrite/1", "wirerate rewrite --json");
+
 /// Why a rewrite ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Described)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum RewriteEnd {
     /// The files were over.
@@ -21,24 +25,33 @@ pub(super) enum RewriteEnd {
 }
 
 /// The whole run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Described)]
 pub(super) struct RewriteReport {
+    /// Names of the files that were read.
     pub(super) files: Vec<String>,
+    /// Name of the file that is written.
     pub(super) output: String,
+    /// Why it ended. `stopped`: by a signal; no file is written then.
     pub(super) end: RewriteEnd,
     /// Packets read.
+    #[fact(unit = "packets")]
     pub(super) read: u64,
     /// Packets written, with all parts of those that were divided.
+    #[fact(unit = "packets")]
     pub(super) written: u64,
     /// Packets that were not written, by reason.
     #[serde(flatten)]
     pub(super) fates: Fates,
     /// Packets beyond one of each that was read, by `--long`.
+    #[fact(unit = "packets")]
     pub(super) parts: u64,
-    /// Cut packets that were padded with zeros.
+    /// Cut packets that were filled up with zeros.
+    #[fact(unit = "packets")]
     pub(super) padded_cut: u64,
+    /// What edits counted.
     #[serde(flatten)]
     pub(super) edits: EditReport,
+    /// Damaged places of the files.
     pub(super) damages: Damages,
     /// The packet that ended the run, which then has no output.
     #[serde(skip)]
@@ -46,7 +59,7 @@ pub(super) struct RewriteReport {
     /// What the files have and the output has not.
     #[serde(skip)]
     pub(super) unkept: Unkept,
-    /// Notes for the user, such as an edit that reached no packet.
+    /// Notes for the user, such as an edit that reached no packet, or times that run backwards.
     pub(super) notes: Vec<String>,
 }
 
@@ -64,7 +77,7 @@ impl RewriteReport {
 
     /// The report as one line of JSON.
     pub(super) fn json_line(&self) -> String {
-        out::json_line(&facts::REWRITE, self)
+        out::json_line(&REWRITE, self)
     }
 }
 
