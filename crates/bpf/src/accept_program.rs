@@ -4,6 +4,7 @@ use crate::connect_program::{sums_of, words_be};
 use crate::shared::SharedArray;
 use crate::xdp::{LoadedProgram, XdpLink, XdpModeChoice};
 use crate::{BpfError, abi, log, skel};
+use facts::ServerSegments;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::mem::MaybeUninit;
 use std::net::IpAddr;
@@ -47,16 +48,8 @@ pub struct AcceptParams {
 /// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AcceptCounts {
-    /// SYNs answered.
-    pub accepted: u64,
-    /// Segments with data.
-    pub requests: u64,
-    /// Responses.
-    pub responses: u64,
-    /// FINs of clients.
-    pub closed: u64,
-    /// Resets of clients.
-    pub resets: u64,
+    /// Segments of connections.
+    pub segments: ServerSegments,
     /// Bytes of requests.
     pub request_bytes: u64,
     /// Bytes of responses.
@@ -67,8 +60,6 @@ pub struct AcceptCounts {
     pub passed: u64,
     /// Answers to ARP and neighbour solicitations.
     pub neighbours: u64,
-    /// Answers that did not fit into the frame.
-    pub not_written: u64,
 }
 
 /// The program in the kernel.
@@ -110,17 +101,19 @@ impl AcceptProgram {
     pub fn counts(&self) -> AcceptCounts {
         let mut sum = AcceptCounts::default();
         for cpu in (0..self.cpus.len()).map(|cpu| self.cpus.get(cpu)) {
-            sum.accepted += cpu.accepted;
-            sum.requests += cpu.requests;
-            sum.responses += cpu.responses;
-            sum.closed += cpu.closed;
-            sum.resets += cpu.resets;
+            sum.segments.add(&ServerSegments {
+                accepted: cpu.accepted,
+                requests: cpu.requests,
+                responses: cpu.responses,
+                closed: cpu.closed,
+                resets: cpu.resets,
+                not_written: cpu.not_written,
+            });
             sum.request_bytes += cpu.request_bytes;
             sum.response_bytes += cpu.response_bytes;
             sum.received += cpu.received;
             sum.passed += cpu.passed;
             sum.neighbours += cpu.neighbours;
-            sum.not_written += cpu.not_written;
         }
         sum
     }

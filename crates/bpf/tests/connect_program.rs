@@ -782,5 +782,5 @@ fn accept_resets_the_answer_to_a_syn_that_it_never_sent() {
             assert_eq!(frame[38..42], 90_u32.to_be_bytes(), "a reset has the number that was acknowledged");
         }
     }
-    assert_eq!(accept.counts().accepted, 1);
+    assert_eq!(accept.counts().segments.accepted, 1);
 }

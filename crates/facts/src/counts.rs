@@ -201,6 +201,16 @@ groups! {
         challenged: u64 = "SYNs that the server answered for an earlier connection of their port";
     }
 
+    /// Segments of connections with a server that answers for `accept`.
+    ServerSegments ("segments") {
+        accepted: u64 = "SYNs answered; a repeated SYN counts again";
+        requests: u64 = "segments with data";
+        responses: u64 = "their answers";
+        closed: u64 = "FINs of clients; a repeated FIN counts again";
+        resets: u64 = "resets of clients; a repeated reset counts again";
+        not_written: u64 = "answers that did not fit into the frame that they answer; the client asks again";
+    }
+
     /// Packets of capture files that became no frame.
     LeftOutPackets ("packets") {
         not_wanted: u64 = "not selected by `--filter`, `--packets`, `--interface`, `--from` and `--to`";

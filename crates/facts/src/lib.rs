@@ -18,7 +18,7 @@ mod schema;
 
 pub use counts::{
     CaptureFrames, ConnectFailures, CountValue, Fact, FlowFrames, LeftOutPackets, OtherFrames, SendErrors,
-    UnusualFrames, UnusualSegments,
+    ServerSegments, UnusualFrames, UnusualSegments,
 };
 pub use document::Document;
 pub use facts_derive::Described;

@@ -2,14 +2,15 @@
 
 use crate::octaves::Octaves;
 use facts::{
-    CaptureFrames, ConnectFailures, FlowFrames, LeftOutPackets, OtherFrames, UnusualFrames, UnusualSegments,
+    CaptureFrames, ConnectFailures, FlowFrames, LeftOutPackets, OtherFrames, ServerSegments, UnusualFrames,
+    UnusualSegments,
 };
 use metrics::families::{
-    CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES,
-    CONNECT_TRIED, CONNECT_UNUSUAL, FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY, FLOW_LATENCY_MAX,
-    FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING, RECEIVE_OTHERS,
-    RECEIVE_UNUSUAL, REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED,
-    SEND_RETRIES, SEND_TARGET,
+    ACCEPT_SEGMENTS, CAPTURE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CONNECT_ENDED, CONNECT_OPEN,
+    CONNECT_RESPONSES, CONNECT_TRIED, CONNECT_UNUSUAL, FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY,
+    FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING,
+    RECEIVE_OTHERS, RECEIVE_UNUSUAL, REPLAY_FRAMES, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR,
+    SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{MetricFamily, MetricSet};
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
@@ -173,14 +174,14 @@ fn tables(set: &MetricSet) -> Vec<CountTable> {
     for (labels, count) in set.counts(&REPLAY_FRAMES) {
         replays.add_to([&labels[0]], &labels[2], count);
     }
-    let [connections, segments] = connection_tables(set);
-    let mut tables = vec![flows, others, threads, captures, replays, connections, segments, cpus];
+    let [connections, segments, server] = connection_tables(set);
+    let mut tables = vec![flows, others, threads, captures, replays, connections, segments, server, cpus];
     tables.iter_mut().for_each(|table| table.rows.sort_by_key(|row| natural_order(&row.keys)));
     tables
 }
 
-/// Connections with a live server, and their unusual segments.
-fn connection_tables(set: &MetricSet) -> [CountTable; 2] {
+/// Connections with a live server, their unusual segments, and the segments of a server.
+fn connection_tables(set: &MetricSet) -> [CountTable; 3] {
     let counts = [&["tried", "open", "completed"], ConnectFailures::NAMES, &["responses"]].concat();
     let mut connections =
         CountTable { counts_frames: false, ..CountTable::new("connections", &["device"], counts) };
@@ -198,7 +199,14 @@ fn connection_tables(set: &MetricSet) -> [CountTable; 2] {
         segments.add_to([&labels[0]], &labels[2], count);
     }
     segments.keep_rows_above_0();
-    [connections, segments]
+    let mut server = CountTable {
+        counts_frames: false,
+        ..CountTable::new("segments of the server", &["device"], ServerSegments::NAMES)
+    };
+    for (labels, count) in set.counts(&ACCEPT_SEGMENTS) {
+        server.add_to([&labels[0]], &labels[2], count);
+    }
+    [connections, segments, server]
 }
 
 /// Mean and highest latency, and the jitter, of each flow that has time stamps.
@@ -300,6 +308,8 @@ mod tests {
         assert_eq!(counts(&set, "unusual segments"), None, "none are");
         set.count(&CONNECT_UNUSUAL, &["eth1", "", "gaps"], 3);
         assert_eq!(counts(&set, "unusual segments").unwrap(), [("gaps", 3)]);
+        set.count(&ACCEPT_SEGMENTS, &["s0", "", "accepted"], 4);
+        assert_eq!(counts(&set, "segments of the server").unwrap(), [("accepted", 4)]);
     }
 
     #[test]

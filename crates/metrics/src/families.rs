@@ -196,6 +196,9 @@ families! {
     /// Connections that were accepted.
     ACCEPT_CONNECTIONS = "wirerate_accept_connections_total", Counter, DEVICE,
         "SYNs that accept has answered";
+    /// Segments of the connections of a server.
+    ACCEPT_SEGMENTS = "wirerate_accept_segments_total", Counter, &["device", "netns", "kind"],
+        "Segments of the connections of accept, by kind; wirerate.accept/1 has each kind as a field";
 
     /// CPU time.
     PROCESS_CPU = "process_cpu_seconds_total", Counter, &[],

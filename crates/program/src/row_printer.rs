@@ -66,8 +66,8 @@ fn as_utc_time<S: Serializer>(time_ns: &u64, serializer: S) -> Result<S::Ok, S::
 pub trait Row: Record + Serialize + Sized {
     /// The kind of object that the row is as JSON.
     const DOCUMENT: Document;
-    /// Its fields with a column in text, and the width of the column. Behind the columns, text has
-    /// name and value of the other counts that are above 0.
+    /// Its fields with a column in text, in order, and the width of the column. In CSV the other
+    /// counts follow them; text has name and value of those that are above 0.
     const COLUMNS: &'static [(&'static str, usize)];
     /// Its fields that neither text nor CSV has, besides lists.
     const JSON_ONLY: &'static [&'static str] = &[];
@@ -100,7 +100,7 @@ struct Cell {
     csv: String,
 }
 
-/// The fields of `row` that text or CSV has, in the order of the record.
+/// The fields of `row` that text or CSV has: those with columns, then the others.
 fn cells<R: Row>(row: &R) -> Vec<Cell> {
     let values = serde_json::to_value(row).expect("rows are records of numbers and text");
     let is_shown = |field: &Field| {
@@ -108,8 +108,10 @@ fn cells<R: Row>(row: &R) -> Vec<Cell> {
         let is_time = ["time", "elapsed_ns"].contains(&field.name);
         !is_list && !is_time && !R::JSON_ONLY.contains(&field.name)
     };
-    let fields = facts::fields_of(R::ROWS).into_iter().filter(is_shown);
-    fields.filter_map(|field| Some(cell::<R>(&field, values.get(field.name)?))).collect()
+    let place = |field: &Field| R::COLUMNS.iter().position(|(name, _)| *name == field.name);
+    let mut fields: Vec<_> = facts::fields_of(R::ROWS).into_iter().filter(is_shown).collect();
+    fields.sort_by_key(|field| place(field).unwrap_or(usize::MAX));
+    fields.into_iter().filter_map(|field| Some(cell::<R>(&field, values.get(field.name)?))).collect()
 }
 
 fn cell<R: Row>(field: &Field, value: &Value) -> Cell {

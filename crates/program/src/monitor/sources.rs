@@ -5,17 +5,17 @@ use crate::console::Console;
 use crate::rx_stats::capture_frames;
 use capture::{CountObserver, ReceiveObserver, SessionObserver};
 use engine::{ConnectProgram, ReplayProgress, RunHandle};
-use facts::{Fact, FlowFrames};
+use facts::{Fact, FlowFrames, ServerSegments};
 use host::Netns;
 use measure::FlowLine;
 use metrics::MetricSet;
 use metrics::families::{
-    ACCEPT_CONNECTIONS, CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME,
-    CONNECT_BYTES, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES, CONNECT_TRIED, CONNECT_UNUSUAL,
-    FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY, FLOW_LATENCY_MAX, FLOW_LATENCY_SUM, FLOW_STAMPED,
-    RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING, RECEIVE_OTHERS, RECEIVE_UNUSUAL, REPLAY_FRAMES,
-    REPLAY_LOOPS, REPLAY_POSITION, REPLAY_RETRIES, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES,
-    SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
+    ACCEPT_CONNECTIONS, ACCEPT_SEGMENTS, CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES,
+    CAPTURE_RING_USED, CAPTURE_TIME, CONNECT_BYTES, CONNECT_ENDED, CONNECT_OPEN, CONNECT_RESPONSES,
+    CONNECT_TRIED, CONNECT_UNUSUAL, FLOW_FRAMES, FLOW_JITTER, FLOW_LATENCY, FLOW_LATENCY_MAX,
+    FLOW_LATENCY_SUM, FLOW_STAMPED, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING, RECEIVE_OTHERS,
+    RECEIVE_UNUSUAL, REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_POSITION, REPLAY_RETRIES, REPLAY_STARVED,
+    SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{FamilyKind, MetricFamily};
 use replay::{Fate, Fates};
@@ -334,9 +334,16 @@ pub fn connect(program: Arc<ConnectProgram>, labels: DeviceLabels) -> impl Fn(&m
     }
 }
 
-/// Counters of a server of connections. `accepted` reads the SYNs that it has answered.
-pub fn accept(accepted: impl Fn() -> u64 + Send, labels: DeviceLabels) -> impl Fn(&mut MetricSet) + Send {
-    move |set| set.count(&ACCEPT_CONNECTIONS, &labels.pair(), accepted())
+/// Counters of a server of connections. `segments` reads them.
+pub fn accept(
+    segments: impl Fn() -> ServerSegments + Send,
+    labels: DeviceLabels,
+) -> impl Fn(&mut MetricSet) + Send {
+    move |set| {
+        let (pair, segments) = (labels.pair(), segments());
+        set.count(&ACCEPT_CONNECTIONS, &pair, segments.accepted);
+        count_group(set, &ACCEPT_SEGMENTS, pair, segments.each());
+    }
 }
 
 /// The counts of a group that are known, by their names.

@@ -1,7 +1,7 @@
 //! Rows and report of `wirerate accept`: text, or JSON as `wirerate.accept/1`.
 
 use engine::AcceptCounts;
-use facts::{Described, Document};
+use facts::{Described, Document, ServerSegments};
 use program::out;
 use program::row_printer::{Row, RowTime, WIDE};
 use serde::Serialize;
@@ -24,19 +24,12 @@ pub struct Report {
     pub xdp: String,
     /// Duration of the run.
     pub duration_ns: u64,
-    /// SYNs answered; a repeated SYN counts again.
-    pub accepted: u64,
+    /// Segments of connections.
+    #[serde(flatten)]
+    pub segments: ServerSegments,
     /// SYNs answered per second while clients opened connections; `null` for fewer than 10.
     #[fact(unit = "1/s")]
     pub accepted_ps: Option<f64>,
-    /// Segments with data.
-    pub requests: u64,
-    /// Their answers.
-    pub responses: u64,
-    /// FINs of clients; a repeated FIN counts again.
-    pub closed: u64,
-    /// Resets of clients; a repeated reset counts again.
-    pub resets: u64,
     /// Bytes of requests.
     pub request_bytes: u64,
     /// Bytes of responses.
@@ -47,9 +40,6 @@ pub struct Report {
     /// Frames that the host received.
     #[fact(unit = "frames")]
     pub passed: u64,
-    /// Answers that did not fit into the frame that they answer; the client asks again.
-    #[fact(unit = "frames")]
-    pub not_written: u64,
     /// `true` if the device was deleted before the end.
     pub is_device_gone: bool,
 }
@@ -57,16 +47,11 @@ pub struct Report {
 impl Report {
     /// Takes the counters.
     pub(super) fn count(&mut self, counts: &AcceptCounts) {
-        self.accepted = counts.accepted;
-        self.requests = counts.requests;
-        self.responses = counts.responses;
-        self.closed = counts.closed;
-        self.resets = counts.resets;
+        self.segments = counts.segments;
         self.request_bytes = counts.request_bytes;
         self.response_bytes = counts.response_bytes;
         self.neighbours = counts.neighbours;
         self.passed = counts.passed;
-        self.not_written = counts.not_written;
     }
 
     /// The report as one line of JSON.
@@ -81,17 +66,18 @@ impl fmt::Display for Report {
         let seconds = self.duration_ns as f64 / 1e9;
         let rate = self.accepted_ps.map(|rate| human_count(rate.round() as u64));
         let rate = rate.map_or_else(String::new, |rate| format!(", {rate}/s while they came"));
-        let accepted = human_count(self.accepted);
+        let accepted = human_count(self.segments.accepted);
         writeln!(f, "{}{place}: {accepted} connections accepted in {seconds:.3} s{rate}", self.device)?;
         let mut table = Table::default();
         let bytes = |bytes: u64| format!("{} bytes of payload", human_count(bytes));
-        table.count("accepted", self.accepted, "SYNs answered");
-        table.count("requests", self.requests, &bytes(self.request_bytes));
-        table.count("responses", self.responses, &bytes(self.response_bytes));
-        table.count("closed", self.closed, "FINs of clients");
-        table.count("resets", self.resets, "of clients");
-        if self.not_written > 0 {
-            table.count("not sent", self.not_written, "answers did not fit into the frame");
+        for (fact, count) in self.segments.each().filter_map(|(fact, count)| Some((fact, count?))) {
+            let remark = match fact.name {
+                "requests" => bytes(self.request_bytes),
+                "responses" => bytes(self.response_bytes),
+                "not_written" if count == 0 => continue,
+                _ => fact.remark(),
+            };
+            table.count(&fact.title(), count, &remark);
         }
         table.text("source", &self.xdp);
         fmt::Display::fmt(&table, f)
@@ -104,17 +90,12 @@ pub(super) struct AcceptRow {
     /// When it was made.
     #[serde(flatten)]
     pub(super) time: RowTime,
-    /// SYNs answered; a repeated SYN counts again.
-    pub(super) accepted: u64,
+    /// Segments of connections.
+    #[serde(flatten)]
+    pub(super) segments: ServerSegments,
     /// SYNs answered per second since the previous object.
     #[fact(unit = "1/s")]
     pub(super) accepted_ps: f64,
-    /// Segments with data.
-    pub(super) requests: u64,
-    /// FINs of clients; a repeated FIN counts again.
-    pub(super) closed: u64,
-    /// Resets of clients.
-    pub(super) resets: u64,
 }
 
 impl Row for AcceptRow {

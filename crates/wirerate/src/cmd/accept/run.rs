@@ -36,7 +36,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         .map_err(|why| Failure::engine(&act, why, args.netns.as_deref()))?;
     let labels = DeviceLabels::new(&request.ifname, args.netns.as_deref());
     let observed = Arc::clone(&accepting);
-    let counted = stop.console().count_in(sources::accept(move || observed.counts().accepted, labels));
+    let counted = stop.console().count_in(sources::accept(move || observed.counts().segments, labels));
     let xdp = xdp_text(accepting.mode(), accepting.native_refusal().as_deref());
     if !args.quiet {
         program::note!("accepting on {} at {server} ({xdp})", request.ifname);
@@ -160,25 +160,23 @@ fn watch(
     loop {
         let elapsed = start.elapsed();
         let counts = accepting.counts();
-        window.observe(elapsed, counts.accepted, counts.request_bytes);
+        let accepted = counts.segments.accepted;
+        window.observe(elapsed, accepted, counts.request_bytes);
         let last_ns = last.as_ref().map_or(0, |last| last.time.elapsed_ns);
         if let Some(printer) =
             printer.as_mut().filter(|_| elapsed.as_secs() > last_ns / PERIOD.as_nanos() as u64)
         {
             let elapsed_ns = elapsed.as_nanos() as u64;
-            let since = counts.accepted - last.as_ref().map_or(0, |last| last.accepted);
+            let since = accepted - last.as_ref().map_or(0, |last| last.segments.accepted);
             let row = AcceptRow {
                 time: RowTime { time_ns: time_of_day_ns(), elapsed_ns },
-                accepted: counts.accepted,
+                segments: counts.segments,
                 accepted_ps: since as f64 * 1e9 / (elapsed_ns - last_ns).max(1) as f64,
-                requests: counts.requests,
-                closed: counts.closed,
-                resets: counts.resets,
             };
             printer.print(&row)?;
             last = Some(row);
         }
-        let is_enough = args.count.is_some_and(|count| counts.accepted >= count.0);
+        let is_enough = args.count.is_some_and(|count| accepted >= count.0);
         let is_late = duration.is_some_and(|duration| elapsed >= duration);
         if stop.is_set() || is_enough || is_late || !accepting.is_attached() {
             return Ok(());
