@@ -184,8 +184,8 @@ pub struct SendArgs {
 
     /// Show the first N frames instead of sending (default 4); needs no privileges and no device
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "4", help_heading = "Output",
-          value_parser = clap::value_parser!(u64).range(1..))]
-    pub dry_run: Option<u64>,
+          value_parser = frames_shown)]
+    pub dry_run: Option<Count>,
     /// With --dry-run, also write these frames to a file: pcap if its name ends in .pcap or .cap,
     /// else pcapng; each also with .gz, .zst or .lz4
     #[arg(long, value_name = "FILE", requires = "dry_run", help_heading = "Output")]
@@ -279,7 +279,7 @@ impl SendArgs {
             keep_going,
             allow_default_route,
             allow_long,
-            dry_run,
+            dry_run: dry_run.map(|count| count.0),
             write,
             every_second,
             json,
@@ -288,6 +288,13 @@ impl SendArgs {
             quiet,
             ..frame_args.job()
         }
+    }
+}
+
+fn frames_shown(text: &str) -> Result<Count, String> {
+    match text.parse::<Count>().map_err(|why| why.to_string())? {
+        Count(0) => Err("it shows at least 1 frame".to_owned()),
+        count => Ok(count),
     }
 }
 
