@@ -71,6 +71,15 @@ pub struct Variant {
     pub meaning: &'static str,
 }
 
+impl Field {
+    /// Its meaning as a sentence: those of counts are remarks, which stand behind the count.
+    pub(crate) fn sentence(&self) -> String {
+        let mut letters = self.meaning.chars();
+        let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+        first + letters.as_str().trim_end_matches('.') + "."
+    }
+}
+
 impl Kind {
     /// A number with this unit.
     #[must_use]

@@ -16,8 +16,8 @@ impl Document {
 
 /// The line of a field, and the lines of the objects in it. `path` stands before each name.
 fn line(out: &mut String, path: &str, field: &Field) {
-    let Field { name, kind, meaning, .. } = field;
-    writeln!(out, "| `{path}{name}` | {} | {meaning} |", type_text(field)).expect(TO_STRING);
+    let Field { name, kind, .. } = field;
+    writeln!(out, "| `{path}{name}` | {} | {} |", type_text(field), field.sentence()).expect(TO_STRING);
     let mut inner = |rows, mark| {
         let path = format!("{path}{name}{mark}.");
         fields_of(rows).iter().for_each(|field| line(out, &path, field));

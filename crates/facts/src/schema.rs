@@ -74,7 +74,7 @@ fn of_field(field: &Field) -> Object {
         }
     }
     if !field.meaning.is_empty() {
-        schema.insert("description".to_owned(), json!(field.meaning));
+        schema.insert("description".to_owned(), json!(field.sentence()));
     }
     schema
 }
