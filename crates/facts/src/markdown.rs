@@ -29,8 +29,9 @@ fn line(out: &mut String, path: &str, field: &Field) {
             for variant in *variants {
                 let names: Vec<_> = fields_of(variant.rows).iter().map(|field| quoted(field.name)).collect();
                 let place = format!("`{path}{name}[]` with `{tag}` `{}`", variant.word);
+                let note = if variant.meaning.is_empty() { "" } else { ": " };
                 let meaning = variant.meaning;
-                writeln!(out, "| {place} | object | {}: {meaning} |", names.join(", ")).expect(TO_STRING);
+                writeln!(out, "| {place} | object | {}{note}{meaning} |", names.join(", ")).expect(TO_STRING);
             }
         }
         _ => {}
