@@ -82,8 +82,8 @@ impl Hub {
         self.server.id()
     }
 
-    fn kill(&self) {
-        self.server.signal(Signal::SIGKILL);
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.server.signal(signal);
     }
 
     /// Lets the hub keep a message.
@@ -321,7 +321,7 @@ fn dead_hub() -> TestResult {
     let running = fleet.start(&fleet.test(8.0, "lease = \"20s\"", "--pps 5k"));
     let run = started(&running);
     until("frames arrive", || fleet.labs[0].received() > 5_000);
-    fleet.hub.kill();
+    fleet.hub.signal(Signal::SIGKILL);
     running.until_it_says("the hub is away");
     thread::sleep(Duration::from_secs(3));
     fleet.hub.restart();

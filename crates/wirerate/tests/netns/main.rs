@@ -27,6 +27,7 @@ mod dry_run;
 mod faults;
 mod first_hour;
 mod fleet;
+mod fleet_held;
 mod fleet_hostile;
 mod fleet_truth;
 mod hardware;
@@ -129,6 +130,7 @@ const CASES: &[&[Case]] = &[
     first_hour::CASES,
     fleet::CASES,
     fleet_hostile::CASES,
+    fleet_held::CASES,
     fleet_truth::CASES,
     hardware::CASES,
     live::CASES,
