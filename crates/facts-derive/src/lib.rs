@@ -27,6 +27,9 @@ fn of_type(input: &DeriveInput) -> Result<TokenStream> {
     let (impls, types, bounds) = generics.split_for_impl();
     let serde = Serde::of(&input.attrs)?;
     match &input.data {
+        Data::Struct(_) if serde.rename_all.is_some() || serde.tag.is_some() => {
+            Err(Error::new_spanned(ident, "rename_all and tag of a structure are not known here"))
+        }
         Data::Struct(data) if matches!(data.fields, Fields::Named(_)) => {
             let rows = data.fields.iter().map(row).collect::<Result<Vec<_>>>()?;
             Ok(quote! {

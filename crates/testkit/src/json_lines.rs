@@ -3,11 +3,8 @@
 //! A small validator of JSON Schema: it knows the keywords that these schemas have, and panics at
 //! any other, so that none is ignored.
 
-use crate::root;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs::{self, DirEntry};
-use std::io;
 use std::sync::OnceLock;
 
 /// Documents without a schema: `docs/bench.md` describes their rows.
@@ -54,18 +51,18 @@ pub fn check_json_with(schema: &Value, value: &Value) -> Result<(), String> {
     validate(schema, value, "the object")
 }
 
-/// The schemas in the folder `schema` by the name of their documents.
+/// The files in the folder `schema`.
+const FILES: &[&str] = &include!(concat!(env!("OUT_DIR"), "/schemas.rs"));
+
+/// The schemas by the name of their documents.
 fn schemas() -> &'static BTreeMap<String, Value> {
     static SCHEMAS: OnceLock<BTreeMap<String, Value>> = OnceLock::new();
     SCHEMAS.get_or_init(|| {
-        let files = fs::read_dir(root().join("schema")).expect("the folder of the schemas is there");
-        let schema = |file: io::Result<DirEntry>| {
-            let path = file.expect("the folder is read").path();
-            let text = fs::read_to_string(&path).expect("the schema is read");
-            let schema: Value = serde_json::from_str(&text).expect("a schema is JSON");
+        let schema = |text: &&str| {
+            let schema: Value = serde_json::from_str(text).expect("a schema is JSON");
             (schema["title"].as_str().expect("it has the name of its document").to_owned(), schema)
         };
-        files.map(schema).collect()
+        FILES.iter().map(schema).collect()
     })
 }
 
