@@ -83,11 +83,19 @@ impl Boot<'_> {
     fn run_once(&self, cases: &[&Case]) -> Result<String> {
         let archive = self.pack(cases)?;
         let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
-        let mut command =
-            self.qemu(&archive, cases, &format!("{}={}", guest::CASES_PARAMETER, names.join(",")));
-        command.args(devices(cases));
-        command.args(["-display", "none", "-serial", "stdio"]);
-        watch(command.stdin(Stdio::null()), self.silence, self.stop)
+        let limits = SilenceLimits { start: START_MAX, then: self.silence };
+        for attempt in 1.. {
+            let mut command =
+                self.qemu(&archive, cases, &format!("{}={}", guest::CASES_PARAMETER, names.join(",")));
+            command.args(devices(cases));
+            command.args(["-display", "none", "-serial", "stdio"]);
+            let said = watch(command.stdin(Stdio::null()), limits, self.stop)?;
+            if !said.contains(NOT_STARTED) || attempt == STARTS_MAX {
+                return Ok(said);
+            }
+            eprintln!("a machine of {}: {NOT_STARTED}; another one is started", self.kernel.name);
+        }
+        unreachable!("the last attempt returns");
     }
 
     /// Starts a shell there for a person, with all that the cases have.
@@ -202,18 +210,40 @@ pub(crate) fn start(command: &mut Command, kernel: &Kernel, archive: &File, word
     command.args(["-append", &format!("console={} {common} {words}", kernel.processor.console())]);
 }
 
-/// What the machine wrote until it ended. One that writes nothing for the time `silence` is ended:
-/// a machine on a busy host may take long, but its cases end one by one.
-pub(crate) fn watch(command: &mut Command, silence: Duration, stop: &AtomicBool) -> Result<String> {
+/// How long a machine may write nothing before it is ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SilenceLimits {
+    /// On its console, until the first byte.
+    pub(crate) start: Duration,
+    /// At all. A machine on a busy host may take long, but its cases end one by one.
+    pub(crate) then: Duration,
+}
+
+/// The first program of a machine writes to its console at once, some seconds after the start of
+/// QEMU. Now and then an emulated machine with several processors hangs before that, in its kernel.
+const START_MAX: Duration = Duration::from_secs(120);
+/// So many machines are started for cases of which none has begun.
+const STARTS_MAX: u32 = 3;
+/// What is said of a machine that hangs there.
+const NOT_STARTED: &str = "the machine did not start: its console stayed empty";
+
+/// What the machine wrote until it ended.
+pub(crate) fn watch(command: &mut Command, limits: SilenceLimits, stop: &AtomicBool) -> Result<String> {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = Guarded(child.context("cannot start QEMU by setpriv")?);
-    let last = Arc::new(Mutex::new(Instant::now()));
-    let readers = [reader(child.0.stdout.take(), &last), reader(child.0.stderr.take(), &last)];
+    let begun = Instant::now();
+    let [console, errors] = [(); 2].map(|()| Arc::new(Mutex::new(begun)));
+    let readers = [reader(child.0.stdout.take(), &console), reader(child.0.stderr.take(), &errors)];
     let mut ending = String::new();
     while child.0.try_wait()?.is_none() {
         ensure!(!stop.load(Ordering::Relaxed), "stopped");
-        if last.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > silence {
-            ending = format!("the machine was ended: it wrote nothing for {silence:?}\n");
+        let [console, errors] =
+            [&console, &errors].map(|last| *last.lock().unwrap_or_else(PoisonError::into_inner));
+        if console == begun && begun.elapsed() > limits.start {
+            ending = format!("{NOT_STARTED} for {:?}\n", limits.start);
+            child.0.kill()?;
+        } else if console.max(errors).elapsed() > limits.then {
+            ending = format!("the machine was ended: it wrote nothing for {:?}\n", limits.then);
             child.0.kill()?;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -340,6 +370,23 @@ mod tests {
         assert_eq!(failed(cases, ends_in_third), (vec![third.to_owned()], vec![6, 3]));
         let spoils_third = |cases: &[&Case]| passed(cases).replace(&format!("\"{third}\""), "\u{0}");
         assert_eq!(failed(cases, spoils_third), (vec![third.to_owned()], vec![6]));
+    }
+
+    #[test]
+    fn a_console_that_stays_empty_is_no_start_and_a_silent_case_is_none() {
+        let limits = |start, then| {
+            let [start, then] = [start, then].map(Duration::from_millis);
+            SilenceLimits { start, then }
+        };
+        let said = |script: &str, limits| {
+            watch(Command::new("sh").args(["-c", script]), limits, &AtomicBool::new(false)).unwrap()
+        };
+        let hangs = said("echo warning >&2; sleep 60", limits(300, 60_000));
+        assert!(hangs.contains("warning") && hangs.contains(NOT_STARTED), "{hangs}");
+        let silent = said("echo; sleep 60", limits(10_000, 300));
+        assert!(silent.contains("it wrote nothing for 300ms") && !silent.contains(NOT_STARTED), "{silent}");
+        let good = said("echo; sleep 0.5; echo done", limits(10_000, 10_000));
+        assert_eq!(good.trim(), "done");
     }
 
     #[test]

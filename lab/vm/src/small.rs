@@ -2,6 +2,7 @@
 //! that the test names.
 
 use crate::archive::{self, Archive};
+use crate::machine::SilenceLimits;
 use crate::{KernelSet, machine};
 use anyhow::Result;
 use clap::Parser;
@@ -54,6 +55,8 @@ impl Small {
         let mut command = machine::qemu(&lab, kernel, &[], CPU, 1);
         machine::start(&mut command, kernel, &archive, "");
         command.args(["-display", "none", "-serial", "stdio"]).stdin(Stdio::null());
-        machine::watch(&mut command, Duration::from_secs(self.silence), &AtomicBool::new(false))
+        let silence = Duration::from_secs(self.silence);
+        let limits = SilenceLimits { start: silence, then: silence };
+        machine::watch(&mut command, limits, &AtomicBool::new(false))
     }
 }
