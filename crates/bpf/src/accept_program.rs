@@ -54,8 +54,6 @@ pub struct AcceptCounts {
     pub request_bytes: u64,
     /// Bytes of responses.
     pub response_bytes: u64,
-    /// Frames for the addresses and ports.
-    pub received: u64,
     /// Other frames, which the host received.
     pub passed: u64,
     /// Answers to ARP and neighbour solicitations.
@@ -108,10 +106,10 @@ impl AcceptProgram {
                 closed: cpu.closed,
                 resets: cpu.resets,
                 not_written: cpu.not_written,
+                received: cpu.received,
             });
             sum.request_bytes += cpu.request_bytes;
             sum.response_bytes += cpu.response_bytes;
-            sum.received += cpu.received;
             sum.passed += cpu.passed;
             sum.neighbours += cpu.neighbours;
         }

@@ -203,6 +203,7 @@ groups! {
 
     /// Segments of connections with a server that answers for `accept`.
     ServerSegments ("segments") {
+        received: u64 = "all segments for the addresses and ports of the server";
         accepted: u64 = "SYNs answered; a repeated SYN counts again";
         requests: u64 = "segments with data";
         responses: u64 = "their answers";
