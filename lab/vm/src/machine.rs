@@ -381,9 +381,9 @@ mod tests {
         let said = |script: &str, limits| {
             watch(Command::new("sh").args(["-c", script]), limits, &AtomicBool::new(false)).unwrap()
         };
-        let hangs = said("echo warning >&2; sleep 60", limits(300, 60_000));
+        let hangs = said("echo warning >&2; exec sleep 60", limits(300, 60_000));
         assert!(hangs.contains("warning") && hangs.contains(NOT_STARTED), "{hangs}");
-        let silent = said("echo; sleep 60", limits(10_000, 300));
+        let silent = said("echo; exec sleep 60", limits(10_000, 300));
         assert!(silent.contains("it wrote nothing for 300ms") && !silent.contains(NOT_STARTED), "{silent}");
         let good = said("echo; sleep 0.5; echo done", limits(10_000, 10_000));
         assert_eq!(good.trim(), "done");
