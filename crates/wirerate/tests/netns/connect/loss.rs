@@ -59,9 +59,9 @@ pub(super) fn bytes_are_exact() -> TestResult {
     Ok(())
 }
 
-/// 5 % each way: a connection may need several tries of each of its steps. Tries are 1, 2, 4 s and so
-/// on apart: within 60 s there are six, which are all lost for one of 10,000 connections in one of 40
-/// runs, within 127 s seven.
+/// 5 % each way: a connection may need several tries of each of its steps. Tries are 1, 2, 4 s and
+/// so on apart: within 60 s there are six, which are all lost for one of 10,000 connections in one
+/// of 40 runs, and within 127 s seven.
 pub(super) fn much() -> TestResult {
     let lab = ConnectLab::new(Between::Router, "");
     let _nginx = lab.nginx();
