@@ -12,20 +12,17 @@ mod run;
 mod run_setup;
 
 pub use expect::Expectation;
-pub use report::Report;
+pub use report::{CONNECT, Report};
+pub use row::ConnectRow;
 pub use run::run;
 pub use run_setup::Setup;
 
 use crate::args::{GroupArg, Target, XdpArg};
 use connect::Query;
-use facts::Document;
 use packet::{Arrivals, MacAddr};
-use program::row_printer::{Row, RowArgs};
+use program::row_printer::RowArgs;
 use std::path::PathBuf;
 use units::{Addresses, Count, FrameRate, Interval, Nanos, VlanId, arrivals};
-
-/// What the command prints as JSON.
-pub const DOCUMENTS: &[Document] = &[report::CONNECT, row::ConnectRow::DOCUMENT];
 
 /// Who ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -107,7 +107,7 @@ impl Group {
 }
 
 /// The report of `wirerate connect`.
-pub(super) const CONNECT: Document = Document::of::<Report>("wirerate.connect/1", "wirerate connect --json");
+pub const CONNECT: Document = Document::of::<Report>("wirerate.connect/1", "wirerate connect --json");
 
 /// Everything counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]

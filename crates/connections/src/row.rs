@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// Counts since the start, and the rates of the last second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Described)]
-pub(super) struct ConnectRow {
+pub struct ConnectRow {
     /// When it was made.
     #[serde(flatten)]
     pub(super) time: RowTime,

@@ -31,14 +31,14 @@ fn of_type(input: &DeriveInput) -> Result<TokenStream> {
             Err(Error::new_spanned(ident, "rename_all and tag of a structure are not known here"))
         }
         Data::Struct(data) if matches!(data.fields, Fields::Named(_)) => {
-            let rows = data.fields.iter().map(row).collect::<Result<Vec<_>>>()?;
+            let parts = data.fields.iter().map(part).collect::<Result<Vec<_>>>()?;
             Ok(quote! {
                 impl #impls ::facts::Record for #ident #types #bounds {
-                    const ROWS: &'static [::facts::Row] = &[#(#rows)*];
+                    const PARTS: &'static [::facts::Part] = &[#(#parts)*];
                 }
                 impl #impls ::facts::Described for #ident #types #bounds {
-                    const KIND: ::facts::Kind = ::facts::Kind::Object(<Self as ::facts::Record>::ROWS);
-                    const LIST: ::facts::Kind = ::facts::Kind::Objects(<Self as ::facts::Record>::ROWS);
+                    const KIND: ::facts::Kind = ::facts::Kind::Object(<Self as ::facts::Record>::PARTS);
+                    const LIST: ::facts::Kind = ::facts::Kind::Objects(<Self as ::facts::Record>::PARTS);
                 }
             })
         }
@@ -60,6 +60,9 @@ fn of_type(input: &DeriveInput) -> Result<TokenStream> {
                     };
                 } })
             }
+            None if data.variants.iter().any(|variant| !variant.fields.is_empty()) => {
+                Err(Error::new_spanned(ident, "an enumeration whose variants have fields needs serde(tag)"))
+            }
             None => {
                 let words = data.variants.iter().map(|variant| serde.word(variant));
                 let words = words.collect::<Result<Vec<_>>>()?;
@@ -72,15 +75,15 @@ fn of_type(input: &DeriveInput) -> Result<TokenStream> {
     }
 }
 
-/// The row of a field; nothing if serde skips it.
-fn row(field: &Field) -> Result<TokenStream> {
+/// The part of a record that a field is; nothing if serde skips it.
+fn part(field: &Field) -> Result<TokenStream> {
     let serde = Serde::of(&field.attrs)?;
     if serde.is_skipped {
         return Ok(TokenStream::new());
     }
     if serde.is_flat {
         let kind = &field.ty;
-        return Ok(quote! { ::facts::Row::Group(<#kind as ::facts::Record>::ROWS), });
+        return Ok(quote! { ::facts::Part::Group(<#kind as ::facts::Record>::PARTS), });
     }
     let ident = field.ident.as_ref().expect("the fields have names");
     let name = serde.name.clone().unwrap_or_else(|| ident.to_string());
@@ -104,7 +107,7 @@ fn row(field: &Field) -> Result<TokenStream> {
         (false, true) => quote! { <#value as ::facts::Described>::IS_NULLABLE_IF_PRESENT },
     };
     let meaning = documentation(&field.attrs);
-    Ok(quote! { ::facts::Row::Field(::facts::Field {
+    Ok(quote! { ::facts::Part::Field(::facts::Field {
         name: #name,
         kind: #kind,
         is_nullable: #is_nullable,
@@ -221,8 +224,8 @@ impl Serde {
     fn variant(&self, variant: &Variant) -> Result<TokenStream> {
         let word = self.word(variant)?;
         let meaning = documentation(&variant.attrs);
-        let rows = variant.fields.iter().map(row).collect::<Result<Vec<_>>>()?;
-        Ok(quote! { ::facts::Variant { word: #word, rows: &[#(#rows)*], meaning: #meaning } })
+        let parts = variant.fields.iter().map(part).collect::<Result<Vec<_>>>()?;
+        Ok(quote! { ::facts::Variant { word: #word, parts: &[#(#parts)*], meaning: #meaning } })
     }
 }
 

@@ -5,7 +5,7 @@
 //! page, fields of fleet messages, and names for `--expect`. To add a count, add a line and count
 //! it.
 
-use crate::field::{Field, Kind, Row};
+use crate::field::{Field, Kind, Part};
 use crate::record::{Described, Record};
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ macro_rules! groups {
         }
 
         impl Record for $group {
-            const ROWS: &'static [Row] = &[$(Row::Field(Field {
+            const PARTS: &'static [Part] = &[$(Part::Field(Field {
                 name: stringify!($name),
                 kind: Kind::Count($unit),
                 is_nullable: <$value as CountValue>::IS_NULLABLE,
@@ -100,7 +100,7 @@ macro_rules! groups {
         }
 
         impl Described for $group {
-            const KIND: Kind = Kind::Object(Self::ROWS);
+            const KIND: Kind = Kind::Object(Self::PARTS);
         }
 
         impl $group {
@@ -249,7 +249,7 @@ mod tests {
         let shown: Vec<_> = frames.present().map(|(fact, count)| (fact.title(), count)).collect();
         assert_eq!(shown, [("written".to_owned(), 5), ("lost nic".to_owned(), 5)]);
         assert_eq!(frames.times(3).lost_nic, Some(15));
-        let fields = fields_of(CaptureFrames::ROWS);
+        let fields = fields_of(CaptureFrames::PARTS);
         assert_eq!(fields.iter().map(|field| field.name).collect::<Vec<_>>(), CaptureFrames::NAMES);
         assert_eq!(fields[..2].iter().map(|field| field.is_nullable).collect::<Vec<_>>(), [false, true]);
         let json = serde_json::to_string(&frames).unwrap();

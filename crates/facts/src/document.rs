@@ -1,6 +1,6 @@
 //! Documents: the kinds of JSON objects that commands print.
 
-use crate::field::Row;
+use crate::field::Part;
 use crate::record::Record;
 
 /// A kind of JSON objects that commands print, one object a line.
@@ -11,12 +11,12 @@ pub struct Document {
     /// What prints it.
     pub about: &'static str,
     /// Its fields.
-    pub rows: &'static [Row],
+    pub parts: &'static [Part],
 }
 
 impl Document {
     /// What is printed as a record `T`.
     pub const fn of<T: Record>(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, rows: T::ROWS }
+        Self { name, about, parts: T::PARTS }
     }
 }

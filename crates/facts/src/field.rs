@@ -2,13 +2,13 @@
 
 /// A part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Row {
+pub enum Part {
     /// A field.
     Field(Field),
     /// The fields of another record.
-    Group(&'static [Row]),
+    Group(&'static [Part]),
     /// The fields of another record, which may be absent.
-    Optional(&'static [Row]),
+    Optional(&'static [Part]),
 }
 
 /// A field of an object.
@@ -45,9 +45,9 @@ pub enum Kind {
     /// A list of values.
     List(&'static Kind),
     /// An object with these fields.
-    Object(&'static [Row]),
+    Object(&'static [Part]),
     /// A list of objects with these fields.
-    Objects(&'static [Row]),
+    Objects(&'static [Part]),
     /// A list of objects whose fields depend on the word in the field `tag`.
     Variants {
         /// The field that tells the variants apart.
@@ -66,7 +66,7 @@ pub struct Variant {
     pub word: &'static str,
     /// Its further fields. Those of headers have the names of the protocol's standard, and no
     /// meaning of their own.
-    pub rows: &'static [Row],
+    pub parts: &'static [Part],
     /// What to know about it, as Markdown.
     pub meaning: &'static str,
 }
@@ -93,14 +93,14 @@ impl Kind {
     }
 }
 
-/// The fields of `rows` and of the records in them. Those of a record that may be absent are
+/// The fields of `parts` and of the records in them. Those of a record that may be absent are
 /// optional.
-pub fn fields_of(rows: &[Row]) -> Vec<Field> {
-    let optional = |rows| fields_of(rows).into_iter().map(|field| Field { is_optional: true, ..field });
-    let of = |row: &Row| match row {
-        Row::Field(field) => vec![*field],
-        Row::Group(rows) => fields_of(rows),
-        Row::Optional(rows) => optional(rows).collect(),
+pub fn fields_of(parts: &[Part]) -> Vec<Field> {
+    let optional = |field| Field { is_optional: true, ..field };
+    let of = |part: &Part| match part {
+        Part::Field(field) => vec![*field],
+        Part::Group(parts) => fields_of(parts),
+        Part::Optional(parts) => fields_of(parts).into_iter().map(optional).collect(),
     };
-    rows.iter().flat_map(of).collect()
+    parts.iter().flat_map(of).collect()
 }

@@ -22,5 +22,5 @@ pub use counts::{
 };
 pub use document::Document;
 pub use facts_derive::Described;
-pub use field::{Field, Kind, Row, Variant, fields_of};
+pub use field::{Field, Kind, Part, Variant, fields_of};
 pub use record::{Described, Record};

@@ -9,7 +9,7 @@ impl Document {
     /// it, as `object.field`, those of a list of objects as `list[].field`.
     pub fn table(&self) -> String {
         let mut out = String::from("| field | type | meaning |\n|---|---|---|\n");
-        fields_of(self.rows).iter().for_each(|field| line(&mut out, "", field));
+        fields_of(self.parts).iter().for_each(|field| line(&mut out, "", field));
         out
     }
 }
@@ -18,16 +18,16 @@ impl Document {
 fn line(out: &mut String, path: &str, field: &Field) {
     let Field { name, kind, .. } = field;
     writeln!(out, "| `{path}{name}` | {} | {} |", type_text(field), field.sentence()).expect(TO_STRING);
-    let mut inner = |rows, mark| {
+    let mut inner = |parts, mark| {
         let path = format!("{path}{name}{mark}.");
-        fields_of(rows).iter().for_each(|field| line(out, &path, field));
+        fields_of(parts).iter().for_each(|field| line(out, &path, field));
     };
     match kind {
-        Kind::Object(rows) => inner(rows, ""),
-        Kind::Objects(rows) => inner(rows, "[]"),
+        Kind::Object(parts) => inner(parts, ""),
+        Kind::Objects(parts) => inner(parts, "[]"),
         Kind::Variants { tag, variants } => {
             for variant in *variants {
-                let names: Vec<_> = fields_of(variant.rows).iter().map(|field| quoted(field.name)).collect();
+                let names: Vec<_> = fields_of(variant.parts).iter().map(|field| quoted(field.name)).collect();
                 let place = format!("`{path}{name}[]` with `{tag}` `{}`", variant.word);
                 let note = if variant.meaning.is_empty() { "" } else { ": " };
                 let meaning = variant.meaning;

@@ -1,7 +1,6 @@
 //! Structures that describe themselves as documents.
 
-use crate::field::{Kind, Row};
-use std::borrow::Cow;
+use crate::field::{Kind, Part};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -21,15 +20,15 @@ pub trait Described {
 /// An object with fields: a structure that serde writes.
 pub trait Record {
     /// Its fields.
-    const ROWS: &'static [Row];
+    const PARTS: &'static [Part];
 }
 
 impl<T: Record> Record for Option<T> {
-    const ROWS: &'static [Row] = &[Row::Optional(T::ROWS)];
+    const PARTS: &'static [Part] = &[Part::Optional(T::PARTS)];
 }
 
 impl<T: Record + ?Sized> Record for &T {
-    const ROWS: &'static [Row] = T::ROWS;
+    const PARTS: &'static [Part] = T::PARTS;
 }
 
 impl<T: Described> Described for Option<T> {
@@ -46,16 +45,7 @@ impl<T: Described> Described for [T] {
     const KIND: Kind = T::LIST;
 }
 
-impl<T: Described, const N: usize> Described for [T; N] {
-    const KIND: Kind = T::LIST;
-}
-
 impl<T: Described + ?Sized> Described for &T {
-    const KIND: Kind = T::KIND;
-    const LIST: Kind = T::LIST;
-}
-
-impl<T: Described> Described for Box<T> {
     const KIND: Kind = T::KIND;
     const LIST: Kind = T::LIST;
 }
@@ -73,7 +63,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Kind::Text => String, str, Cow<'_, str>, IpAddr, Ipv4Addr, Ipv6Addr;
+    Kind::Text => String, str, IpAddr, Ipv4Addr, Ipv6Addr;
     Kind::Flag => bool;
     Kind::Count("") => u8, u16, u32, u64, usize;
     Kind::Integer("") => i32, i64;

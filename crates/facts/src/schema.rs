@@ -5,7 +5,7 @@
 //! schema.
 
 use crate::document::Document;
-use crate::field::{Field, Kind, Row, Variant, fields_of};
+use crate::field::{Field, Kind, Part, Variant, fields_of};
 use serde_json::{Map, Value, json};
 
 impl Document {
@@ -16,7 +16,7 @@ impl Document {
 
     /// Its JSON Schema.
     pub fn schema(&self) -> Value {
-        let mut schema = of_rows(self.rows, Some(("schema", self.name)));
+        let mut schema = of_parts(self.parts, Some(("schema", self.name)));
         let head = [
             ("$schema", json!("https://json-schema.org/draft/2020-12/schema")),
             ("title", json!(self.name)),
@@ -29,37 +29,25 @@ impl Document {
 
 type Object = Map<String, Value>;
 
-/// The schema of an object with the fields of `rows`, and with a field that has a fixed value.
-fn of_rows(rows: &[Row], fixed: Option<(&str, &str)>) -> Object {
-    let fields = fields_of(rows);
-    let mut properties = Object::new();
+/// The schema of an object with these parts, and with a field that has a fixed value.
+fn of_parts(parts: &[Part], fixed: Option<(&str, &str)>) -> Object {
+    let (mut properties, mut required) = (Object::new(), Vec::new());
+    if let Some((name, value)) = fixed {
+        properties.insert(name.to_owned(), json!({ "const": value }));
+        required.push(name);
+    }
+    let fields = fields_of(parts);
     for field in &fields {
         let is_new = properties.insert(field.name.to_owned(), Value::Object(of_field(field))).is_none();
         assert!(is_new, "{} stands twice in a record", field.name);
+        required.extend((!field.is_optional).then_some(field.name));
     }
-    of_object(properties, required(fields.iter()), fixed)
-}
-
-fn required<'a>(fields: impl Iterator<Item = &'a Field>) -> Vec<&'static str> {
-    fields.filter(|field| !field.is_optional).map(|field| field.name).collect()
-}
-
-fn of_object<'a>(
-    mut properties: Object,
-    mut required: Vec<&'a str>,
-    fixed: Option<(&'a str, &str)>,
-) -> Object {
-    if let Some((name, value)) = fixed {
-        properties.insert(name.to_owned(), json!({ "const": value }));
-        required.insert(0, name);
-    }
-    let schema = json!({
+    entries(json!({
         "type": "object",
         "properties": properties,
         "required": required,
         "additionalProperties": false,
-    });
-    entries(schema)
+    }))
 }
 
 fn of_field(field: &Field) -> Object {
@@ -88,10 +76,11 @@ fn of_kind(kind: Kind) -> Object {
         Kind::Integer(_) => json!({ "type": "integer" }),
         Kind::Number(_) => json!({ "type": "number" }),
         Kind::List(kind) => json!({ "type": "array", "items": of_kind(*kind) }),
-        Kind::Object(rows) => return of_rows(rows, None),
-        Kind::Objects(rows) => json!({ "type": "array", "items": of_rows(rows, None) }),
+        Kind::Object(parts) => return of_parts(parts, None),
+        Kind::Objects(parts) => json!({ "type": "array", "items": of_parts(parts, None) }),
         Kind::Variants { tag, variants } => {
-            let variants: Vec<Object> = variants.iter().map(|variant| of_variant(tag, variant)).collect();
+            let of = |variant: &Variant| of_parts(variant.parts, Some((tag, variant.word)));
+            let variants: Vec<Object> = variants.iter().map(of).collect();
             json!({ "type": "array", "items": { "anyOf": variants } })
         }
         Kind::Map(kind) => json!({ "type": "object", "additionalProperties": of_kind(*kind) }),
@@ -103,10 +92,6 @@ fn of_kind(kind: Kind) -> Object {
         schema.insert("unit".to_owned(), json!(unit));
     }
     schema
-}
-
-fn of_variant(tag: &str, variant: &Variant) -> Object {
-    of_rows(variant.rows, Some((tag, variant.word)))
 }
 
 fn entries(value: Value) -> Object {

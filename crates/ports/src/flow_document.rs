@@ -1,21 +1,21 @@
 //! What describes a row of `wirerate otg run`. Its fields are those of the Open Traffic Generator's
-//! model, and `otg::FlowMetrics` writes them.
+//! model, which [`otg::metrics`] writes.
 
-use facts::{Document, Field, Kind, Row};
+use facts::{Document, Field, Kind, Part};
 
 /// A flow of an Open Traffic Generator configuration.
 pub const OTG_FLOW: Document =
-    Document { name: "wirerate.otg-flow/1", about: "wirerate otg run --json", rows: FLOW };
+    Document { name: "wirerate.otg-flow/1", about: "wirerate otg run --json", parts: FLOW };
 
-const fn field(name: &'static str, kind: Kind, meaning: &'static str) -> Row {
-    Row::Field(Field { name, kind, is_nullable: false, is_optional: false, meaning })
+const fn field(name: &'static str, kind: Kind, meaning: &'static str) -> Part {
+    Part::Field(Field { name, kind, is_nullable: false, is_optional: false, meaning })
 }
 
-const fn optional(name: &'static str, kind: Kind, meaning: &'static str) -> Row {
-    Row::Field(Field { name, kind, is_nullable: false, is_optional: true, meaning })
+const fn optional(name: &'static str, kind: Kind, meaning: &'static str) -> Part {
+    Part::Field(Field { name, kind, is_nullable: false, is_optional: true, meaning })
 }
 
-const FLOW: &[Row] = &[
+const FLOW: &[Part] = &[
     field("name", Kind::Text, "Name of the flow."),
     field("port_tx", Kind::Text, "The port that sends it."),
     field("port_rx", Kind::Text, "The port that receives it."),
@@ -46,7 +46,7 @@ const FLOW: &[Row] = &[
     ),
 ];
 
-const TAGGED: &[Row] = &[
+const TAGGED: &[Part] = &[
     field("tags", Kind::Objects(TAG), "The values that these frames have."),
     optional(
         "frames_tx",
@@ -69,24 +69,24 @@ const TAGGED: &[Row] = &[
     optional("latency", Kind::Object(LATENCY), "Their latency, as in the row of the flow."),
 ];
 
-const TAG: &[Row] = &[
+const TAG: &[Part] = &[
     field("name", Kind::Text, "Name of the tag; `rx_name` for the receiving port."),
     field("value", Kind::Object(TAG_VALUE), "Its value."),
 ];
 
-const TAG_VALUE: &[Row] = &[
+const TAG_VALUE: &[Part] = &[
     field("choice", Kind::Word(&["hex", "str"]), "Kind of the value."),
     optional("hex", Kind::Text, "A number in hexadecimal, such as `0x2e`."),
     optional("str", Kind::Text, "Name of a port."),
 ];
 
-const LATENCY: &[Row] = &[
+const LATENCY: &[Part] = &[
     field("minimum_ns", Kind::Number("ns"), "Lowest latency."),
     field("maximum_ns", Kind::Number("ns"), "Highest latency."),
     field("average_ns", Kind::Number("ns"), "Mean latency."),
 ];
 
-const STAMPS: &[Row] = &[
+const STAMPS: &[Part] = &[
     field("first_timestamp_ns", Kind::Number("ns"), "Time of the first frame."),
     field("last_timestamp_ns", Kind::Number("ns"), "Time of the last frame."),
 ];

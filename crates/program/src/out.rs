@@ -1,8 +1,9 @@
 //! Data to stdout: text for people, and one JSON object a line for programs.
 //!
 //! Every JSON object begins with `schema`, its name and version (`"wirerate.send/2"`). A version
-//! grows when a field changes its meaning or goes away, not when one is added. The crate `facts`
-//! has a table of the fields of each object, of which `docs/json.md` and the schemas are made.
+//! grows when a field changes its meaning or goes away, not when one is added. The fields of
+//! each object are described by its structure (crate `facts`); `docs/json.md` and the schemas are
+//! made of that.
 
 use facts::Document;
 use report::printable_lines;
@@ -120,7 +121,7 @@ mod tests {
             text: &'static str,
             sent: u64,
         }
-        let document = Document { name: "wirerate.test/1", about: "this test", rows: &[] };
+        let document = Document { name: "wirerate.test/1", about: "this test", parts: &[] };
         let line = json_line(&document, &Body { text: "a\nb", sent: u64::MAX });
         assert_eq!(
             line,

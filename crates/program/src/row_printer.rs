@@ -103,13 +103,13 @@ struct Cell {
 /// The fields of `row` that text or CSV has: those with columns, then the others.
 fn cells<R: Row>(row: &R) -> Vec<Cell> {
     let values = serde_json::to_value(row).expect("rows are records of numbers and text");
+    let time = facts::fields_of(RowTime::PARTS);
     let is_shown = |field: &Field| {
         let is_list = matches!(field.kind, Kind::List(_) | Kind::Objects(_));
-        let is_time = ["time", "elapsed_ns"].contains(&field.name);
-        !is_list && !is_time && !R::JSON_ONLY.contains(&field.name)
+        !is_list && !time.contains(field) && !R::JSON_ONLY.contains(&field.name)
     };
     let place = |field: &Field| R::COLUMNS.iter().position(|(name, _)| *name == field.name);
-    let mut fields: Vec<_> = facts::fields_of(R::ROWS).into_iter().filter(is_shown).collect();
+    let mut fields: Vec<_> = facts::fields_of(R::PARTS).into_iter().filter(is_shown).collect();
     fields.sort_by_key(|field| place(field).unwrap_or(usize::MAX));
     fields.into_iter().filter_map(|field| Some(cell::<R>(&field, values.get(field.name)?))).collect()
 }

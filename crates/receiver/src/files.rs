@@ -10,7 +10,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// A flow of a receiver.
-pub(super) const MEASURE_FLOW: Document =
+pub const MEASURE_FLOW: Document =
     Document::of::<FlowRow>("wirerate.measure-flow/1", "wirerate receive --flows-out FILE");
 
 const CSV_HEADER: &str = "stream,flow,received,unique,duplicate,reordered,too_old,latency_min_ns,\

@@ -11,23 +11,18 @@ mod run;
 
 pub use drain::Drain;
 pub use expect::{Expectation, Metric};
-pub use files::check_files;
-pub use report::{CaptureFigures, ReflectFigures, Report};
+pub use files::{MEASURE_FLOW, check_files};
+pub use report::{CaptureFigures, MEASURE, MEASURE_TOTAL, ReflectFigures, Report, Second};
 pub use report::{SenderCounts, StreamSent};
 pub use run::run;
 pub use run::{Receipt, RunBegin, Seconds, count_frames, observe, source_text, start};
 
 use capture::{Mode, SourceKind};
-use facts::Document;
 use host::StartTime;
 use measure::{MeterOptions, STREAMS_MAX};
-use program::row_printer::{Row, RowArgs};
+use program::row_printer::RowArgs;
 use std::path::PathBuf;
 use units::{Count, Nanos};
-
-/// What receivers print as JSON.
-pub const DOCUMENTS: &[Document] =
-    &[report::MEASURE, report::MEASURE_TOTAL, report::Second::DOCUMENT, files::MEASURE_FLOW];
 
 /// Lines of all streams: 64 MB.
 pub const LINES_MAX: u32 = 1 << 20;

@@ -20,13 +20,13 @@ const N_SHOWN: usize = 3;
 const STREAMS_SHOWN: usize = 16;
 
 /// The report of a receiver that reads signatures.
-pub(super) const MEASURE: Document = Document::of::<Report>(
+pub const MEASURE: Document = Document::of::<Report>(
     "wirerate.measure/1",
     "wirerate receive --json, also measure, analyze and reflect",
 );
 
 /// The sum of the reports of several directions.
-pub(super) const MEASURE_TOTAL: Document = Document::of::<Report>(
+pub const MEASURE_TOTAL: Document = Document::of::<Report>(
     "wirerate.measure-total/1",
     "wirerate measure --json with several directions: the fields of wirerate.measure/1, as sums",
 );

@@ -1,6 +1,6 @@
 //! A frame of a plan as JSON.
 
-use facts::{Described, Document, Record, Row};
+use facts::{Described, Document, Part, Record};
 use measure::{Mark, Signature};
 use packet::headers::{
     FirstHeader, Header, Protocol, SumFinder, SumPlace, Walk, ah, esp, ethernet, fragment, ipv4, ipv6, mpls,
@@ -51,7 +51,7 @@ pub enum Content {
 
 /// A frame has the fields of one of them.
 impl Record for Content {
-    const ROWS: &'static [Row] = &[Row::Optional(UdpFields::ROWS), Row::Optional(IpsecFields::ROWS)];
+    const PARTS: &'static [Part] = &[Part::Optional(UdpFields::PARTS), Part::Optional(IpsecFields::PARTS)];
 }
 
 /// What the UDP header of a frame says, and what is in its payload.

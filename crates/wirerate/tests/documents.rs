@@ -14,7 +14,7 @@ use wirerate::cmd;
 
 /// All documents.
 fn documents() -> Vec<Document> {
-    let of_commands = [
+    vec![
         wirerate::json_error::ERROR,
         decode::FRAME,
         raw_frame::RAW_FRAME,
@@ -23,6 +23,14 @@ fn documents() -> Vec<Document> {
         CaptureRow::DOCUMENT,
         count::COUNT,
         ReceiveRow::DOCUMENT,
+        receiver::MEASURE,
+        receiver::MEASURE_TOTAL,
+        receiver::Second::DOCUMENT,
+        receiver::MEASURE_FLOW,
+        connections::CONNECT,
+        connections::ConnectRow::DOCUMENT,
+        cmd::accept::ACCEPT,
+        cmd::accept::AcceptRow::DOCUMENT,
         program::runs::RUNS,
         ports::OTG_FLOW,
         program::device_files::MGCAP,
@@ -42,8 +50,7 @@ fn documents() -> Vec<Document> {
         trials::TRIAL,
         trials::SEARCH,
         trials::RFC2544,
-    ];
-    [&of_commands, receiver::DOCUMENTS, connections::DOCUMENTS, cmd::accept::DOCUMENTS].concat()
+    ]
 }
 
 #[test]
@@ -82,13 +89,13 @@ fn check_fields(fields: Vec<Field>, place: &str) {
         let name = format!("{place}.{}", field.name);
         assert!(names.insert(field.name), "{name} stands there twice");
         assert!(!field.meaning.is_empty(), "{name} has no meaning");
-        if let Kind::Object(rows) | Kind::Objects(rows) = field.kind {
-            check_fields(fields_of(rows), &name);
+        if let Kind::Object(parts) | Kind::Objects(parts) = field.kind {
+            check_fields(fields_of(parts), &name);
         }
     }
 }
 
 #[test]
 fn each_field_has_a_meaning_and_a_name_of_its_own() {
-    documents().iter().for_each(|document| check_fields(fields_of(document.rows), document.name));
+    documents().iter().for_each(|document| check_fields(fields_of(document.parts), document.name));
 }

@@ -84,18 +84,21 @@ impl Boot<'_> {
         let archive = self.pack(cases)?;
         let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
         let limits = SilenceLimits { start: START_MAX, then: self.silence };
-        for attempt in 1.. {
+        let start = || {
             let mut command =
                 self.qemu(&archive, cases, &format!("{}={}", guest::CASES_PARAMETER, names.join(",")));
             command.args(devices(cases));
             command.args(["-display", "none", "-serial", "stdio"]);
-            let said = watch(command.stdin(Stdio::null()), limits, self.stop)?;
-            if !said.contains(NOT_STARTED) || attempt == STARTS_MAX {
+            watch(command.stdin(Stdio::null()), limits, self.stop)
+        };
+        for _ in 1..STARTS_MAX {
+            let said = start()?;
+            if !said.contains(NOT_STARTED) {
                 return Ok(said);
             }
             eprintln!("a machine of {}: {NOT_STARTED}; another one is started", self.kernel.name);
         }
-        unreachable!("the last attempt returns");
+        start()
     }
 
     /// Starts a shell there for a person, with all that the cases have.

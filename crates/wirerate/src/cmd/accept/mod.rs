@@ -3,16 +3,12 @@
 mod report;
 mod run;
 
-pub use report::Report;
+pub use report::{ACCEPT, AcceptRow, Report};
 pub use run::run;
 
 use connections::args::XdpArg;
-use facts::Document;
-use program::row_printer::{Row, RowArgs};
+use program::row_printer::RowArgs;
 use units::{Addresses, Count, Interval, Nanos, VlanId};
-
-/// What the command prints as JSON.
-pub const DOCUMENTS: &[Document] = &[report::ACCEPT, report::AcceptRow::DOCUMENT];
 
 /// Who ends a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -9,7 +9,7 @@ use std::fmt;
 use units::{Table, human_count};
 
 /// The report.
-pub(super) const ACCEPT: Document = Document::of::<Report>("wirerate.accept/1", "wirerate accept --json");
+pub const ACCEPT: Document = Document::of::<Report>("wirerate.accept/1", "wirerate accept --json");
 
 /// Everything counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Described)]
@@ -86,7 +86,7 @@ impl fmt::Display for Report {
 
 /// The row of a second: counts since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Described)]
-pub(super) struct AcceptRow {
+pub struct AcceptRow {
     /// When it was made.
     #[serde(flatten)]
     pub(super) time: RowTime,

@@ -232,6 +232,8 @@ fn accept() -> TestResult {
         let connections = count(&report, "tried") + of_others;
         assert_eq!(count(&accepted, "accepted"), connections, "{report}\n{accepted}");
         assert_eq!(count(&accepted, "closed"), connections, "{report}\n{accepted}");
+        let parts = ["accepted", "requests", "closed"].map(|kind| count(&accepted, kind));
+        assert!(count(&accepted, "received") >= parts.iter().sum(), "{accepted}");
         assert_eq!(count(&accepted, "responses"), count(&report, "responses") + of_others, "{accepted}");
         assert_eq!(count(&report, "responses"), requests * count(&report, "tried"), "{report}");
     }
