@@ -37,12 +37,12 @@ impl StartGate {
         waited.unwrap_or_else(PoisonError::into_inner).0.missing == 0
     }
 
-    /// Lets the runs start at `time`. The first time counts. Runs that are not ready then fail with
-    /// [`crate::EngineError::ReadyTooLate`].
-    pub fn open(&self, time: StartTime) {
+    /// Lets the runs start at `time`, or once all are ready. The first call counts. Runs that are
+    /// not ready at the time fail with [`crate::EngineError::ReadyTooLate`].
+    pub fn open(&self, time: Option<StartTime>) {
         let mut state = self.0.lock();
         if let BarrierTime::Held = state.time {
-            state.time = BarrierTime::At(time);
+            state.time = time.map_or(BarrierTime::Ready, BarrierTime::At);
             self.0.decide(&mut state);
         }
     }
@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(tickets[1].wait(Duration::ZERO), None, "all are here, without a time");
         assert!(gate.wait_until_ready(Duration::ZERO));
         let time = StartTime { unix_ns: SystemClock.wall_ns() + 3_600_000_000_000 };
-        gate.open(time);
-        gate.open(StartTime { unix_ns: 1 });
+        gate.open(Some(time));
+        gate.open(Some(StartTime { unix_ns: 1 }));
         let starts = tickets.each_mut().map(|ticket| ticket.wait(Duration::ZERO));
         assert_eq!(starts, [Some(GroupStart::At(time)); 2], "the first time counts");
     }

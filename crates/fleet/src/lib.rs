@@ -33,7 +33,7 @@ pub use message::{
 pub use name::{BadName, FleetName, PortPlace};
 pub use otg::{
     FilePiece, FlowArrivals, FlowReading, FlowStart, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult,
-    PortPing, PortReading, RatedCounts, SentFrames, TagReading, TagReadings,
+    PortPing, PortReading, RatedCounts, RefusalKind, SentFrames, TagReading, TagReadings,
 };
 pub use readiness::{Answered, Objection, ObjectionCause, Readiness, StartPolicy, two_agents};
 pub use seconds::{SECONDS_MAX, SecondAccount};

@@ -23,7 +23,12 @@ const PART_LEN_MAX: usize = 8 << 20;
 #[serde(rename_all = "snake_case")]
 pub enum OtgOrder {
     /// Check a part; nothing changes.
-    Check(OtgPart),
+    Check {
+        /// The part.
+        part: OtgPart,
+        /// It is to be put in force by [`OtgOrder::Change`].
+        is_change: bool,
+    },
     /// Put a part in force instead of the one before.
     Set(OtgPart),
     /// Change the flows of the part in force; unchanged flows continue.
@@ -40,8 +45,8 @@ pub enum OtgOrder {
     },
     /// Start what is armed.
     Go {
-        /// When, in nanoseconds since 1970.
-        start_at_ns: u64,
+        /// When, in nanoseconds since 1970; at once if `None`.
+        start_at_ns: Option<u64>,
     },
     /// Wait until these flows are sent, or have failed.
     AwaitStart {
@@ -172,7 +177,7 @@ pub struct OtgRequest {
 }
 
 impl Message for OtgRequest {
-    const SCHEMA: &'static str = "wirerate.otg-order/3";
+    const SCHEMA: &'static str = "wirerate.otg-order/4";
     const LEN_MAX: usize = PART_LEN_MAX;
 
     fn check(&self) -> Result<(), String> {
@@ -213,11 +218,25 @@ pub enum OtgResult {
     Pings(Vec<bool>),
     /// It was not carried out.
     Refused {
-        /// The configuration or request is wrong; otherwise the host could not do it.
-        is_invalid: bool,
+        /// Whose fault it is.
+        kind: RefusalKind,
         /// One sentence per cause.
         errors: Vec<String>,
     },
+}
+
+/// Whose fault it is that an order was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalKind {
+    /// The configuration or the request is wrong.
+    Invalid,
+    /// The model has it, and wirerate does not do it.
+    Unsupported,
+    /// Another program has the device.
+    Conflict,
+    /// The host could not do it.
+    Host,
 }
 
 /// The answer of an agent.
@@ -230,7 +249,7 @@ pub struct OtgAnswer {
 }
 
 impl Message for OtgAnswer {
-    const SCHEMA: &'static str = "wirerate.otg-answer/2";
+    const SCHEMA: &'static str = "wirerate.otg-answer/3";
     const LEN_MAX: usize = PART_LEN_MAX;
     const IS_SHOWN: bool = true;
 }
@@ -477,7 +496,7 @@ mod tests {
         let order = OtgOrder::ReadCapture { port: 1, slice: Some((0, 9)), offset: 7 };
         let request = OtgRequest { run: "r1".parse().unwrap(), lease_ms: 10_000, order };
         let bytes = encode(&request);
-        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.otg-order/3\","));
+        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.otg-order/4\","));
         assert_eq!(decode::<OtgRequest>(&bytes).unwrap(), request);
         let short = OtgRequest { lease_ms: 1, ..request };
         assert!(decode::<OtgRequest>(&encode(&short)).unwrap_err().to_string().contains("lease_ms 1 "));

@@ -1,36 +1,45 @@
-//! The calls of the API on a configuration whose ports are on several hosts.
+//! The calls of the API: orders to the hosts that have the ports of the configuration, and their
+//! answers. A single host is a fleet of one without a hub.
 //!
-//! One lock is held while a call changes something, another while the state is read or written, as
-//! on one host. Each host carries out its part ([`super::part`]).
+//! One lock is held while a call changes something, another while the state is read or written. So
+//! metrics are answered while a stop waits for the last frames. Each host carries out its part
+//! ([`super::host_ports`]).
 
-use super::backend::{lock, refused, version, warned};
-use super::hosts::{FleetHosts, HostAnswer, HostFault, HostPlace, all_done, said_by};
-use super::joint::{ByHost, JointConfig, JointHost, whole_path};
+use super::host_ports::{HostPorts, lock};
+use super::hosts::{HostAnswer, HostFault, HostPlace, Hosts, all_done, said_by};
 use super::location::LocalPorts;
+use super::placed_config::{ByHost, PlacedConfig, PlacedHost, whole_path};
 use super::state::NOTHING_IN_FORCE;
 use super::tagged::{egress_ports, egress_row, has_values, without_values};
 use fleet::{
-    FleetName, FlowReading, OtgOrder, OtgResult, PortPing, PortReading, Readiness, StartPolicy, TagReading,
-    TagReadings,
+    FleetName, FlowReading, OtgOrder, OtgResult, PortPing, PortReading, Readiness, RefusalKind, StartPolicy,
+    TagReading, TagReadings,
 };
 use host::realtime_ns;
-use otg::metrics::{FlowState, MetricsTable};
+use otg::metrics::{FlowMetricsRow, FlowState, MetricsTable};
 use otg::{
-    ControlRequest, Copies, MetricsQuery, OtgConfig, PingRequest, RequestRefusal, TransmitState, edit,
+    ControlRequest, Copies, MetricsQuery, OtgConfig, PingRequest, RequestRefusal, TaggedQuery, TransmitState,
+    edit,
 };
 use program::advice;
 use program::seed::fresh_seed;
 use program::start_at::host_clock;
-use serde_json::Value;
+use serde_json::{Value, json};
 use server::{ApiBackend, ApiError, ApiReply, ErrorKind, Operation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 use units::human_duration;
 
-/// Interval at which counts are read while a call waits for frames.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Clients of all versions with this major version fit.
+const API_VERSIONS: &str = "^1.0.0";
+/// Interval at which counts of this host are read while a call waits for frames: they have no
+/// event.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// The same for counts of agents.
+const FLEET_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time for the answer of an agent that reads counts, or lets its ports go.
 const READ_MAX: Duration = Duration::from_secs(3);
 /// Time for an answer to other orders: runs take up to 10 s to end on a starved machine.
@@ -50,11 +59,13 @@ const POLICY: StartPolicy = StartPolicy { at_least: None, clock_bound_ns: None }
 
 /// The controller of a configuration.
 pub(super) struct OtgController {
-    hosts: FleetHosts,
+    hosts: Hosts,
     ports: LocalPorts,
     /// Held by calls that change something.
     change: Mutex<()>,
-    joint: Mutex<JointConfig>,
+    placed: Mutex<PlacedConfig>,
+    /// The program ends: nothing waits for frames any more.
+    is_closing: AtomicBool,
 }
 
 /// Readings of flows and ports by index, and hosts that could not be read.
@@ -72,6 +83,26 @@ struct TaggedCounts {
     ports: HashMap<usize, Vec<TagReading>>,
 }
 
+fn refused(refusal: RequestRefusal) -> ApiError {
+    match refusal {
+        RequestRefusal::Invalid(errors) => invalid(errors),
+        RequestRefusal::Unsupported(error) => ApiError::unsupported(error),
+    }
+}
+
+fn warned(warnings: Vec<String>) -> ApiReply {
+    ApiReply::Json(json!({"warnings": warnings}))
+}
+
+/// The version of the API, and that of wirerate.
+fn version() -> ApiReply {
+    ApiReply::Json(json!({
+        "api_spec_version": API_VERSIONS,
+        "sdk_version": "",
+        "app_version": concat!("wirerate ", env!("CARGO_PKG_VERSION")),
+    }))
+}
+
 fn invalid(errors: Vec<String>) -> ApiError {
     ApiError { kind: ErrorKind::Invalid, errors }
 }
@@ -86,7 +117,7 @@ impl ApiBackend for OtgController {
             |edit: fn(&Value, &Value) -> Result<Value, RequestRefusal>| self.change_config(&body, edit);
         match operation {
             Operation::SetConfig => self.set_config(body).map(warned),
-            Operation::GetConfig => Ok(ApiReply::Json(lock(&self.joint).as_set())),
+            Operation::GetConfig => Ok(ApiReply::Json(self.placed().as_set())),
             Operation::UpdateConfig => changes(edit::update),
             Operation::AppendConfig => changes(edit::append),
             Operation::DeleteConfig => changes(edit::delete),
@@ -102,15 +133,34 @@ impl ApiBackend for OtgController {
 
 impl OtgController {
     /// Nothing is in force. `ports` are those of this host.
-    pub(super) fn new(hosts: FleetHosts, ports: LocalPorts) -> Self {
-        Self { hosts, ports, change: Mutex::default(), joint: Mutex::default() }
+    pub(super) fn new(hosts: Hosts, ports: LocalPorts) -> Self {
+        let placed = PlacedConfig::none(fresh_seed() as u16);
+        let is_closing = AtomicBool::new(false);
+        Self { hosts, ports, change: Mutex::default(), placed: Mutex::new(placed), is_closing }
+    }
+
+    /// Ends the traffic of this host at once, also while a call changes something. No flow starts
+    /// here after it. That of a fleet ends with its ports.
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, SeqCst);
+        self.hosts.here.close();
+    }
+
+    /// What is in force.
+    pub(super) fn placed(&self) -> MutexGuard<'_, PlacedConfig> {
+        lock(&self.placed)
+    }
+
+    /// The ports of this host.
+    pub(super) fn here(&self) -> &HostPorts {
+        &self.hosts.here
     }
 
     /// Ends all flows and releases the ports of all hosts.
     pub(super) fn release(&self) {
         let _change = lock(&self.change);
-        let joint = std::mem::take(&mut *lock(&self.joint));
-        self.release_hosts(joint.hosts.iter().map(|host| host.place.clone()));
+        let placed = self.placed().take();
+        self.release_hosts(placed.hosts.iter().map(|host| host.place.clone()));
     }
 
     /// A host that does not answer lets its ports go when its lease ends: nothing waits for it.
@@ -121,7 +171,7 @@ impl OtgController {
     /// Gives an order to each of these hosts. Returns warnings.
     fn order<T>(
         &self,
-        hosts: &[JointHost],
+        hosts: &[PlacedHost],
         of_hosts: ByHost<T>,
         timeout: Duration,
         order: impl Fn(Vec<T>) -> OtgOrder,
@@ -133,70 +183,79 @@ impl OtgController {
         done(hosts, places.into_iter().zip(answers))
     }
 
-    /// The host of each port.
-    fn places(&self, config: &OtgConfig) -> Result<Vec<HostPlace>, ApiError> {
+    /// The host of each port that has a location.
+    fn places(&self, config: &OtgConfig) -> Result<Vec<Option<HostPlace>>, ApiError> {
         let (mut places, mut errors) = (Vec::new(), Vec::new());
-        let mut first: HashMap<&str, usize> = HashMap::new();
         for (at, port) in config.ports.iter().enumerate() {
-            let place = match self.ports.maps(&port.location) {
-                true => Ok(HostPlace::Here),
-                false => HostPlace::of(&port.location),
+            let place = match &port.location[..] {
+                "" => Ok(None),
+                location if self.ports.maps(location) => Ok(Some(HostPlace::Here)),
+                location => self.hosts.place_of(location).map(Some),
             };
             match place {
                 Ok(place) => places.push(place),
                 Err(why) => errors.push(format!("ports[{at}].location: {why}")),
-            }
-            if let Some(first) = first.insert(&port.location, at) {
-                errors.push(format!(
-                    "ports[{at}].location: ports[{first}] has the location {} too",
-                    port.location
-                ));
             }
         }
         if errors.is_empty() { Ok(places) } else { Err(invalid(errors)) }
     }
 
     /// Checks a configuration on all of its hosts. Nothing changes. `seed` is that of
-    /// [`OtgConfig::read`]. Returns warnings.
-    fn check(&self, json: Value, seed: u64) -> Result<(JointConfig, Vec<String>), ApiError> {
+    /// [`OtgConfig::read`]; `is_change`: it has the ports of the one in force. Returns warnings.
+    fn check(
+        &self,
+        json: Value,
+        seed: u64,
+        is_change: bool,
+    ) -> Result<(PlacedConfig, Vec<String>), ApiError> {
         let (config, mut warnings) = OtgConfig::read(&json, seed).map_err(invalid)?;
         let places = self.places(&config)?;
-        let joint = JointConfig::new(json, config, &places, (fresh_seed() as u16, seed), self.ports.drain);
-        let orders =
-            joint.hosts.iter().map(|host| (host.place.clone(), OtgOrder::Check(joint.part_of(host))));
+        let without = places.iter().enumerate().filter(|(_, place)| place.is_none());
+        warnings
+            .extend(without.map(|(port, _)| {
+                format!("ports[{port}].location: is empty: no flow of this port can start")
+            }));
+        let mark = self.placed().mark.wrapping_add(1);
+        let placed = PlacedConfig::new(json, config, &places, (mark, seed), self.ports.drain);
+        let check = |host: &PlacedHost| OtgOrder::Check { part: placed.part_of(host), is_change };
+        let orders = placed.hosts.iter().map(|host| (host.place.clone(), check(host)));
         let answers = self.hosts.ask(orders.collect(), ANSWER_MAX);
         let clocks: Vec<_> = answers.iter().map(HostAnswer::clock).collect();
         // What only the whole configuration tells was found here already.
-        let places = joint.hosts.iter().map(|host| host.place.clone());
-        let told = done(&joint.hosts, places.zip(answers))?;
+        let places = placed.hosts.iter().map(|host| host.place.clone());
+        let told = done(&placed.hosts, places.zip(answers))?;
         let is_new = |text: &String| !warnings.iter().any(|known| is_same(known, text));
         let told: Vec<String> = told.into_iter().filter(is_new).collect();
         warnings.extend(told);
-        let (errors, of_clocks) = joint.clock_findings(&clocks);
+        let (errors, of_clocks) = placed.clock_findings(&clocks);
         warnings.extend(of_clocks);
-        if errors.is_empty() { Ok((joint, warnings)) } else { Err(invalid(errors)) }
+        if errors.is_empty() { Ok((placed, warnings)) } else { Err(invalid(errors)) }
     }
 
-    fn set_config(&self, body: Value) -> Result<Vec<String>, ApiError> {
+    /// Puts a configuration in force. Returns warnings.
+    ///
+    /// # Errors
+    /// All that is wrong with it; or a host refused.
+    pub(super) fn set_config(&self, body: Value) -> Result<Vec<String>, ApiError> {
         let _change = lock(&self.change);
-        let (new, warnings) = self.check(body, fresh_seed())?;
-        let mut joint = lock(&self.joint);
-        let before = std::mem::take(&mut *joint);
+        let (new, warnings) = self.check(body, fresh_seed(), false)?;
+        let mut placed = self.placed();
+        let before = placed.take();
         let stays = |place: &HostPlace| new.hosts.iter().any(|host| host.place == *place);
         self.release_hosts(before.hosts.iter().map(|host| host.place.clone()).filter(|place| !stays(place)));
         self.put(&new, OtgOrder::Set)?;
-        *joint = new;
+        *placed = new;
         Ok(warnings)
     }
 
     /// Gives each host its part. If one refuses, nothing stays in force.
-    fn put(&self, joint: &JointConfig, order: fn(fleet::OtgPart) -> OtgOrder) -> Result<(), ApiError> {
-        let orders = joint.hosts.iter().map(|host| (host.place.clone(), order(joint.part_of(host))));
+    fn put(&self, placed: &PlacedConfig, order: fn(fleet::OtgPart) -> OtgOrder) -> Result<(), ApiError> {
+        let orders = placed.hosts.iter().map(|host| (host.place.clone(), order(placed.part_of(host))));
         let answers = self.hosts.ask(orders.collect(), ANSWER_MAX);
-        let places = joint.hosts.iter().map(|host| host.place.clone());
-        let put = done(&joint.hosts, places.zip(answers));
+        let places = placed.hosts.iter().map(|host| host.place.clone());
+        let put = done(&placed.hosts, places.zip(answers));
         put.map(drop).map_err(|mut error| {
-            self.release_hosts(joint.hosts.iter().map(|host| host.place.clone()));
+            self.release_hosts(placed.hosts.iter().map(|host| host.place.clone()));
             error.errors.retain(|sentence| !sentence.ends_with(NOTHING_IN_FORCE));
             error.errors.push(NOTHING_IN_FORCE.to_owned());
             error
@@ -210,21 +269,45 @@ impl OtgController {
     ) -> Result<ApiReply, ApiError> {
         let _change = lock(&self.change);
         let (before, seed) = {
-            let joint = lock(&self.joint);
-            (joint.as_set(), joint.seed)
+            let placed = self.placed();
+            (placed.as_set(), placed.seed)
         };
         let json = edit(&before, body).map_err(refused)?;
-        let (mut new, warnings) = self.check(json, seed)?;
-        let mut joint = lock(&self.joint);
-        new.continues(std::mem::take(&mut *joint));
+        let (mut new, warnings) = self.check(json, seed, true)?;
+        let mut placed = self.placed();
+        new.continues(placed.take());
         self.put(&new, OtgOrder::Change)?;
-        *joint = new;
+        *placed = new;
         Ok(warned(warnings))
     }
 
     fn control(&self, body: &Value) -> Result<Vec<String>, ApiError> {
-        let _change = lock(&self.change);
-        let control = lock(&self.joint).config.control(body).map_err(refused)?;
+        let (_change, mut warnings) = match self.change.try_lock() {
+            Ok(change) => (change, Vec::new()),
+            // Flows that are to stop do not send on until the other call is over.
+            Err(_) => {
+                let warnings = self.end_at_once(body);
+                (lock(&self.change), warnings)
+            }
+        };
+        let control = self.placed().config.control(body).map_err(refused)?;
+        warnings.extend(self.carry_out(control)?);
+        Ok(warnings)
+    }
+
+    /// Ends flows that are to stop, while another call changes something. Returns why runs failed.
+    fn end_at_once(&self, body: &Value) -> Vec<String> {
+        let control = self.placed().config.control(body);
+        let ended = match control {
+            Ok(ControlRequest::Transmit(flows, TransmitState::Stop)) => self.end(&flows, false),
+            Ok(ControlRequest::Transmit(flows, TransmitState::Pause)) => self.end(&flows, true),
+            _ => Ok(Vec::new()),
+        };
+        // What a host refuses now, it refuses again.
+        ended.unwrap_or_default()
+    }
+
+    fn carry_out(&self, control: ControlRequest) -> Result<Vec<String>, ApiError> {
         match control {
             ControlRequest::Transmit(flows, TransmitState::Start) => self.start(&flows),
             ControlRequest::Transmit(flows, TransmitState::Stop) => self.stop(&flows, false),
@@ -244,24 +327,28 @@ impl OtgController {
         order: impl Fn(Vec<u32>) -> OtgOrder,
     ) -> Result<Vec<String>, ApiError> {
         let (hosts, ports) = {
-            let joint = lock(&self.joint);
-            (Arc::clone(&joint.hosts), joint.ports_by_host(ports))
+            let placed = self.placed();
+            (Arc::clone(&placed.hosts), placed.ports_by_host(ports).map_err(ApiError::invalid)?)
         };
         self.order(&hosts, ports, ANSWER_MAX, order)
     }
 
-    fn start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+    /// Starts flows from frame 0. Returns warnings.
+    ///
+    /// # Errors
+    /// Ports without a location, gateways that do not answer, and runs that failed.
+    pub(super) fn start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
         let anew: Vec<(usize, bool)> = flows.iter().map(|flow| (*flow, true)).collect();
-        let is_all = anew.len() == lock(&self.joint).flows.len();
+        let is_all = anew.len() == self.placed().flows.len();
         self.begin(&anew, is_all)
     }
 
     fn resume(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
         self.settle(flows)?;
         let resting: Vec<(usize, bool)> = {
-            let joint = lock(&self.joint);
-            let flow = |flow: &usize| (*flow, !joint.flows[*flow].progress.is_paused());
-            let rests = |flow: &&usize| !joint.flows[**flow].progress.is_sending();
+            let placed = self.placed();
+            let flow = |flow: &usize| (*flow, !placed.flows[*flow].progress.is_paused());
+            let rests = |flow: &&usize| !placed.flows[**flow].progress.is_sending();
             flows.iter().filter(rests).map(flow).collect()
         };
         self.begin(&resting, false)
@@ -275,24 +362,30 @@ impl OtgController {
         }
         let indexes: Vec<usize> = flows.iter().map(|(flow, _)| *flow).collect();
         let (hosts, starts, senders) = {
-            let mut joint = lock(&self.joint);
-            let mut starts = joint.number(flows).map_err(ApiError::internal)?;
+            let mut placed = self.placed();
+            let unconnected = placed.unconnected(&indexes);
+            if !unconnected.is_empty() {
+                return Err(invalid(unconnected));
+            }
+            let mut starts = placed.number(flows).map_err(ApiError::internal)?;
             if clears_ports {
-                for host in 0..joint.hosts.len() {
+                for host in 0..placed.hosts.len() {
                     starts.entry(host).or_default();
                 }
             }
-            (Arc::clone(&joint.hosts), starts, joint.senders_of(&indexes))
+            (Arc::clone(&placed.hosts), starts, placed.senders_of(&indexes))
         };
         let armed = self.arm(&hosts, starts, flows.len() as u32, clears_ports);
         let start_at_ns = armed.inspect_err(|_| drop(self.call_off(&hosts, senders.clone())))?;
-        let left = || Duration::from_nanos(start_at_ns.saturating_sub(realtime_ns()));
+        let left = || Duration::from_nanos(start_at_ns.unwrap_or(0).saturating_sub(realtime_ns()));
         let go = |_: Vec<u32>| OtgOrder::Go { start_at_ns };
         if let Err(mut error) = self.order(&hosts, senders.clone(), left().saturating_sub(AGREED_BEFORE), go)
         {
             let silent = self.call_off(&hosts, senders);
-            let lease = human_duration(FleetHosts::lease().as_nanos() as u64);
-            error.errors.push("not started: all hosts were told to end the flows".to_owned());
+            let lease = human_duration(Hosts::lease().as_nanos() as u64);
+            if hosts.iter().any(|host| host.place != HostPlace::Here) {
+                error.errors.push("not started: all hosts were told to end the flows".to_owned());
+            }
             error.errors.extend(silent.iter().map(|host| {
                 format!(
                     "{host} has not answered: if it has started, it sends until its lease of {lease} ends"
@@ -302,27 +395,28 @@ impl OtgController {
         }
         thread::sleep(left());
         let started = self.order(&hosts, senders, ANSWER_MAX, |flows| OtgOrder::AwaitStart { flows });
-        let mut joint = lock(&self.joint);
-        let readings = self.read(&joint, &indexes, &[]);
+        let mut placed = self.placed();
+        let readings = self.read(&placed, &indexes, &[]);
         let now = Instant::now();
         for (flow, reading) in readings.flows {
             let (sent, received) = (reading.sent.frames, reading.arrived.frames);
             // A short run has ended by now; then its last frames are waited for.
-            joint.flows[flow].progress.sends();
-            joint.settle(flow, &reading, now);
-            joint.flows[flow].progress.has_started(sent, received, now);
+            placed.flows[flow].progress.sends();
+            placed.settle(flow, &reading, now);
+            placed.flows[flow].progress.has_started(sent, received, now);
         }
         started
     }
 
-    /// Builds the engines on all hosts. Returns the time to start at, in nanoseconds since 1970.
+    /// Builds the engines on all hosts. Returns the time to start at, in nanoseconds since 1970;
+    /// `None` if only this host starts flows, which needs no time to agree.
     fn arm(
         &self,
-        hosts: &[JointHost],
+        hosts: &[PlacedHost],
         starts: ByHost<fleet::FlowStart>,
         flow_count: u32,
         clears_ports: bool,
-    ) -> Result<u64, ApiError> {
+    ) -> Result<Option<u64>, ApiError> {
         let places: Vec<HostPlace> = starts.keys().map(|host| hosts[*host].place.clone()).collect();
         let arm = |flows| OtgOrder::Arm { flows, flow_count, clears_ports };
         let orders = places.iter().cloned().zip(starts.into_values().map(arm)).collect();
@@ -334,17 +428,21 @@ impl OtgController {
                 readiness.hear(host, Ok(answered.clone()), host_clock(), &POLICY);
             }
         }
+        let is_alone = places.iter().all(|place| *place == HostPlace::Here);
         done(hosts, places.into_iter().zip(answers))?;
+        if is_alone {
+            return Ok(None);
+        }
         let of_clock = readiness.objections().iter().map(|objection| {
             let tries = advice::for_objection(objection).join("; ");
             format!("{}: {} (try: {tries})", objection.host, objection.why)
         });
         let errors: Vec<String> = of_clock.collect();
-        if errors.is_empty() { Ok(readiness.start_at_ns(realtime_ns())) } else { Err(internal(errors)) }
+        if errors.is_empty() { Ok(Some(readiness.start_at_ns(realtime_ns()))) } else { Err(internal(errors)) }
     }
 
     /// Ends flows that are not to start. Returns the hosts that do not answer.
-    fn call_off(&self, hosts: &[JointHost], senders: ByHost<u32>) -> Vec<HostPlace> {
+    fn call_off(&self, hosts: &[PlacedHost], senders: ByHost<u32>) -> Vec<HostPlace> {
         let places: Vec<HostPlace> = senders.keys().map(|host| hosts[*host].place.clone()).collect();
         let end = |flows| OtgOrder::End { flows, pauses: false };
         let orders = places.iter().cloned().zip(senders.into_values().map(end)).collect();
@@ -354,16 +452,28 @@ impl OtgController {
         silent.map(|(place, _)| place).collect()
     }
 
-    /// Ends flows and waits for their last frames. Returns why runs failed.
-    fn stop(&self, flows: &[usize], pauses: bool) -> Result<Vec<String>, ApiError> {
+    /// Ends flows on all hosts. Returns why runs failed, or were slow.
+    fn end(&self, flows: &[usize], pauses: bool) -> Result<Vec<String>, ApiError> {
         let (hosts, senders) = {
-            let joint = lock(&self.joint);
-            (Arc::clone(&joint.hosts), joint.senders_of(flows))
+            let placed = self.placed();
+            (Arc::clone(&placed.hosts), placed.senders_of(flows))
         };
-        let ended = self.order(&hosts, senders, ANSWER_MAX, |flows| OtgOrder::End { flows, pauses });
+        self.order(&hosts, senders, ANSWER_MAX, |flows| OtgOrder::End { flows, pauses })
+    }
+
+    /// Ends flows and waits for their last frames. Returns why runs failed, or were slow.
+    ///
+    /// # Errors
+    /// A host does not answer, or cannot do it.
+    pub(super) fn stop(&self, flows: &[usize], pauses: bool) -> Result<Vec<String>, ApiError> {
+        let ended = self.end(flows, pauses);
+        let has_agents = self.placed().hosts.iter().any(|host| host.place != HostPlace::Here);
+        let interval = if has_agents { FLEET_POLL_INTERVAL } else { POLL_INTERVAL };
         // A host that cannot end its flows says why; the others have no more frames to wait for.
-        while self.settle(flows).or_else(|error| if ended.is_ok() { Err(error) } else { Ok(false) })? {
-            thread::sleep(POLL_INTERVAL);
+        while !self.is_closing.load(SeqCst)
+            && self.settle(flows).or_else(|error| if ended.is_ok() { Err(error) } else { Ok(false) })?
+        {
+            thread::sleep(interval);
         }
         let mut warnings = ended?;
         warnings.extend(self.without_values(flows)?);
@@ -372,53 +482,57 @@ impl OtgController {
 
     /// A sentence for each of these flows that has frames without a row of values.
     fn without_values(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
-        let joint = lock(&self.joint);
-        let of_values = |flow: &usize| has_values(&joint.config.flows[*flow]);
+        let placed = self.placed();
+        let of_values = |flow: &usize| has_values(&placed.config.flows[*flow]);
         let flows: Vec<usize> = flows.iter().copied().filter(of_values).collect();
         // Before the values are read: a frame that arrives meanwhile is not missing.
-        let readings = self.read(&joint, &flows, &[]);
-        let tagged = self.read_tags(&joint, &flows, &[])?;
+        let readings = self.read(&placed, &flows, &[]);
+        let tagged = self.read_tags(&placed, &flows, &[])?;
         let sentence = |(flow, reading): (&usize, &FlowReading)| {
             let tagged = tagged.flows.get(flow).map_or(&[][..], Vec::as_slice);
-            without_values(&joint.config.flows[*flow], reading.arrived.frames, tagged)
+            without_values(&placed.config.flows[*flow], reading.arrived.frames, tagged)
         };
         Ok(readings.flows.iter().filter_map(sentence).collect())
     }
 
     /// Reads flows. True while one is sent, or its last frames are waited for.
-    fn settle(&self, flows: &[usize]) -> Result<bool, ApiError> {
-        let mut joint = lock(&self.joint);
-        let readings = self.read(&joint, flows, &[]);
+    ///
+    /// # Errors
+    /// No flow is sent as far as is known, and a host could not be read.
+    pub(super) fn settle(&self, flows: &[usize]) -> Result<bool, ApiError> {
+        let mut placed = self.placed();
+        let readings = self.read(&placed, flows, &[]);
         let now = Instant::now();
         let mut is_started = false;
         for (flow, reading) in &readings.flows {
-            is_started |= joint.settle(*flow, reading, now) == FlowState::Started;
+            is_started |= placed.settle(*flow, reading, now) == FlowState::Started;
         }
         match readings.faults.is_empty() || is_started {
             true => Ok(is_started),
-            false => Err(unavailable(&joint, flows, &readings)),
+            false => Err(unavailable(&placed, flows, &readings)),
         }
     }
 
     /// Reads the counts of flows and ports on their hosts. A flow of a host that could not be read
     /// has no reading.
-    fn read(&self, joint: &JointConfig, flows: &[usize], ports: &[usize]) -> Readings {
-        let mut readings = Readings::default();
+    fn read(&self, placed: &PlacedConfig, flows: &[usize], ports: &[usize]) -> Readings {
+        let none = |flow: &usize| (*flow, FlowReading::default());
+        let mut readings = Readings { flows: flows.iter().map(none).collect(), ..Readings::default() };
+        readings.ports.extend(ports.iter().map(|port| (*port, PortReading::default())));
         let mut orders: Vec<(usize, Vec<usize>, Vec<usize>)> = Vec::new();
-        for host in 0..joint.hosts.len() {
-            let here = |flow: &&usize| joint.flows[**flow].index_at(host).is_some();
+        for host in 0..placed.hosts.len() {
+            let here = |flow: &&usize| placed.flows[**flow].index_at(host).is_some();
             let flows: Vec<usize> = flows.iter().filter(here).copied().collect();
-            let ports: Vec<usize> =
-                ports.iter().filter(|port| joint.port_at(**port).0 == host).copied().collect();
+            let ports: Vec<usize> = ports.iter().filter(|port| placed.is_at(**port, host)).copied().collect();
             orders.extend(flows.chunks(FLOWS_OF_ANSWER).map(|flows| (host, flows.to_vec(), Vec::new())));
             if !ports.is_empty() {
                 orders.push((host, Vec::new(), ports));
             }
         }
         let order = |(host, flows, ports): &(usize, Vec<usize>, Vec<usize>)| {
-            let flows = flows.iter().filter_map(|flow| joint.flows[*flow].index_at(*host)).collect();
-            let ports = ports.iter().map(|port| joint.port_at(*port).1).collect();
-            (joint.hosts[*host].place.clone(), OtgOrder::Read { flows, ports })
+            let flows = flows.iter().filter_map(|flow| placed.flows[*flow].index_at(*host)).collect();
+            let ports = ports.iter().filter_map(|port| Some(placed.port_at(*port)?.1)).collect();
+            (placed.hosts[*host].place.clone(), OtgOrder::Read { flows, ports })
         };
         let answers = self.hosts.ask(orders.iter().map(order).collect(), READ_MAX);
         for ((host, flows, ports), answer) in orders.into_iter().zip(answers) {
@@ -433,17 +547,19 @@ impl OtgController {
                 }
                 Ok(_) => {
                     let errors = vec!["the answer has no counts".to_owned()];
-                    readings.faults.insert(host, HostFault { is_invalid: false, is_silent: false, errors });
+                    readings
+                        .faults
+                        .insert(host, HostFault { kind: RefusalKind::Host, is_silent: false, errors });
                 }
                 Err(fault) => drop(readings.faults.insert(host, fault)),
             }
         }
         let faulty: Vec<usize> = readings.faults.keys().copied().collect();
-        let is_known = |flow: usize| !faulty.iter().any(|host| joint.flows[flow].index_at(*host).is_some());
+        let is_known = |flow: usize| !faulty.iter().any(|host| placed.flows[flow].index_at(*host).is_some());
         readings.flows.retain(|flow, _| is_known(*flow));
         for (flow, reading) in &mut readings.flows {
             // Copies of a frame do not say how many were sent.
-            if joint.config.flows[*flow].metrics.copies == Copies::default() {
+            if placed.config.flows[*flow].metrics.copies == Copies::default() {
                 *reading = reading.settled();
             }
         }
@@ -454,17 +570,17 @@ impl OtgController {
     /// the readings are indexes into the whole configuration.
     fn read_tags(
         &self,
-        joint: &JointConfig,
+        placed: &PlacedConfig,
         flows: &[usize],
         ports: &[usize],
     ) -> Result<TaggedCounts, ApiError> {
         let flows: BTreeSet<usize> =
-            flows.iter().copied().filter(|flow| joint.config.flows[*flow].has_tags()).collect();
+            flows.iter().copied().filter(|flow| placed.config.flows[*flow].has_tags()).collect();
         let mut counts = TaggedCounts::default();
-        for (at, host) in joint.hosts.iter().enumerate() {
-            let own = |flow: &usize| Some((*flow, joint.flows[*flow].index_at(at)?));
+        for (at, host) in placed.hosts.iter().enumerate() {
+            let own = |flow: &usize| Some((*flow, placed.flows[*flow].index_at(at)?));
             let of_flows: Vec<(usize, u32)> = flows.iter().filter_map(own).collect();
-            let own = |port: &usize| Some(joint.port_at(*port)).filter(|(host, _)| *host == at);
+            let own = |port: &usize| placed.port_at(*port).filter(|(host, _)| *host == at);
             let of_ports: Vec<(usize, u32)> =
                 ports.iter().filter_map(|port| Some((*port, own(port)?.1))).collect();
             if of_flows.is_empty() && of_ports.is_empty() {
@@ -529,35 +645,22 @@ impl OtgController {
     }
 
     fn metrics(&self, body: &Value) -> Result<ApiReply, ApiError> {
-        let mut joint = lock(&self.joint);
-        let table = match joint.config.metrics_query(body).map_err(refused)? {
+        let mut placed = self.placed();
+        let table = match placed.config.metrics_query(body).map_err(refused)? {
             MetricsQuery::Ports(ports, columns) => {
-                let readings = self.known(&joint, &[], &ports)?;
-                let row = |port| joint.port_row(port, &readings.ports[&port]);
+                let readings = self.known(&placed, &[], &ports)?;
+                let row = |port| placed.port_row(port, &readings.ports[&port]);
                 MetricsTable::of_ports(ports.into_iter().map(row).collect(), columns)
             }
             MetricsQuery::Flows(flows, columns, query) => {
-                let asked = if query.include { &flows[..] } else { &[] };
-                let mut tagged = self.read_tags(&joint, asked, &[])?;
-                let readings = self.known(&joint, &flows, &[])?;
-                let now = Instant::now();
-                // The values of a flow that is stopped are final.
-                let has_ended = |flow: &usize| joint.has_ended(*flow, &readings.flows[flow], now);
-                let ended: Vec<usize> = flows.iter().copied().filter(has_ended).collect();
-                if query.include {
-                    tagged.flows.extend(self.read_tags(&joint, &ended, &[])?.flows);
-                }
-                let row = |flow| {
-                    let tagged = tagged.flows.get(&flow).map_or(&[][..], Vec::as_slice);
-                    joint.flow_row(flow, &readings.flows[&flow], (&query, tagged), now)
-                };
-                MetricsTable::of_flows(flows.into_iter().map(row).collect(), columns)
+                MetricsTable::of_flows(self.flow_rows(&mut placed, &flows, &query)?, columns)
             }
             MetricsQuery::Egress(egress, columns) => {
-                let ports = egress_ports(&joint.config, &egress);
-                let tagged = self.read_tags(&joint, &[], &ports)?;
+                let ports = egress_ports(&placed.config, &egress);
+                let tagged = self.read_tags(&placed, &[], &ports)?;
                 let row = |(egress, port): (usize, &usize)| {
-                    egress_row(&joint.config.egress[egress], &columns, &tagged.ports[port])
+                    let readings = tagged.ports.get(port).map_or(&[][..], Vec::as_slice);
+                    egress_row(&placed.config.egress[egress], &columns, readings)
                 };
                 MetricsTable::of_egress(egress.into_iter().zip(&ports).map(row).collect())
             }
@@ -565,21 +668,48 @@ impl OtgController {
         Ok(ApiReply::Metrics(table))
     }
 
+    /// The rows of flows, with the rows of values that `query` asks for.
+    ///
+    /// # Errors
+    /// The counts of a host are not known.
+    pub(super) fn flow_rows(
+        &self,
+        placed: &mut PlacedConfig,
+        flows: &[usize],
+        query: &TaggedQuery,
+    ) -> Result<Vec<FlowMetricsRow>, ApiError> {
+        let asked = if query.include { flows } else { &[] };
+        let mut tagged = self.read_tags(placed, asked, &[])?;
+        let readings = self.known(placed, flows, &[])?;
+        let now = Instant::now();
+        // The values of a flow that is stopped are final.
+        let has_ended = |flow: &usize| placed.has_ended(*flow, &readings.flows[flow], now);
+        let ended: Vec<usize> = flows.iter().copied().filter(has_ended).collect();
+        if query.include {
+            tagged.flows.extend(self.read_tags(placed, &ended, &[])?.flows);
+        }
+        let row = |flow: &usize| {
+            let tagged = tagged.flows.get(flow).map_or(&[][..], Vec::as_slice);
+            placed.flow_row(*flow, &readings.flows[flow], (query, tagged), now)
+        };
+        Ok(flows.iter().map(row).collect())
+    }
+
     /// The counts of flows and ports.
     ///
     /// # Errors
     /// Those of a host are not known.
-    fn known(&self, joint: &JointConfig, flows: &[usize], ports: &[usize]) -> Result<Readings, ApiError> {
-        let readings = self.read(joint, flows, ports);
-        if readings.faults.is_empty() { Ok(readings) } else { Err(unavailable(joint, flows, &readings)) }
+    fn known(&self, placed: &PlacedConfig, flows: &[usize], ports: &[usize]) -> Result<Readings, ApiError> {
+        let readings = self.read(placed, flows, ports);
+        if readings.faults.is_empty() { Ok(readings) } else { Err(unavailable(placed, flows, &readings)) }
     }
 
     fn states(&self, body: &Value) -> Result<ApiReply, ApiError> {
-        let joint = lock(&self.joint);
+        let placed = self.placed();
         let ports: BTreeSet<&str> =
-            joint.config.interfaces.iter().map(|interface| &interface.port[..]).collect();
-        let has_interface = |port: &usize| ports.contains(&joint.config.ports[*port].name[..]);
-        let hosts = joint.hosts.iter().filter(|host| host.part.ports.iter().any(has_interface));
+            placed.config.interfaces.iter().map(|interface| &interface.port[..]).collect();
+        let has_interface = |port: &usize| ports.contains(&placed.config.ports[*port].name[..]);
+        let hosts = placed.hosts.iter().filter(|host| host.part.ports.iter().any(has_interface));
         let places: Vec<HostPlace> = hosts.map(|host| host.place.clone()).collect();
         let orders = places.iter().cloned().map(|place| (place, OtgOrder::Neighbours)).collect();
         let mut macs: HashMap<String, [u8; 6]> = HashMap::new();
@@ -590,18 +720,18 @@ impl OtgController {
                 _ => left.push((place, answer)),
             }
         }
-        done(&joint.hosts, left)?;
-        let states = joint.config.states(body, |interface| macs.get(&interface.name).copied());
+        done(&placed.hosts, left)?;
+        let states = placed.config.states(body, |interface| macs.get(&interface.name).copied());
         states.map(ApiReply::Json).map_err(refused)
     }
 
     fn captured(&self, body: &Value) -> Result<ApiReply, ApiError> {
         let _change = lock(&self.change);
         let (query, place, port) = {
-            let joint = lock(&self.joint);
-            let query = joint.config.capture_query(body).map_err(refused)?;
-            let (host, port) = joint.port_at(query.port);
-            (query, joint.hosts[host].place.clone(), port)
+            let placed = self.placed();
+            let query = placed.config.capture_query(body).map_err(refused)?;
+            let (host, port) = placed.host_of(query.port).map_err(ApiError::invalid)?;
+            (query, placed.hosts[host].place.clone(), port)
         };
         let slice = query.slice.map(|(first, count)| (first as u64, count as u64));
         let file =
@@ -612,15 +742,15 @@ impl OtgController {
     /// Pings from emulated interfaces, all at once.
     fn ping(&self, body: &Value) -> Result<ApiReply, ApiError> {
         let (requests, hosts, by_host) = {
-            let joint = lock(&self.joint);
-            let requests = joint.config.pings(body).map_err(refused)?;
+            let placed = self.placed();
+            let requests = placed.config.pings(body).map_err(refused)?;
             let mut by_host: ByHost<usize> = BTreeMap::new();
             for (number, ping) in requests.pings.iter().enumerate() {
-                let port = joint.config.ports.iter().position(|port| port.name == ping.port);
+                let port = placed.config.ports.iter().position(|port| port.name == ping.port);
                 let port = port.expect("the configuration was checked");
-                by_host.entry(joint.port_at(port).0).or_default().push(number);
+                by_host.entry(placed.host_of(port).map_err(ApiError::invalid)?.0).or_default().push(number);
             }
-            (requests, Arc::clone(&joint.hosts), by_host)
+            (requests, Arc::clone(&placed.hosts), by_host)
         };
         let ping = |number: &usize| {
             let PingRequest { interface, port, to } = requests.pings[*number].clone();
@@ -651,17 +781,25 @@ impl OtgController {
 
 /// Warnings of orders that were all carried out.
 fn done(
-    hosts: &[JointHost],
+    hosts: &[PlacedHost],
     answers: impl IntoIterator<Item = (HostPlace, HostAnswer)>,
 ) -> Result<Vec<String>, ApiError> {
     let told = all_done(answers, |place, text| whole_path(hosts, place, text));
-    told.map_err(|(is_invalid, errors)| if is_invalid { invalid(errors) } else { internal(errors) })
+    told.map_err(|(kind, errors)| {
+        let kind = match kind {
+            RefusalKind::Invalid => ErrorKind::Invalid,
+            RefusalKind::Unsupported => ErrorKind::Unsupported,
+            RefusalKind::Conflict => ErrorKind::Conflict,
+            RefusalKind::Host => ErrorKind::Internal,
+        };
+        ApiError { kind, errors }
+    })
 }
 
 /// Which counts are not known, and why: an error, since a row without counts would have zeros.
-fn unavailable(joint: &JointConfig, flows: &[usize], readings: &Readings) -> ApiError {
+fn unavailable(placed: &PlacedConfig, flows: &[usize], readings: &Readings) -> ApiError {
     let sentence = |(host, fault): (&usize, &HostFault)| {
-        let names = joint.names_at(flows, *host);
+        let names = placed.names_at(flows, *host);
         let more = names.len().saturating_sub(NAMED_MAX);
         let mut named = names[..names.len() - more].join(", ");
         if more > 0 {
@@ -673,7 +811,7 @@ fn unavailable(joint: &JointConfig, flows: &[usize], readings: &Readings) -> Api
             _ => format!("the counts of flows {named}"),
         };
         let why = fault.errors.join("; ");
-        said_by(&joint.hosts[*host].place, format!("{why}; {what} are not known"))
+        said_by(&placed.hosts[*host].place, format!("{why}; {what} are not known"))
     };
     internal(readings.faults.iter().map(sentence).collect())
 }

@@ -1,9 +1,10 @@
-//! The hosts of a configuration, and orders to them: this one, and agents of a fleet.
+//! The hosts of a configuration, and orders to them: this one, and agents of a fleet if there is a
+//! hub.
 
-use super::backend::lock;
-use super::part::HostPart;
+use super::host_ports::{HostPorts, lock};
 use fleet::{
-    Answered, FleetName, OtgAnswer, OtgOrder, OtgRequest, OtgResult, PortPlace, subject, two_agents,
+    Answered, FleetName, OtgAnswer, OtgOrder, OtgRequest, OtgResult, PortPlace, RefusalKind, subject,
+    two_agents,
 };
 use host::realtime_ns;
 use hub::{Hub, OrderKind};
@@ -64,8 +65,8 @@ pub(super) struct HostAnswer {
 /// Why an order was not carried out.
 #[derive(Clone, Debug)]
 pub(super) struct HostFault {
-    /// The configuration or request is wrong.
-    pub(super) is_invalid: bool,
+    /// Whose fault it is.
+    pub(super) kind: RefusalKind,
     /// There was no answer: it may have been carried out.
     pub(super) is_silent: bool,
     /// One sentence per cause.
@@ -75,16 +76,14 @@ pub(super) struct HostFault {
 impl HostAnswer {
     fn of(result: OtgResult, answered: Option<Answered>) -> Self {
         let result = match result {
-            OtgResult::Refused { is_invalid, errors } => {
-                Err(HostFault { is_invalid, is_silent: false, errors })
-            }
+            OtgResult::Refused { kind, errors } => Err(HostFault { kind, is_silent: false, errors }),
             result => Ok(result),
         };
         Self { result, answered }
     }
 
     fn silent(why: String) -> Self {
-        let fault = HostFault { is_invalid: false, is_silent: true, errors: vec![why] };
+        let fault = HostFault { kind: RefusalKind::Host, is_silent: true, errors: vec![why] };
         Self { result: Err(fault), answered: None }
     }
 
@@ -97,23 +96,38 @@ impl HostAnswer {
     }
 }
 
-/// This host and the agents of a fleet.
-pub(super) struct FleetHosts {
-    here: HostPart,
-    hub: Hub,
-    runtime: Handle,
-    run: FleetName,
+/// This host, and the agents of a fleet if there is a hub.
+pub(super) struct Hosts {
+    pub(super) here: HostPorts,
+    fleet: Option<FleetHub>,
     /// The agents that have put their parts in force.
     instances: Instances,
+}
+
+/// The way to the agents of a fleet.
+pub(super) struct FleetHub {
+    pub(super) hub: Hub,
+    /// The calls of the hub run on it.
+    pub(super) runtime: Handle,
+    /// Names the use of ports.
+    pub(super) run: FleetName,
 }
 
 /// The instance of each agent.
 type Instances = Arc<Mutex<BTreeMap<FleetName, u64>>>;
 
-impl FleetHosts {
-    /// `run` names the use of ports; the calls of the hub run on `runtime`.
-    pub(super) fn new(here: HostPart, hub: Hub, runtime: Handle, run: FleetName) -> Self {
-        Self { here, hub, runtime, run, instances: Instances::default() }
+impl Hosts {
+    /// Without `fleet`, all ports are of this host.
+    pub(super) fn new(here: HostPorts, fleet: Option<FleetHub>) -> Self {
+        Self { here, fleet, instances: Instances::default() }
+    }
+
+    /// The host of a port location that `--port` does not have.
+    ///
+    /// # Errors
+    /// There is a hub, and the location has a `/`, and is not HOST/PORT.
+    pub(super) fn place_of(&self, location: &str) -> Result<HostPlace, String> {
+        if self.fleet.is_some() { HostPlace::of(location) } else { Ok(HostPlace::Here) }
     }
 
     /// How long agents go on without a controller.
@@ -141,16 +155,11 @@ impl FleetHosts {
         let ask = |(place, order): (HostPlace, OtgOrder)| match place {
             HostPlace::Here => Asked::Here(order),
             HostPlace::Agent(host) => {
+                let FleetHub { hub, runtime, run } = self.fleet();
                 let lease_ms = LEASE.as_millis() as u64;
-                let request = OtgRequest { run: self.run.clone(), lease_ms, order };
+                let request = OtgRequest { run: run.clone(), lease_ms, order };
                 let instances = Arc::clone(&self.instances);
-                Asked::Agent(self.runtime.spawn(ask_agent(
-                    self.hub.clone(),
-                    instances,
-                    host,
-                    request,
-                    timeout,
-                )))
+                Asked::Agent(runtime.spawn(ask_agent(hub.clone(), instances, host, request, timeout)))
             }
         };
         // All agents are asked before this host begins.
@@ -158,11 +167,15 @@ impl FleetHosts {
         let answer = |asked| match asked {
             Asked::Here(order) => HostAnswer::of(self.here.carry_out(order), None),
             Asked::Agent(task) => {
-                let answer = self.runtime.block_on(task);
+                let answer = self.fleet().runtime.block_on(task);
                 answer.unwrap_or_else(|why| HostAnswer::silent(why.to_string()))
             }
         };
         asked.into_iter().map(answer).collect()
+    }
+
+    fn fleet(&self) -> &FleetHub {
+        self.fleet.as_ref().expect("without a hub, no place is that of an agent")
     }
 }
 
@@ -203,7 +216,7 @@ fn is_same(
 ) -> bool {
     match order {
         // SetConfig begins with it, also after the agent was started again.
-        OtgOrder::Check(_) => true,
+        OtgOrder::Check { .. } => true,
         OtgOrder::Set(_) => {
             instances.insert(host.clone(), instance);
             true
@@ -216,24 +229,29 @@ fn is_same(
 /// begin with their host; `flow_path` gives those about a host's flows their path.
 ///
 /// # Errors
-/// All sentences of hosts that refused or did not answer, and whether only the request is wrong.
+/// All sentences of hosts that refused or did not answer, and whose fault it is.
 pub(super) fn all_done(
     answers: impl IntoIterator<Item = (HostPlace, HostAnswer)>,
     flow_path: impl Fn(&HostPlace, &str) -> String,
-) -> Result<Vec<String>, (bool, Vec<String>)> {
-    let (mut warnings, mut errors, mut is_invalid) = (Vec::new(), Vec::new(), true);
+) -> Result<Vec<String>, (RefusalKind, Vec<String>)> {
+    let (mut warnings, mut errors, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
     for (place, HostAnswer { result, .. }) in answers {
         let told = |text: &String| said_by(&place, flow_path(&place, text));
         match result {
             Ok(OtgResult::Done { warnings: more }) => warnings.extend(more.iter().map(told)),
             Ok(_) => {}
             Err(fault) => {
-                is_invalid &= fault.is_invalid;
+                kinds.push(fault.kind);
                 errors.extend(fault.errors.iter().map(told));
             }
         }
     }
-    if errors.is_empty() { Ok(warnings) } else { Err((is_invalid, errors)) }
+    match kinds.first() {
+        None => Ok(warnings),
+        _ if kinds.contains(&RefusalKind::Host) => Err((RefusalKind::Host, errors)),
+        Some(first) if kinds.iter().all(|kind| kind == first) => Err((*first, errors)),
+        Some(_) => Err((RefusalKind::Invalid, errors)),
+    }
 }
 
 /// A sentence of a host. One that begins with a path keeps it in front.
@@ -266,7 +284,7 @@ mod tests {
     fn orders_of_a_configuration_are_carried_out_by_one_agent() {
         let (mut instances, host) = (BTreeMap::new(), "h1".parse().unwrap());
         let part = || OtgPart { config: Value::Null, ports: Vec::new(), mark: 0, seed: 0 };
-        let (check, set) = (OtgOrder::Check(part()), OtgOrder::Set(part()));
+        let (check, set) = (OtgOrder::Check { part: part(), is_change: false }, OtgOrder::Set(part()));
         let read = OtgOrder::Read { flows: Vec::new(), ports: Vec::new() };
         let mut is_same = |instance: u64, order: &OtgOrder| is_same(&mut instances, &host, instance, order);
         assert!(is_same(3, &read), "nothing is in force");
@@ -285,12 +303,14 @@ mod tests {
         let all = all_done([(HostPlace::Here, done()), (agent.clone(), done())], path);
         assert_eq!(all.unwrap(), ["flows[7].size: raised", "flows[7].size: h2: raised"]);
         let silent = HostAnswer::silent("no answer".to_owned());
-        let refused =
-            OtgResult::Refused { is_invalid: true, errors: vec!["ports[1].location: no".to_owned()] };
+        let refused = OtgResult::Refused {
+            kind: RefusalKind::Conflict,
+            errors: vec!["ports[1].location: no".to_owned()],
+        };
         let answers = [(agent.clone(), silent), (agent.clone(), answer(refused.clone()))];
         let errors = ["h2: no answer", "ports[1].location: h2: no"].map(str::to_owned).to_vec();
-        assert_eq!(all_done(answers, path), Err((false, errors)));
-        let (is_invalid, _) = all_done([(agent, answer(refused))], path).unwrap_err();
-        assert!(is_invalid);
+        assert_eq!(all_done(answers, path), Err((RefusalKind::Host, errors)));
+        let (kind, _) = all_done([(agent, answer(refused))], path).unwrap_err();
+        assert_eq!(kind, RefusalKind::Conflict);
     }
 }

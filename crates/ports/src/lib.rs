@@ -1,23 +1,23 @@
 //! `wirerate otg`: the API of the Open Traffic Generator, over HTTP and gRPC; `wirerate otg run`: a
 //! configuration of it without a server.
 //!
-//! `server` has the transports, `otg` the model. This module carries out the calls with the workers
-//! of `engine`, and with the receivers and captures of `capture`. Ports of other hosts are those of
-//! agents of a fleet: `controller` splits the configuration and adds up what its hosts count.
+//! `server` has the transports, `otg` the model. `controller` splits a configuration into the parts
+//! of its hosts, gives them orders and adds up what they count. `host_ports` carries out the orders
+//! on this host, with the workers of `engine` and the receivers and captures of `capture`. Ports of
+//! other hosts are those of agents of a fleet, which get the same orders over a hub.
 #![forbid(unsafe_code)]
 
 mod arrivals;
-mod backend;
 mod capture;
 mod controller;
 mod flow;
 mod flow_document;
 mod flow_setup;
+pub mod host_ports;
 mod hosts;
-mod joint;
 mod location;
 mod neighbours;
-pub mod part;
+mod placed_config;
 mod port;
 pub mod port_rules;
 mod progress;
@@ -31,15 +31,14 @@ mod token;
 pub use flow_document::OTG_FLOW;
 
 use anyhow::anyhow;
-use backend::OtgBackend;
 use controller::OtgController;
 use doctor::host::OTG_PORTS;
 use host::realtime_ns;
-use hosts::FleetHosts;
+use host_ports::HostPorts;
+use hosts::{FleetHub, Hosts};
 use location::LocalPorts;
 pub use location::PortLocation;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use part::HostPart;
 use program::hub_access::HubArgs;
 use program::monitor::sources::RunList;
 use program::monitor::{Monitored, RunSubject};
@@ -47,7 +46,7 @@ use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
 use progress::DrainRule;
 use run_config::RunArgs;
-use server::{ApiBackend, ListenAddress, Server, ServerConfig, TlsFiles};
+use server::{ListenAddress, Server, ServerConfig, TlsFiles};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -195,51 +194,23 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
 }
 
-/// What carries out the calls.
-enum OtgServed {
-    /// On devices of this host.
-    Here(Arc<OtgBackend>),
-    /// Also on ports of a fleet.
-    Fleet(Arc<OtgController>),
-}
-
-impl OtgServed {
-    /// With the hub of a fleet if the user named one.
-    async fn new(args: &Args, runs: RunList) -> Result<Self, Failure> {
-        let rules = args.devices.rules();
-        let Some(hub) = &args.hub else {
-            return Ok(Self::Here(Arc::new(OtgBackend::new(Box::new(rules), runs))));
-        };
-        let hub = HubArgs::of(hub).connect().await?;
-        let run = controller::run_name(realtime_ns());
-        let runtime = Handle::current();
-        runtime.spawn(FleetHosts::keep_alive(hub.clone(), run.clone()));
-        program::note!("run {run}: ports with the location HOST/PORT are those of agents");
-        let here = HostPart::new(Box::new(rules.clone()), runs);
-        Ok(Self::Fleet(Arc::new(OtgController::new(FleetHosts::new(here, hub, runtime, run), rules))))
-    }
-
-    fn calls(&self) -> Arc<dyn ApiBackend> {
-        match self {
-            Self::Here(backend) => Arc::clone(backend) as _,
-            Self::Fleet(controller) => Arc::clone(controller) as _,
+/// What carries out the calls: on devices of this host, and on ports of a fleet if the user named
+/// its hub.
+async fn controller(args: &Args, runs: RunList) -> Result<OtgController, Failure> {
+    let rules = args.devices.rules();
+    let here = HostPorts::new(Box::new(rules.clone()), runs);
+    let fleet = match &args.hub {
+        None => None,
+        Some(hub) => {
+            let hub = HubArgs::of(hub).connect().await?;
+            let run = controller::run_name(realtime_ns());
+            let runtime = Handle::current();
+            runtime.spawn(Hosts::keep_alive(hub.clone(), run.clone()));
+            program::note!("run {run}: ports with the location HOST/PORT are those of agents");
+            Some(FleetHub { hub, runtime, run })
         }
-    }
-
-    /// Ends the traffic of this host at once. That of a fleet ends with its ports.
-    fn close(&self) {
-        if let Self::Here(backend) = self {
-            backend.close();
-        }
-    }
-
-    /// Ends all runs and releases the ports.
-    fn release(&self) {
-        match self {
-            Self::Here(backend) => backend.release(),
-            Self::Fleet(controller) => controller.release(),
-        }
-    }
+    };
+    Ok(OtgController::new(Hosts::new(here, fleet), rules))
 }
 
 fn serve(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
@@ -251,9 +222,9 @@ fn serve(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let _counted = runs.count_in();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).thread_name("otg-server").enable_all().build().map_err(failed)?;
-    let (backend, task) = runtime.block_on(async {
-        let backend = OtgServed::new(args, runs).await?;
-        let bound = Server::bind(&args.server(token), backend.calls()).await;
+    let (controller, task) = runtime.block_on(async {
+        let controller = Arc::new(controller(args, runs).await?);
+        let bound = Server::bind(&args.server(token), Arc::clone(&controller) as _).await;
         let server = bound.map_err(|error| match error.kind() {
             std::io::ErrorKind::InvalidInput => Failure::usage(act, error),
             _ => failed(error),
@@ -268,11 +239,11 @@ fn serve(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         while !stop.is_set() {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
-        Ok::<_, Failure>((backend, task))
+        Ok::<_, Failure>((controller, task))
     })?;
-    backend.close();
+    controller.close();
     task.abort();
-    backend.release();
+    controller.release();
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(Outcome::Done)
 }

@@ -1,13 +1,16 @@
 //! `wirerate otg run`: the flows of a configuration file, sent and measured without a server.
 
 use super::OtgDeviceArgs;
-use super::backend::OtgBackend;
+use super::controller::OtgController;
 use super::flow_document::OTG_FLOW;
+use super::host_ports::HostPorts;
+use super::hosts::Hosts;
+use super::placed_config::PlacedConfig;
 use super::state::ActiveState;
 use capture::ReceiveResult;
 use measure::Loss;
-use otg::metrics::{FlowState, MetricsTable};
-use otg::{Copies, TaggedQuery};
+use otg::metrics::MetricsTable;
+use otg::{Copies, OtgConfig, TaggedQuery};
 use program::active_window::ActiveRate;
 use program::console::Console;
 use program::monitor::sources::RunList;
@@ -59,9 +62,11 @@ pub(super) fn run(args: &RunArgs, stop: &Stop) -> Result<Outcome, Failure> {
     let config = read(&args.config)?;
     let runs = RunList::of(stop.console());
     let _counted = runs.count_in();
-    let backend = OtgBackend::new(Box::new(args.devices.rules()), runs);
-    let outcome = carry_out(args, config, &backend, stop);
-    backend.release();
+    let rules = args.devices.rules();
+    let here = HostPorts::new(Box::new(rules.clone()), runs);
+    let controller = OtgController::new(Hosts::new(here, None), rules);
+    let outcome = carry_out(args, config, &controller, stop);
+    controller.release();
     outcome
 }
 
@@ -98,29 +103,35 @@ fn failure(args: &RunArgs, error: &ApiError) -> Failure {
     }
 }
 
-fn carry_out(args: &RunArgs, config: Value, backend: &OtgBackend, stop: &Stop) -> Result<Outcome, Failure> {
+fn carry_out(
+    args: &RunArgs,
+    config: Value,
+    controller: &OtgController,
+    stop: &Stop,
+) -> Result<Outcome, Failure> {
     let failed = |error: ApiError| failure(args, &error);
-    let warnings = backend.set_config(config).map_err(failed)?;
+    let warnings = controller.set_config(config).map_err(failed)?;
     warnings.iter().for_each(|warning| program::note!("{warning}"));
-    backend.with_state(|state| check(args, state))?;
-    let flows = backend.all_flows();
+    let flows = {
+        let placed = controller.placed();
+        check(args, &placed.config)?;
+        (0..placed.flows.len()).collect::<Vec<usize>>()
+    };
     let started = Instant::now();
-    for warning in backend.start(&flows).map_err(failed)? {
+    for warning in controller.start(&flows).map_err(failed)? {
         program::note!("{warning}");
     }
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
     let is_over = || stop.is_set() || duration.is_some_and(|duration| started.elapsed() >= duration);
-    let is_sending =
-        |state: &mut ActiveState| flows.iter().any(|flow| state.settle(*flow) != FlowState::Stopped);
-    while !is_over() && backend.with_state(is_sending) {
+    while !is_over() && controller.settle(&flows).map_err(failed)? {
         thread::sleep(POLL_INTERVAL);
     }
-    let failures = backend.stop(&flows, false);
+    let failures = controller.stop(&flows, false).map_err(failed)?;
     failures.iter().for_each(|failure| program::note!("{failure}"));
-    let (table, reports) = backend.with_state(|state| {
-        let rows = state.flow_rows(&flows, &TaggedQuery::default(), Instant::now());
-        (MetricsTable::of_flows(rows, Vec::new()), reports(args, state))
-    });
+    let rows = controller.flow_rows(&mut controller.placed(), &flows, &TaggedQuery::default());
+    let table = MetricsTable::of_flows(rows.map_err(failed)?, Vec::new());
+    // All ports are here, so flows have the same indexes.
+    let reports = controller.here().with_state(|state| reports(args, state));
     let table = serde_json::to_value(table).expect("a table of metrics has a JSON form");
     print(args, table["flow_metrics"].as_array().map_or(&[], |rows| rows), &reports, stop.console())?;
     let has_lost =
@@ -130,30 +141,28 @@ fn carry_out(args: &RunArgs, config: Value, backend: &OtgBackend, stop: &Stop) -
 }
 
 /// Refuses checks of what is not measured, and warns of parts that need the server.
-fn check(args: &RunArgs, state: &ActiveState) -> Result<(), Failure> {
-    let flows = &state.config.flows;
+fn check(args: &RunArgs, config: &OtgConfig) -> Result<(), Failure> {
+    let flows = &config.flows;
     let refuse = |why: String| Err(Failure::usage(act(&args.config), why));
     if flows.is_empty() {
         return refuse("it has no flows".to_owned());
     }
-    if !state.config.captures.is_empty() {
+    if !config.captures.is_empty() {
         program::note!("captures are not taken: clients of `wirerate otg` start and read them");
     }
-    let is_measured = (0..flows.len()).any(|flow| state.waits(flow));
+    let mut measured = flows.iter().filter(|flow| PlacedConfig::waits(flow)).peekable();
+    let is_measured = measured.peek().is_some();
     match args.expect.iter().find(|check| check.needs_sent()) {
         _ if !is_measured && !args.expect.is_empty() => {
             refuse("no flow has metrics.enable and rx_names, so no result can be checked".to_owned())
         }
-        Some(check) => {
-            let mut measured = (0..flows.len()).filter(|flow| state.waits(*flow)).map(|flow| &flows[flow]);
-            match measured.find(|flow| flow.frames_due_at_port(0).is_none()) {
-                Some(flow) => refuse(format!(
-                    "{check} is a check of one receiving port, and flow {} has several",
-                    flow.name
-                )),
-                None => Ok(()),
-            }
-        }
+        Some(check) => match measured.find(|flow| flow.frames_due_at_port(0).is_none()) {
+            Some(flow) => refuse(format!(
+                "{check} is a check of one receiving port, and flow {} has several",
+                flow.name
+            )),
+            None => Ok(()),
+        },
         None => Ok(()),
     }
 }

@@ -5,23 +5,21 @@ use super::capture::PortCapture;
 use super::flow::{FlowRun, with_fcs};
 use super::flow_setup::{FAST_FLOWS_MAX, FlowSetup, LINE_PERCENT_MAX, RING_FLOWS_MAX, asked_of};
 use super::neighbours::PortNeighbours;
-use super::port::{FLOW_NUMBERS, Port, PortRefusal, known_speed, line_speed};
+use super::port::{Port, PortRefusal, known_speed, line_speed};
 use super::port_rules::{PortRules, SendRules};
 use super::tag_parts::counts_values;
-use super::tagged::{has_values, tagged_rows, without_values};
 use engine::{EngineKind, Request, StartBarrier, StartGate};
-use fleet::{FlowArrivals, FlowReading, SentFrames, TagReading};
+use fleet::{FlowArrivals, FlowReading, SentFrames};
 use host::CpuList;
-use otg::RequestRefusal;
-use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow};
-use otg::{CaptureQuery, Copies, EmulatedInterface, FlowConfig, OtgConfig, PortConfig, TaggedQuery};
+use otg::metrics::{FlowState, PortCounts};
+use otg::{CaptureQuery, Copies, EmulatedInterface, FlowConfig, OtgConfig, PortConfig};
 use packet::DeviceFacts;
 use packet::plan::FrameSpec;
 use program::monitor::sources::{RunList, SendSource};
 use sender::device::TxDevice;
-use serde_json::{Value, json};
+use serde_json::Value;
 use server::{ApiError, ErrorKind};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 use units::{human_bps, time_of_day_ns};
@@ -36,8 +34,6 @@ pub(super) const NOTHING_IN_FORCE: &str = "nothing is in force any more: set the
 /// What is in force.
 #[derive(Default)]
 pub(super) struct ActiveState {
-    /// The configuration as it was set.
-    pub(super) json: Option<Value>,
     pub(super) config: OtgConfig,
     pub(super) ports: Vec<Port>,
     pub(super) flows: Vec<FlowRun>,
@@ -47,10 +43,6 @@ pub(super) struct ActiveState {
     run: u16,
     /// The seed of its random values that are not to be repeatable.
     pub(super) seed: u64,
-    /// The next number of a flow in marks.
-    next_number: u32,
-    /// Flows of ports without a location, each with its port: they do not start.
-    unconnected: BTreeMap<String, String>,
     /// How fast a late flow may catch up.
     sending: SendRules,
     /// All runs of flows, for metrics.
@@ -67,15 +59,12 @@ struct FlowPorts {
 
 /// A configuration that passed all checks, and its devices.
 pub(super) struct CheckedConfig {
-    pub(super) json: Value,
     pub(super) config: OtgConfig,
     /// The seed with which it was read.
     seed: u64,
     devices: Vec<TxDevice>,
     /// The place of each device's port in the whole configuration.
     places: Vec<usize>,
-    /// Flows of ports without a location, each with its port.
-    pub(super) unconnected: BTreeMap<String, String>,
     sending: SendRules,
     pub(super) warnings: Vec<String>,
 }
@@ -94,24 +83,6 @@ impl RankedFlows {
     }
 }
 
-/// The counts of a flow as the model has them: with FCS. `rates` are those of sending and
-/// receiving.
-pub(super) fn flow_counts(
-    state: FlowState,
-    sent: SentFrames,
-    received: &FlowArrivals,
-    rates: (f64, f64),
-) -> FlowCounts {
-    let arrived = SentFrames { frames: received.frames, bytes: received.bytes };
-    FlowCounts {
-        state,
-        tx: with_fcs(sent, rates.0),
-        rx: with_fcs(arrived, rates.1),
-        latency_ns: received.latency_ns(),
-        first_last_ns: (received.first_ns, received.last_ns),
-    }
-}
-
 /// Runs that can be requested, by port, each with its flow.
 pub(super) type PortRequests = Vec<Vec<(usize, Request)>>;
 
@@ -119,25 +90,21 @@ fn refuse(errors: Vec<String>) -> ApiError {
     ApiError { kind: ErrorKind::Invalid, errors }
 }
 
-/// Checks a configuration, and finds the devices of its ports. Nothing changes. `own` has the ports
-/// of this host; without it, all are. `seed` is that of [`OtgConfig::read`].
+/// Checks a configuration of which this host has the ports `own`, and finds their devices. Nothing
+/// changes. `seed` is that of [`OtgConfig::read`].
 ///
 /// # Errors
 /// All that is wrong.
 pub(super) fn check(
-    json: Value,
+    json: &Value,
     rules: &dyn PortRules,
-    own: Option<&[usize]>,
+    own: &[usize],
     seed: u64,
 ) -> Result<CheckedConfig, ApiError> {
-    let (mut config, mut warnings) = OtgConfig::read(&json, seed).map_err(refuse)?;
-    let (whole, unconnected) = match own {
-        Some(ports) => (ports.to_vec(), BTreeMap::new()),
-        None => (connected(&config, &mut warnings), unconnected(&config)),
-    };
-    config.keep_ports(&whole).map_err(|port| ApiError::invalid(format!("there is no ports[{port}]")))?;
+    let (mut config, mut warnings) = OtgConfig::read(json, seed).map_err(refuse)?;
+    config.keep_ports(own).map_err(|port| ApiError::invalid(format!("there is no ports[{port}]")))?;
     let (mut devices, mut places, mut errors) = (Vec::<TxDevice>::new(), Vec::new(), Vec::new());
-    for (port, at) in config.ports.iter().zip(whole) {
+    for (port, at) in config.ports.iter().zip(own.iter().copied()) {
         let path = format!("ports[{at}].location");
         let device = match rules.device(&port.location) {
             Ok(device) => device,
@@ -167,33 +134,10 @@ pub(super) fn check(
     match errors.is_empty() {
         true => {
             let sending = rules.sending();
-            Ok(CheckedConfig { json, config, seed, devices, places, unconnected, sending, warnings })
+            Ok(CheckedConfig { config, seed, devices, places, sending, warnings })
         }
         false => Err(refuse(errors)),
     }
-}
-
-/// The ports with a location. Of the others nothing is asked until a flow is to start.
-fn connected(config: &OtgConfig, warnings: &mut Vec<String>) -> Vec<usize> {
-    let (with, without): (Vec<usize>, Vec<usize>) =
-        (0..config.ports.len()).partition(|port| !config.ports[*port].location.is_empty());
-    warnings.extend(
-        without
-            .iter()
-            .map(|port| format!("ports[{port}].location: is empty: no flow of this port can start")),
-    );
-    with
-}
-
-/// Flows of ports without a location, each with its port.
-fn unconnected(config: &OtgConfig) -> BTreeMap<String, String> {
-    let is_unconnected =
-        |name: &&String| config.ports.iter().any(|port| port.name == **name && port.location.is_empty());
-    let port = |flow: &FlowConfig| {
-        let port = [&flow.tx_port].into_iter().chain(&flow.rx_ports).find(is_unconnected)?;
-        Some((flow.name.clone(), port.clone()))
-    };
-    config.flows.iter().filter_map(port).collect()
 }
 
 fn is_same(one: &TxDevice, other: &TxDevice) -> bool {
@@ -269,18 +213,13 @@ impl ActiveState {
     }
 
     /// Puts a checked configuration in force. What ran before has ended. `mark` is the run in the
-    /// marks of frames, if a controller decides it.
+    /// marks of frames.
     ///
     /// # Errors
     /// The host refused; then nothing is in force.
-    pub(super) fn take(
-        &mut self,
-        checked: CheckedConfig,
-        mark: Option<u16>,
-    ) -> Result<Vec<String>, ApiError> {
-        let CheckedConfig { json, config, seed, devices, places, unconnected, sending, warnings } = checked;
-        let (run, runs) = (mark.unwrap_or(self.run.wrapping_add(1)), self.runs.clone());
-        *self = Self { run, seed, runs, sending, unconnected, ..Self::default() };
+    pub(super) fn take(&mut self, checked: CheckedConfig, mark: u16) -> Result<Vec<String>, ApiError> {
+        let CheckedConfig { config, seed, devices, places, sending, warnings } = checked;
+        *self = Self { run: mark, seed, runs: self.runs.clone(), sending, ..Self::default() };
         let cpus: Vec<u32> =
             CpuList::allowed().map_err(|error| ApiError::internal(error.to_string()))?.iter().collect();
         for (at, (port, device)) in config.ports.iter().zip(devices).enumerate() {
@@ -299,19 +238,19 @@ impl ActiveState {
             }
         }
         self.flows = config.flows.iter().map(|_| FlowRun::default()).collect();
-        self.set(json, config);
+        self.set(config);
         Ok(warnings)
     }
 
     /// Sets the configuration of these ports and flows.
-    fn set(&mut self, json: Value, config: OtgConfig) {
+    fn set(&mut self, config: OtgConfig) {
         let index = |name: &str| config.ports.iter().position(|port| port.name == name);
         let ends = |flow: &FlowConfig| {
             let rx: BTreeSet<usize> = flow.rx_ports.iter().filter_map(|name| index(name)).collect();
             FlowPorts { tx: index(&flow.tx_port), rx: rx.into_iter().collect() }
         };
         self.ends = config.flows.iter().map(ends).collect();
-        (self.json, self.config) = (Some(json), config);
+        self.config = config;
     }
 
     /// Refuses flows with tags on ports that were opened without.
@@ -330,13 +269,7 @@ impl ActiveState {
     }
 
     /// Puts other flows on the same ports in force: flows of the same name continue.
-    pub(super) fn change_flows(
-        &mut self,
-        json: Value,
-        config: OtgConfig,
-        unconnected: BTreeMap<String, String>,
-    ) {
-        self.unconnected = unconnected;
+    pub(super) fn change_flows(&mut self, config: OtgConfig) {
         // What was sent of flows that go stays in the counts of their ports.
         self.differences(&config).0.into_iter().for_each(|flow| self.keep_sent(flow));
         let flows = self.config.flows.iter().zip(std::mem::take(&mut self.flows));
@@ -350,7 +283,7 @@ impl ActiveState {
             None => FlowRun::default(),
         };
         self.flows = config.flows.iter().map(continued).collect();
-        self.set(json, config);
+        self.set(config);
     }
 
     /// Flows that `config` does not have, and running flows that it changes.
@@ -390,7 +323,7 @@ impl ActiveState {
     }
 
     /// True if frames of the flow are counted somewhere.
-    pub(super) fn waits(&self, flow: usize) -> bool {
+    fn waits(&self, flow: usize) -> bool {
         let config = &self.config.flows[flow];
         config.metrics.enable && !config.rx_ports.is_empty()
     }
@@ -411,34 +344,6 @@ impl ActiveState {
         let is_single = config.metrics.copies == Copies::default();
         let sent = run.sent(&if is_single { received } else { FlowArrivals::default() });
         (state, received, sent)
-    }
-
-    /// Restarts flows. If all flows restart, the counts of ports start at 0 too.
-    ///
-    /// # Errors
-    /// All numbers of marks are used up: 65,536 flows were started with this configuration.
-    pub(super) fn begin(&mut self, flows: &[usize]) -> Result<(), ApiError> {
-        self.number(flows)?;
-        if flows.len() == self.flows.len() {
-            self.clear_ports();
-        }
-        Ok(())
-    }
-
-    /// Flows get counts of 0 and a number of their own, so that late frames of earlier runs do not
-    /// count.
-    ///
-    /// # Errors
-    /// All numbers of marks are used up.
-    pub(super) fn number(&mut self, flows: &[usize]) -> Result<(), ApiError> {
-        if self.next_number + flows.len() as u32 > FLOW_NUMBERS {
-            let text = "65,536 flows were started with this configuration: set it again";
-            return Err(ApiError::internal(text));
-        }
-        let starts: Vec<(usize, u32)> = flows.iter().copied().zip(self.next_number..).collect();
-        self.next_number += flows.len() as u32;
-        self.restart(&starts);
-        Ok(())
     }
 
     /// Flows get counts of 0 and these numbers.
@@ -498,19 +403,6 @@ impl ActiveState {
             None => Ok(()),
             Some(port) => Err(ApiError::internal(format!("port {}: {} is gone", port.name, port.location))),
         }
-    }
-
-    /// Refuses to start flows of ports without a location.
-    ///
-    /// # Errors
-    /// Each such flow, with its port.
-    pub(super) fn refuse_unconnected(&self, flows: &[usize]) -> Result<(), ApiError> {
-        let names = flows.iter().map(|flow| &self.config.flows[*flow].name);
-        let unconnected = names.filter_map(|name| {
-            Some(format!("flow {name}: its port {} has no location", self.unconnected.get(name)?))
-        });
-        let errors: Vec<String> = unconnected.collect();
-        if errors.is_empty() { Ok(()) } else { Err(refuse(errors)) }
     }
 
     /// True if this host sends the flow.
@@ -612,14 +504,6 @@ impl ActiveState {
         Some((neighbours, config.gateway_of.as_deref()?))
     }
 
-    /// The neighbours that a client asks for.
-    ///
-    /// # Errors
-    /// Unknown names of interfaces, or states of protocols, which are not supported.
-    pub(super) fn neighbours(&self, request: &Value) -> Result<Value, RequestRefusal> {
-        self.config.states(request, |interface| self.neighbours_of(interface)?.gateway_mac(&interface.name))
-    }
-
     /// What resolves the gateway of an interface.
     fn neighbours_of(&self, interface: &EmulatedInterface) -> Option<&Arc<PortNeighbours>> {
         self.neighbours_at(&interface.port)
@@ -649,52 +533,6 @@ impl ActiveState {
         let (_, arrived, sent) = self.read(flow, now);
         let run = &self.flows[flow];
         FlowReading { is_sending: run.is_sending(), is_paused: run.is_paused(), sent, arrived }
-    }
-
-    /// The rows of flows, with the rows of values that `query` asks for.
-    pub(super) fn flow_rows(
-        &mut self,
-        flows: &[usize],
-        query: &TaggedQuery,
-        now: Instant,
-    ) -> Vec<FlowMetricsRow> {
-        // A flow is stopped in its row if it was before its values were read: then they are final.
-        let settled = |flow: &usize| {
-            let has_tags = query.include && self.config.flows[*flow].has_tags();
-            has_tags.then(|| self.settle(*flow))
-        };
-        let states: Vec<Option<FlowState>> = flows.iter().map(settled).collect();
-        let mut readings = if query.include { self.tag_readings(flows, &[]).flows } else { Vec::new() };
-        readings.resize(flows.len(), Vec::new());
-        let row = |((flow, settled), readings): ((&usize, Option<FlowState>), Vec<TagReading>)| {
-            let (state, received, sent) = self.read(*flow, now);
-            let state = settled.unwrap_or(state);
-            let run = &mut self.flows[*flow];
-            let counts = flow_counts(state, sent, &received, run.rates(sent.frames, received.frames, now));
-            let values = (sent, run.has_several_sizes);
-            let tagged = tagged_rows(&self.config, *flow, query, values, &readings);
-            FlowMetricsRow::new(&self.config.flows[*flow], counts).with_tagged(tagged, query.columns.clone())
-        };
-        flows.iter().zip(states).zip(readings).map(row).collect()
-    }
-
-    /// A sentence for each of these flows that has frames without a row of values.
-    pub(super) fn without_values(&self, flows: &[usize]) -> Vec<String> {
-        let of_values = |flow: &&usize| has_values(&self.config.flows[**flow]);
-        let flows: Vec<usize> = flows.iter().filter(of_values).copied().collect();
-        // Before the values are read: a frame that arrives meanwhile is not missing.
-        let received: Vec<u64> = flows.iter().map(|flow| self.received(*flow).frames).collect();
-        let readings = self.tag_readings(&flows, &[]).flows;
-        let sentence = |((flow, frames), readings): ((&usize, u64), &Vec<TagReading>)| {
-            without_values(&self.config.flows[*flow], frames, readings)
-        };
-        flows.iter().zip(received).zip(&readings).filter_map(sentence).collect()
-    }
-
-    /// The row of a port.
-    pub(super) fn port_row(&mut self, port: usize, now: Instant) -> PortRow {
-        let counts = self.port_counts(port, now);
-        PortRow::new(&self.ports[port].name, &self.ports[port].location, counts)
     }
 
     /// What was counted on a port.
@@ -757,10 +595,5 @@ impl ActiveState {
             return Err(ApiError::invalid(format!("port {}: its capture was not started", port.name)));
         };
         capture.file(query.slice).map_err(ApiError::internal)
-    }
-
-    /// The configuration as it was set.
-    pub(super) fn as_set(&self) -> Value {
-        self.json.clone().unwrap_or_else(|| json!({}))
     }
 }

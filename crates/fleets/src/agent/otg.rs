@@ -4,10 +4,12 @@
 use super::config::{AgentFile, AgentPort};
 use super::limits;
 use super::status::Answerer;
-use fleet::{AnswerState, FleetName, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult, PortPlace};
+use fleet::{
+    AnswerState, FleetName, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult, PortPlace, RefusalKind,
+};
 use hub::HubRequest;
 use otg::FlowConfig;
-use ports::part::HostPart;
+use ports::host_ports::HostPorts;
 use ports::port_rules::{PortRules, SendRules};
 use program::console::Console;
 use program::monitor::sources::RunList;
@@ -65,7 +67,7 @@ impl PortRules for AgentPorts {
 
 /// A configuration of which this host has ports.
 struct OtgSession {
-    part: Arc<HostPart>,
+    part: Arc<HostPorts>,
     ports: Vec<FleetName>,
     heard: Instant,
     lease: Duration,
@@ -161,9 +163,9 @@ impl OtgSessions {
         part.ports.iter().map(port).collect()
     }
 
-    /// Refuses an order. `is_invalid`: the order is wrong; otherwise the host cannot do it now.
-    pub(super) fn refuse(&self, request: HubRequest, request_ns: u64, is_invalid: bool, why: String) {
-        let refused = OtgResult::Refused { is_invalid, errors: vec![why] };
+    /// Refuses an order.
+    pub(super) fn refuse(&self, request: HubRequest, request_ns: u64, kind: RefusalKind, why: String) {
+        let refused = OtgResult::Refused { kind, errors: vec![why] };
         self.answer(request, request_ns, ready(refused), None);
     }
 
@@ -183,13 +185,14 @@ impl OtgSessions {
         };
         let order = match order {
             OtgOrder::Go { start_at_ns } => {
-                OtgOrder::Go { start_at_ns: self.answerer.clock.to_host(start_at_ns).unix_ns }
+                let to_host = |unix_ns| self.answerer.clock.to_host(unix_ns).unix_ns;
+                OtgOrder::Go { start_at_ns: start_at_ns.map(to_host) }
             }
             order => order,
         };
         let carried_out = async move {
             let lost = |_| OtgResult::Refused {
-                is_invalid: false,
+                kind: RefusalKind::Host,
                 errors: vec!["the thread of the order ended".to_owned()],
             };
             spawn_blocking(move || part.carry_out(order)).await.unwrap_or_else(lost)
@@ -204,18 +207,18 @@ impl OtgSessions {
         lease_ms: u64,
         order: &OtgOrder,
         obstacle: impl Fn(&FleetName) -> Option<String>,
-    ) -> Result<Arc<HostPart>, OtgResult> {
-        let refused = |is_invalid, why: String| OtgResult::Refused { is_invalid, errors: vec![why] };
+    ) -> Result<Arc<HostPorts>, OtgResult> {
+        let refused = |kind, why: String| OtgResult::Refused { kind, errors: vec![why] };
         let new = || {
             let rules = Box::new(AgentPorts(Arc::clone(&self.file)));
-            Arc::new(HostPart::new(rules, RunList::of(&self.console)))
+            Arc::new(HostPorts::new(rules, RunList::of(&self.console)))
         };
-        let (OtgOrder::Check(part) | OtgOrder::Set(part)) = order else {
+        let (OtgOrder::Check { part, .. } | OtgOrder::Set(part)) = order else {
             let gone = || match order {
                 // It has let go what it had.
                 OtgOrder::Release => OtgResult::Done { warnings: Vec::new() },
                 _ => refused(
-                    false,
+                    RefusalKind::Host,
                     format!(
                         "it has no ports for run {run}: its lease has ended, or the agent was started again; \
                          set the configuration again"
@@ -227,9 +230,9 @@ impl OtgSessions {
             session.is_ending = *order == OtgOrder::Release;
             return Ok(Arc::clone(&session.part));
         };
-        let ports = self.ports_of(part).map_err(|why| refused(true, why))?;
+        let ports = self.ports_of(part).map_err(|why| refused(RefusalKind::Invalid, why))?;
         if let Some(why) = ports.iter().find_map(obstacle) {
-            return Err(refused(false, why));
+            return Err(refused(RefusalKind::Host, why));
         }
         let part = self.sessions.get(run).map_or_else(new, |session| Arc::clone(&session.part));
         if matches!(order, OtgOrder::Set(_)) {

@@ -160,7 +160,7 @@ impl PortSender {
     pub(super) fn start(&mut self, start_at: StartTime) {
         self.info.start_at = Some(start_at);
         (self.started, self.cpu_time) = (Instant::now(), host::process_cpu_time());
-        self.gate.open(start_at);
+        self.gate.open(Some(start_at));
     }
 
     /// Ends all flows.

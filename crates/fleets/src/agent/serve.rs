@@ -9,7 +9,7 @@ use super::double::{Double, refused_key};
 use super::host_run::{AgentClock, AgentOrder, HostRun};
 use super::otg::OtgSessions;
 use super::status::{Answerer, KeptFacts, status};
-use fleet::{AbortRequest, AnswerState, FleetName, Go, OtgRequest, Prepare, Stat, decode};
+use fleet::{AbortRequest, AnswerState, FleetName, Go, OtgRequest, Prepare, RefusalKind, Stat, decode};
 use hub::{Hub, HubEvent, HubRequest, OrderKind, RequestKind};
 use program::hub_access::unusable_hub;
 use program::outcome::{Failure, Outcome};
@@ -216,11 +216,11 @@ impl Agent {
     fn otg(&mut self, request: HubRequest, request_ns: u64) {
         let otg: OtgRequest = match decode(&request.payload) {
             Ok(otg) => otg,
-            Err(why) => return self.otg.refuse(request, request_ns, true, why.to_string()),
+            Err(why) => return self.otg.refuse(request, request_ns, RefusalKind::Invalid, why.to_string()),
         };
         // A run that has ports goes on.
         if let Some((why, _)) = self.double.refusal(&self.file.host).filter(|_| !self.otg.has(&otg.run)) {
-            return self.otg.refuse(request, request_ns, false, why);
+            return self.otg.refuse(request, request_ns, RefusalKind::Host, why);
         }
         let (runs, name) = (&self.runs, otg.run.clone());
         let busy: BTreeMap<FleetName, FleetName> = self.otg.busy().filter(|(_, run)| *run != name).collect();

@@ -1,14 +1,17 @@
-//! A configuration in force on several hosts: which host has which ports and flows, and the rows
-//! of metrics from what the hosts have counted.
+//! A configuration in force: which host has which ports and flows, and the rows of metrics from
+//! what the hosts have counted.
 
+use super::flow::with_fcs;
 use super::hosts::HostPlace;
 use super::port::FLOW_NUMBERS;
 use super::progress::{DrainRule, FlowProgress};
-use super::state::flow_counts;
 use super::tagged::tagged_rows;
-use fleet::{FlowReading, FlowStart, PortReading, RatedCounts, TagReading, clock_agreement_ns};
+use fleet::{
+    FlowArrivals, FlowReading, FlowStart, PortReading, RatedCounts, SentFrames, TagReading,
+    clock_agreement_ns,
+};
 use measure::HostClock;
-use otg::metrics::{FlowMetricsRow, FlowState, PortCounts, PortRow, TrafficCounts};
+use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow, TrafficCounts};
 use otg::{ConfigPart, FlowConfig, OtgConfig, TaggedQuery};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,16 +21,16 @@ use units::human_duration;
 
 /// A host and its part.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct JointHost {
+pub(super) struct PlacedHost {
     pub(super) place: HostPlace,
     pub(super) part: ConfigPart,
 }
 
 /// A flow over hosts.
 #[derive(Debug, Default)]
-pub(super) struct JointFlow {
-    /// The host that sends it, and its index there.
-    tx: (usize, u32),
+pub(super) struct PlacedFlow {
+    /// The host that sends it, and its index there; `None` if its port has no location.
+    tx: Option<(usize, u32)>,
     /// All hosts that have it, and its index there. The sender is one of them.
     at: Vec<(usize, u32)>,
     pub(super) progress: FlowProgress,
@@ -35,7 +38,7 @@ pub(super) struct JointFlow {
     has_several_sizes: bool,
 }
 
-impl JointFlow {
+impl PlacedFlow {
     /// Its index on a host, if that has it.
     pub(super) fn index_at(&self, host: usize) -> Option<u32> {
         self.at.iter().find(|(at, _)| *at == host).map(|(_, index)| *index)
@@ -44,12 +47,12 @@ impl JointFlow {
 
 /// The configuration.
 #[derive(Default)]
-pub(super) struct JointConfig {
+pub(super) struct PlacedConfig {
     /// As it was set.
     json: Option<Value>,
     pub(super) config: OtgConfig,
-    pub(super) hosts: Arc<[JointHost]>,
-    pub(super) flows: Vec<JointFlow>,
+    pub(super) hosts: Arc<[PlacedHost]>,
+    pub(super) flows: Vec<PlacedFlow>,
     /// The run in the marks of frames.
     pub(super) mark: u16,
     /// The seed of random values that are not to be repeatable.
@@ -61,7 +64,7 @@ pub(super) struct JointConfig {
 }
 
 /// A sentence of a host about one of its flows, with its path in the whole configuration.
-pub(super) fn whole_path(hosts: &[JointHost], place: &HostPlace, text: &str) -> String {
+pub(super) fn whole_path(hosts: &[PlacedHost], place: &HostPlace, text: &str) -> String {
     let host = hosts.iter().find(|host| host.place == *place);
     host.map_or_else(|| text.to_owned(), |host| host.part.whole_path(text))
 }
@@ -69,42 +72,54 @@ pub(super) fn whole_path(hosts: &[JointHost], place: &HostPlace, text: &str) -> 
 /// Indexes of each host.
 pub(super) type ByHost<T> = BTreeMap<usize, Vec<T>>;
 
-impl JointConfig {
+impl PlacedConfig {
     /// Splits a checked configuration, which was read with `seed`; `places` has the host of each
-    /// port.
+    /// port that has a location.
     pub(super) fn new(
         json: Value,
         config: OtgConfig,
-        places: &[HostPlace],
+        places: &[Option<HostPlace>],
         (mark, seed): (u16, u64),
         drain: DrainRule,
     ) -> Self {
         let mut ports: BTreeMap<&HostPlace, Vec<usize>> = BTreeMap::new();
-        places.iter().enumerate().for_each(|(port, place)| ports.entry(place).or_default().push(port));
-        let host = |(place, ports): (&HostPlace, Vec<usize>)| JointHost {
+        for (port, place) in places.iter().enumerate() {
+            place.iter().for_each(|place| ports.entry(place).or_default().push(port));
+        }
+        let host = |(place, ports): (&HostPlace, Vec<usize>)| PlacedHost {
             place: place.clone(),
             part: ConfigPart::of(&config, ports),
         };
-        let hosts: Arc<[JointHost]> = ports.into_iter().map(host).collect();
-        let mut flows: Vec<JointFlow> = config.flows.iter().map(|_| JointFlow::default()).collect();
+        let hosts: Arc<[PlacedHost]> = ports.into_iter().map(host).collect();
+        let mut flows: Vec<PlacedFlow> = config.flows.iter().map(|_| PlacedFlow::default()).collect();
         for (at, host) in hosts.iter().enumerate() {
             for (index, flow) in host.part.flows.iter().enumerate() {
                 let here = (at, index as u32);
                 flows[*flow].at.push(here);
                 let sends = |port: &usize| config.ports[*port].name == config.flows[*flow].tx_port;
                 if host.part.ports.iter().any(sends) {
-                    flows[*flow].tx = here;
+                    flows[*flow].tx = Some(here);
                 }
             }
         }
         Self { json: Some(json), config, hosts, flows, mark, seed, next_number: 0, drain }
     }
 
+    /// No configuration: the next one has the mark behind this one.
+    pub(super) fn none(mark: u16) -> Self {
+        Self { mark, ..Self::default() }
+    }
+
+    /// Takes the configuration: nothing is in force any more.
+    pub(super) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::none(self.mark))
+    }
+
     /// Flows of the same name go on from `before`, which has the same ports.
     pub(super) fn continues(&mut self, before: Self) {
         (self.mark, self.next_number) = (before.mark, before.next_number);
         let flows = before.config.flows.into_iter().zip(before.flows);
-        let mut known: HashMap<String, (FlowConfig, JointFlow)> =
+        let mut known: HashMap<String, (FlowConfig, PlacedFlow)> =
             flows.map(|(config, flow)| (config.name.clone(), (config, flow))).collect();
         for (config, flow) in self.config.flows.iter().zip(&mut self.flows) {
             let Some((old_config, old)) = known.remove(&config.name) else { continue };
@@ -119,7 +134,7 @@ impl JointConfig {
     }
 
     /// The configuration of a host.
-    pub(super) fn part_of(&self, host: &JointHost) -> fleet::OtgPart {
+    pub(super) fn part_of(&self, host: &PlacedHost) -> fleet::OtgPart {
         fleet::OtgPart {
             config: host.part.json(self.json.as_ref().unwrap_or(&Value::Null)),
             ports: host.part.ports.iter().map(|port| *port as u32).collect(),
@@ -128,22 +143,53 @@ impl JointConfig {
         }
     }
 
-    /// The host of a port, and its index there.
-    pub(super) fn port_at(&self, port: usize) -> (usize, u32) {
-        let of_host = |host: &JointHost| host.part.ports.iter().position(|own| *own == port);
+    /// The host of a port, and its index there; `None` if it has no location.
+    pub(super) fn port_at(&self, port: usize) -> Option<(usize, u32)> {
+        let of_host = |host: &PlacedHost| host.part.ports.iter().position(|own| *own == port);
         let mut found =
             self.hosts.iter().enumerate().filter_map(|(at, host)| Some((at, of_host(host)? as u32)));
-        found.next().expect("each port has a host")
+        found.next()
+    }
+
+    /// True if a port is one of this host.
+    pub(super) fn is_at(&self, port: usize, host: usize) -> bool {
+        self.port_at(port).is_some_and(|(at, _)| at == host)
+    }
+
+    /// The host of a port, and its index there.
+    ///
+    /// # Errors
+    /// The port has no location.
+    pub(super) fn host_of(&self, port: usize) -> Result<(usize, u32), String> {
+        let name = &self.config.ports[port].name;
+        self.port_at(port).ok_or_else(|| format!("port {name} has no location"))
     }
 
     /// Ports by host.
-    pub(super) fn ports_by_host(&self, ports: &[usize]) -> ByHost<u32> {
-        grouped(ports.iter().map(|port| self.port_at(*port)))
+    ///
+    /// # Errors
+    /// One has no location.
+    pub(super) fn ports_by_host(&self, ports: &[usize]) -> Result<ByHost<u32>, String> {
+        let places: Result<Vec<_>, _> = ports.iter().map(|port| self.host_of(*port)).collect();
+        Ok(grouped(places?.into_iter()))
     }
 
     /// Flows by the host that sends them.
     pub(super) fn senders_of(&self, flows: &[usize]) -> ByHost<u32> {
-        grouped(flows.iter().map(|flow| self.flows[*flow].tx))
+        grouped(flows.iter().filter_map(|flow| self.flows[*flow].tx))
+    }
+
+    /// A sentence for each of these flows that has a port without a location.
+    pub(super) fn unconnected(&self, flows: &[usize]) -> Vec<String> {
+        let ports = self.config.ports.iter().filter(|port| port.location.is_empty());
+        let without: BTreeSet<&str> = ports.map(|port| &port.name[..]).collect();
+        let sentence = |flow: &usize| {
+            let FlowConfig { name, tx_port, rx_ports, .. } = &self.config.flows[*flow];
+            let mut ports = std::iter::once(tx_port).chain(rx_ports);
+            let port = ports.find(|port| without.contains(&port[..]))?;
+            Some(format!("flow {name}: its port {port} has no location"))
+        };
+        flows.iter().filter_map(sentence).collect()
     }
 
     /// The names of flows that need a host.
@@ -172,7 +218,7 @@ impl JointConfig {
             if is_anew {
                 (joint.progress, joint.has_several_sizes) = (FlowProgress::default(), false);
             }
-            for (host, index) in joint.at.iter().filter(|at| is_anew || **at == joint.tx) {
+            for (host, index) in joint.at.iter().filter(|at| is_anew || Some(**at) == joint.tx) {
                 let start = FlowStart { flow: *index, number, rank: rank as u32 };
                 starts.entry(*host).or_default().push(start);
             }
@@ -208,7 +254,8 @@ impl JointConfig {
         (errors, warnings)
     }
 
-    fn waits(config: &FlowConfig) -> bool {
+    /// True if frames of the flow are counted somewhere.
+    pub(super) fn waits(config: &FlowConfig) -> bool {
         config.metrics.enable && !config.rx_ports.is_empty()
     }
 
@@ -219,12 +266,13 @@ impl JointConfig {
 
     /// What a flow does, from the sum of its readings.
     pub(super) fn settle(&mut self, flow: usize, reading: &FlowReading, now: Instant) -> FlowState {
-        let (config, progress) = (&self.config.flows[flow], &mut self.flows[flow].progress);
+        let config = &self.config.flows[flow];
         let mut arrived = reading.arrived;
-        if !config.metrics.latency {
+        if !config.metrics.latency && self.flows[flow].at.len() > 1 {
             // The clocks of the hosts may differ by any time.
             arrived.stamped = 0;
         }
+        let progress = &mut self.flows[flow].progress;
         progress.follow(reading.is_sending, reading.is_paused, arrived.frames, now);
         let due = config.frames_due(reading.sent.frames);
         progress.settle(due, &arrived, Self::waits(config).then_some(self.drain), now)
@@ -269,6 +317,19 @@ impl JointConfig {
     }
 }
 
+/// The counts of a flow as the model has them: with FCS. `rates` are those of sending and
+/// receiving.
+fn flow_counts(state: FlowState, sent: SentFrames, received: &FlowArrivals, rates: (f64, f64)) -> FlowCounts {
+    let arrived = SentFrames { frames: received.frames, bytes: received.bytes };
+    FlowCounts {
+        state,
+        tx: with_fcs(sent, rates.0),
+        rx: with_fcs(arrived, rates.1),
+        latency_ns: received.latency_ns(),
+        first_last_ns: (received.first_ns, received.last_ns),
+    }
+}
+
 fn grouped<T>(items: impl Iterator<Item = (usize, T)>) -> ByHost<T> {
     let mut groups: ByHost<T> = BTreeMap::new();
     items.for_each(|(host, item)| groups.entry(host).or_default().push(item));
@@ -278,10 +339,8 @@ fn grouped<T>(items: impl Iterator<Item = (usize, T)>) -> ByHost<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fleet::{FlowArrivals, SentFrames};
-    use otg::metrics::FlowCounts;
 
-    fn joint(flows: &[(&str, &str, &[&str])]) -> JointConfig {
+    fn joint(flows: &[(&str, &str, &[&str])]) -> PlacedConfig {
         let flow = |(name, tx, rx): &(&str, &str, &[&str])| {
             json!({"name": name, "tx_rx": {"port": {"tx_name": tx, "rx_names": rx}},
                 "metrics": {"enable": true, "latency": {"enable": true}}})
@@ -292,9 +351,9 @@ mod tests {
             "flows": flows.iter().map(flow).collect::<Vec<_>>(),
         });
         let (config, _) = OtgConfig::read(&json, 1).unwrap();
-        let places: Vec<HostPlace> =
-            config.ports.iter().map(|port| HostPlace::of(&port.location).unwrap()).collect();
-        JointConfig::new(json, config, &places, (7, 1), DrainRule::default())
+        let places: Vec<Option<HostPlace>> =
+            config.ports.iter().map(|port| Some(HostPlace::of(&port.location).unwrap())).collect();
+        PlacedConfig::new(json, config, &places, (7, 1), DrainRule::default())
     }
 
     #[test]
@@ -311,7 +370,7 @@ mod tests {
             ("h2".to_owned(), &[1], &[0, 2]),
         ];
         assert_eq!(hosts, expected);
-        assert_eq!((joint.port_at(3), joint.port_at(1)), ((1, 1), (2, 0)));
+        assert_eq!([joint.port_at(3), joint.port_at(1)], [Some((1, 1)), Some((2, 0))]);
         assert_eq!(joint.senders_of(&[0, 1, 2]), BTreeMap::from([(0, vec![0]), (1, vec![0]), (2, vec![1])]));
         assert_eq!(joint.names_at(&[0, 1, 2], 2), ["ab", "bad"]);
         let part = joint.part_of(&joint.hosts[2]);
