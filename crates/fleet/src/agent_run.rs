@@ -1,8 +1,8 @@
 //! A run as an agent has it: armed, counting down, running, draining, reported. The caller does
 //! what [`AgentRun::step`] returns, and gives it the time and what the workers do.
 
-use crate::message::{FlowRole, Go, Prepare, RunEnd};
-use crate::name::FleetName;
+use crate::message::RunEnd;
+use crate::order::{FlowRole, TestPart};
 
 /// A start must be this far away when it is requested: the answer has to arrive before it.
 const GO_LEAD_NS: u64 = 50_000_000;
@@ -44,9 +44,9 @@ pub enum GoRefusal {
     /// The time is too near, or has passed.
     #[error("late: the time to start is {0} ms away, and at least {min} ms are needed", min = GO_LEAD_NS / 1_000_000)]
     Late(i64),
-    /// The run is not armed.
-    #[error("not_armed: run {0} is not armed here")]
-    NotArmed(FleetName),
+    /// It has a time to start at, or has ended.
+    #[error("not_armed: the run has a time to start at")]
+    NotArmed,
 }
 
 /// A run.
@@ -54,12 +54,9 @@ pub enum GoRefusal {
 pub struct AgentRun {
     duration_ns: u64,
     settle_ns: u64,
-    lease_ns: u64,
     stat_ns: u64,
     receives: bool,
     state: AgentState,
-    /// Monotonic time of the last sign of life of the controller.
-    heard_ns: u64,
     /// Monotonic time of the start.
     start_ns: u64,
     next_stat_ns: u64,
@@ -75,16 +72,14 @@ pub struct AgentRun {
 }
 
 impl AgentRun {
-    /// A run that is ready at the monotonic time `now_ns`.
-    pub fn new(prepare: &Prepare, now_ns: u64) -> Self {
+    /// A run that is ready.
+    pub fn new(part: &TestPart) -> Self {
         Self {
-            duration_ns: prepare.duration_ns,
-            settle_ns: prepare.settle_ms * 1_000_000,
-            lease_ns: prepare.lease_ms * 1_000_000,
-            stat_ns: prepare.stat_ms * 1_000_000,
-            receives: prepare.flows.iter().any(|flow| flow.role == FlowRole::Receive),
+            duration_ns: part.duration_ns,
+            settle_ns: part.settle_ms * 1_000_000,
+            stat_ns: part.stat_ms * 1_000_000,
+            receives: part.flows.iter().any(|flow| flow.role == FlowRole::Receive),
             state: AgentState::Armed,
-            heard_ns: now_ns,
             start_ns: 0,
             next_stat_ns: 0,
             end: None,
@@ -104,24 +99,23 @@ impl AgentRun {
     ///
     /// # Errors
     /// The time is too near, or the run already has one.
-    pub fn go(&mut self, go: &Go, wall_ns: u64, now_ns: u64) -> Result<(), GoRefusal> {
+    pub fn go(&mut self, start_at_ns: u64, wall_ns: u64, now_ns: u64) -> Result<(), GoRefusal> {
         if self.state != AgentState::Armed {
-            return Err(GoRefusal::NotArmed(go.run.clone()));
+            return Err(GoRefusal::NotArmed);
         }
-        let left_ns = i128::from(go.start_at_ns) - i128::from(wall_ns);
+        let left_ns = i128::from(start_at_ns) - i128::from(wall_ns);
         if left_ns < i128::from(GO_LEAD_NS) {
             return Err(GoRefusal::Late((left_ns / 1_000_000) as i64));
         }
-        self.heard_ns = now_ns;
         self.start_ns = now_ns.saturating_add(left_ns as u64);
         self.next_stat_ns = self.start_ns.saturating_add(self.stat_ns);
         self.state = AgentState::Counting;
         Ok(())
     }
 
-    /// The controller lives.
-    pub fn lease(&mut self, now_ns: u64) {
-        self.heard_ns = self.heard_ns.max(now_ns);
+    /// No controller was heard for the time of its lease.
+    pub fn orphan(&mut self) {
+        self.end.get_or_insert(RunEnd::Orphaned);
     }
 
     /// The news at the monotonic time `now_ns` that all hosts have sent all: late frames are all
@@ -151,14 +145,6 @@ impl AgentRun {
         self.end.get_or_insert(end);
     }
 
-    /// The order to forget a run that has not started by the monotonic time `now_ns`. A run that
-    /// has started goes on.
-    pub fn abort(&mut self, now_ns: u64) {
-        if !self.has_started_by(now_ns) {
-            self.end.get_or_insert(RunEnd::Aborted);
-        }
-    }
-
     /// It cannot go on, or was not ready in time.
     pub fn fail(&mut self, end: RunEnd) {
         self.end.get_or_insert(end);
@@ -178,9 +164,6 @@ impl AgentRun {
     pub fn step(&mut self, now_ns: u64, has_sent_all: bool, received: u64) -> RunStep {
         if self.state == AgentState::Reported {
             return RunStep::Wait;
-        }
-        if now_ns.saturating_sub(self.heard_ns) >= self.lease_ns {
-            self.end.get_or_insert(RunEnd::Orphaned);
         }
         if self.state == AgentState::Counting && now_ns >= self.start_ns {
             self.state = AgentState::Running;
@@ -236,33 +219,19 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn run() -> AgentRun {
-        let prepare = Prepare {
-            run: "r".parse().unwrap(),
-            mark: 0,
-            flows: Vec::new(),
-            duration_ns: 3000 * MS,
-            settle_ms: 200,
-            lease_ms: 4000,
-            stat_ms: 1000,
-            seed: 0,
-        };
-        AgentRun::new(&prepare, 0)
-    }
-
-    fn go(start_at_ms: u64) -> Go {
-        Go { run: "r".parse().unwrap(), start_at_ns: start_at_ms * MS }
+        let (flows, duration_ns) = (Vec::new(), 3000 * MS);
+        AgentRun::new(&TestPart { mark: 0, flows, duration_ns, settle_ms: 200, stat_ms: 1000, seed: 0 })
     }
 
     #[test]
     fn a_run_counts_each_second_drains_and_reports() {
         let mut run = run();
         assert_eq!(run.step(10 * MS, false, 0), RunStep::Wait);
-        run.go(&go(100_500), 100_000 * MS, 500 * MS).unwrap();
-        assert_eq!(run.go(&go(200_000), 0, 0), Err(GoRefusal::NotArmed("r".parse().unwrap())));
+        run.go(100_500 * MS, 100_000 * MS, 500 * MS).unwrap();
+        assert_eq!(run.go(200_000 * MS, 0, 0), Err(GoRefusal::NotArmed));
         assert_eq!((run.step(999 * MS, false, 0), run.state()), (RunStep::Wait, AgentState::Counting));
         assert_eq!((run.step(1000 * MS, false, 0), run.state()), (RunStep::Wait, AgentState::Running));
         assert_eq!(run.step(2001 * MS, false, 5), RunStep::Count);
-        run.lease(2001 * MS);
         assert_eq!(run.step(2002 * MS, false, 5), RunStep::Wait);
         assert_eq!(run.step(4000 * MS, true, 5), RunStep::StopSending);
         assert_eq!(run.step(4001 * MS, true, 5), RunStep::Count, "all is sent");
@@ -276,7 +245,7 @@ mod tests {
     fn a_run_drains_early_when_all_hosts_have_sent_all() {
         let mut run = run();
         run.drain(0);
-        run.go(&go(100), 0, 0).unwrap();
+        run.go(100 * MS, 0, 0).unwrap();
         run.drain(0);
         assert_eq!(run.step(100 * MS, false, 0), RunStep::Wait, "it has not started");
         run.drain(100 * MS);
@@ -290,16 +259,14 @@ mod tests {
     fn a_receiver_stays_until_all_hosts_have_sent_all() {
         let receiver = || {
             let mut run = AgentRun { receives: true, ..run() };
-            run.go(&go(100), 0, 0).unwrap();
+            run.go(100 * MS, 0, 0).unwrap();
             run.step(100 * MS, true, 0);
-            run.lease(3000 * MS);
             assert_eq!(run.step(3100 * MS, true, 5), RunStep::StopSending, "the planned end");
             run.step(3101 * MS, true, 5);
             run
         };
         // Without the counts of each second.
         let step = |run: &mut AgentRun, at_ms: u64| {
-            run.lease(at_ms * MS);
             let mut steps = std::iter::repeat_with(|| run.step(at_ms * MS, true, 5));
             steps.find(|step| *step != RunStep::Count).expect("it repeats")
         };
@@ -325,57 +292,45 @@ mod tests {
     #[test]
     fn without_a_controller_it_ends() {
         let mut armed = run();
-        assert_eq!(armed.step(3999 * MS, true, 0), RunStep::Wait);
-        assert_eq!(armed.step(4000 * MS, true, 0), RunStep::Report(RunEnd::Orphaned), "before the start");
-        let mut running = AgentRun { duration_ns: 100_000 * MS, ..run() };
-        running.go(&go(1000), 0, 0).unwrap();
+        armed.orphan();
+        assert_eq!(armed.step(1, true, 0), RunStep::Report(RunEnd::Orphaned), "before the start");
+        let mut running = run();
+        running.go(1000 * MS, 0, 0).unwrap();
         running.step(1000 * MS, false, 0);
-        assert_eq!(running.step(4000 * MS, false, 0), RunStep::StopSending);
-        assert_eq!(running.step(4300 * MS, true, 0), RunStep::Report(RunEnd::Orphaned), "before its counts");
+        running.orphan();
+        assert_eq!(running.step(1500 * MS, false, 0), RunStep::StopSending);
+        assert_eq!(running.step(1501 * MS, true, 0), RunStep::Count, "all is sent");
+        assert_eq!(running.step(1800 * MS, true, 0), RunStep::Report(RunEnd::Orphaned));
     }
 
     #[test]
-    fn a_stop_before_the_start_aborts_and_an_abort_after_it_does_nothing() {
+    fn a_stop_before_the_start_aborts() {
         let mut armed = run();
         armed.stop(1);
         assert_eq!(armed.step(1, true, 0), RunStep::Report(RunEnd::Aborted));
-        let mut running = run();
-        running.go(&go(100), 0, 0).unwrap();
-        running.step(100 * MS, false, 0);
-        running.abort(200 * MS);
-        assert_eq!((running.step(200 * MS, false, 0), running.state()), (RunStep::Wait, AgentState::Running));
-        running.stop(201 * MS);
-        assert_eq!(running.step(201 * MS, false, 0), RunStep::StopSending);
-        assert_eq!(running.step(202 * MS, true, 0), RunStep::Count);
-        assert_eq!(running.step(600 * MS, true, 0), RunStep::Report(RunEnd::Stopped));
-    }
-
-    #[test]
-    fn an_order_between_the_start_and_the_next_step_finds_a_run_that_has_started() {
         let counting = || {
             let mut run = run();
-            run.go(&go(100), 0, 0).unwrap();
+            run.go(100 * MS, 0, 0).unwrap();
             run
         };
-        let (mut aborted, mut stopped) = (counting(), counting());
-        aborted.abort(100 * MS);
-        assert_eq!((aborted.step(101 * MS, false, 0), aborted.state()), (RunStep::Wait, AgentState::Running));
-        stopped.stop(100 * MS);
-        assert_eq!(stopped.step(101 * MS, false, 0), RunStep::StopSending);
-        assert_eq!(stopped.step(102 * MS, true, 0), RunStep::Count);
-        assert_eq!(stopped.step(400 * MS, true, 0), RunStep::Report(RunEnd::Stopped));
         let mut early = counting();
-        early.abort(99 * MS);
+        early.stop(99 * MS);
         assert_eq!(early.step(99 * MS, true, 0), RunStep::Report(RunEnd::Aborted));
+        // Senders start by themselves, before the next step.
+        let mut late = counting();
+        late.stop(100 * MS);
+        assert_eq!(late.step(101 * MS, false, 0), RunStep::StopSending);
+        assert_eq!(late.step(102 * MS, true, 0), RunStep::Count);
+        assert_eq!(late.step(400 * MS, true, 0), RunStep::Report(RunEnd::Stopped));
     }
 
     #[test]
     fn a_start_that_is_too_near_is_refused() {
-        let refusal = run().go(&go(1000), 960 * MS, 0).unwrap_err();
+        let refusal = run().go(1000 * MS, 960 * MS, 0).unwrap_err();
         assert_eq!(
             refusal.to_string(),
             "late: the time to start is 40 ms away, and at least 50 ms are needed"
         );
-        assert_eq!(run().go(&go(1000), 1300 * MS, 0), Err(GoRefusal::Late(-300)));
+        assert_eq!(run().go(1000 * MS, 1300 * MS, 0), Err(GoRefusal::Late(-300)));
     }
 }

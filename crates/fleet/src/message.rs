@@ -12,22 +12,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 /// Most flows of a host in one run.
 pub(crate) const FLOWS_MAX: usize = 1024;
-/// Most words of `wirerate send` for one flow.
-const WORDS_MAX: usize = 64;
-/// Longest word.
-const WORD_LEN_MAX: usize = 1024;
 /// Flows have numbers of 16 bits in their frames.
 pub const NUMBERS_MAX: u32 = 1 << 16;
-/// Runs have numbers of 12 bits in their frames.
-const MARKS: u16 = 1 << 12;
-/// Longest run: 30 days.
-const DURATION_NS_MAX: u64 = 30 * 24 * 3600 * 1_000_000_000;
-/// Longest lease: an hour.
-const LEASE_MS_MAX: u64 = 3_600_000;
+/// The version of the messages between controllers and agents: they need the same one.
+pub const PROTOCOL: u32 = 4;
 /// The version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// More frames per second are on no line: this is 1.3 Tbit/s of the shortest.
@@ -50,13 +41,16 @@ pub enum MessageError {
     },
     /// It has another schema, such as that of another version.
     #[error(
-        "expected a {expected}, got {got:?}: use one version of wirerate on all hosts (this is {VERSION})"
+        "expected a {expected}, got {got:?}{}: use one version of wirerate on all hosts (this is {VERSION})",
+        of_version(.version)
     )]
     Schema {
         /// The expected schema.
         expected: &'static str,
         /// The one it has.
         got: String,
+        /// The version of wirerate that it names.
+        version: Option<String>,
     },
     /// It is not JSON of this schema.
     #[error("this is no {schema}: {source}")]
@@ -104,6 +98,12 @@ struct Envelope<'a, T> {
 #[derive(Deserialize)]
 struct SchemaTag {
     schema: String,
+    #[serde(default)]
+    version: Option<Value>,
+}
+
+fn of_version(version: &Option<String>) -> String {
+    version.as_ref().map_or_else(String::new, |version| format!(" of wirerate {version}"))
 }
 
 /// A message as JSON.
@@ -124,8 +124,9 @@ pub fn decode<M: Message>(bytes: &[u8]) -> Result<M, MessageError> {
     let json = |source| MessageError::Json { schema, source };
     let head: SchemaTag = serde_json::from_slice(bytes).map_err(json)?;
     if head.schema != schema {
-        let got = head.schema.chars().take(64).collect();
-        return Err(MessageError::Schema { expected: schema, got });
+        let short = |text: &str| printable(&text.chars().take(64).collect::<String>()).into_owned();
+        let version = head.version.as_ref().and_then(Value::as_str).map(short);
+        return Err(MessageError::Schema { expected: schema, got: short(&head.schema), version });
     }
     let message: M = match M::IS_SHOWN {
         false => serde_json::from_slice(bytes).map_err(json)?,
@@ -191,6 +192,9 @@ pub struct HostStatus {
     pub has_double: bool,
     /// Version of wirerate.
     pub version: String,
+    /// Version of the messages between controllers and agents; 0 before version 4.
+    #[serde(default)]
+    pub protocol: u32,
     /// The boot of the host: hosts with the same one have one kernel and share a clock.
     pub boot_id: String,
     /// When it reported, by its time of day.
@@ -205,120 +209,29 @@ pub struct HostStatus {
     pub ports: Vec<PortStatus>,
 }
 
+impl HostStatus {
+    /// Why its agent does not understand the messages of this version; `None` if it does.
+    pub fn version_fault(&self) -> Option<String> {
+        let of = |protocol: u32| match protocol {
+            0 => "an older version".to_owned(),
+            protocol => format!("version {protocol}"),
+        };
+        (self.protocol != PROTOCOL).then(|| {
+            format!(
+                "it is wirerate {} with {} of the messages of fleets, and this is wirerate {VERSION} with {}: \
+                 use one version on all hosts",
+                self.version,
+                of(self.protocol),
+                of(PROTOCOL)
+            )
+        })
+    }
+}
+
 impl Message for HostStatus {
     const SCHEMA: &'static str = "wirerate.host/2";
     const LEN_MAX: usize = 1 << 18;
     const IS_SHOWN: bool = true;
-}
-
-/// What a host does for a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FlowRole {
-    /// It sends.
-    Send,
-    /// It receives.
-    Receive,
-}
-
-/// A flow, for one of its hosts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FlowOrder {
-    /// Its number in the plan.
-    pub id: u32,
-    /// What the host does.
-    pub role: FlowRole,
-    /// The port of the host.
-    pub port: FleetName,
-    /// Its number in the frames, which differs from those of other flows to the same port.
-    pub number: u32,
-    /// Words of `wirerate send`.
-    pub send: Vec<String>,
-}
-
-/// The request to get ready for a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prepare {
-    /// The run.
-    pub run: FleetName,
-    /// Its number in the frames.
-    pub mark: u16,
-    /// What to send and receive.
-    pub flows: Vec<FlowOrder>,
-    /// How long the senders send at most, in nanoseconds.
-    pub duration_ns: u64,
-    /// How long receivers wait for late frames after the end of the run.
-    pub settle_ms: u64,
-    /// The agent ends the run when it has heard no controller for this time.
-    pub lease_ms: u64,
-    /// Time from one message with counts to the next.
-    pub stat_ms: u64,
-    /// Seed of random values in frames.
-    pub seed: u64,
-}
-
-impl Message for Prepare {
-    const SCHEMA: &'static str = "wirerate.prepare/3";
-
-    fn check(&self) -> Result<(), String> {
-        let within = |name: &str, value: u64, min: u64, max: u64| match (min..=max).contains(&value) {
-            true => Ok(()),
-            false => Err(format!("{name} {value} is not in {min} to {max}")),
-        };
-        within("flows", self.flows.len() as u64, 1, FLOWS_MAX as u64)?;
-        within("mark", self.mark.into(), 0, u64::from(MARKS) - 1)?;
-        within("duration_ns", self.duration_ns, 1_000_000, DURATION_NS_MAX)?;
-        within("settle_ms", self.settle_ms, 0, 60_000)?;
-        within("lease_ms", self.lease_ms, 1000, LEASE_MS_MAX)?;
-        within("stat_ms", self.stat_ms, 100, 60_000)?;
-        let (mut ids, mut numbers) = (BTreeSet::new(), BTreeSet::new());
-        for flow in &self.flows {
-            within("number", flow.number.into(), 0, u64::from(NUMBERS_MAX) - 1)?;
-            let is_receiver = flow.role == FlowRole::Receive;
-            if !ids.insert((flow.id, is_receiver)) {
-                return Err(format!("flow {} twice", flow.id));
-            }
-            if is_receiver && !numbers.insert((&flow.port, flow.number)) {
-                return Err(format!("two flows to {} have the number {}", flow.port, flow.number));
-            }
-            within("words of a flow", flow.send.len() as u64, 0, WORDS_MAX as u64)?;
-            let is_bad = |word: &&String| word.len() > WORD_LEN_MAX || word.chars().any(char::is_control);
-            if let Some(word) = flow.send.iter().find(is_bad) {
-                return Err(format!(
-                    "flow {} has the word {:?}",
-                    flow.id,
-                    word.chars().take(64).collect::<String>()
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The request to start a prepared run at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Go {
-    /// The run.
-    pub run: FleetName,
-    /// When, in nanoseconds since 1970.
-    pub start_at_ns: u64,
-}
-
-impl Message for Go {
-    const SCHEMA: &'static str = "wirerate.go/2";
-    const LEN_MAX: usize = 4096;
-}
-
-/// The request to forget a run that has not started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AbortRequest {
-    /// The run.
-    pub run: FleetName,
-}
-
-impl Message for AbortRequest {
-    const SCHEMA: &'static str = "wirerate.abort/2";
-    const LEN_MAX: usize = 4096;
 }
 
 /// An order to all agents of a run: its subject has the same words. A message that was made for
@@ -327,54 +240,13 @@ impl Message for AbortRequest {
 pub struct RunOrder {
     /// The run.
     pub run: FleetName,
-    /// `lease`, `drain`, `stop` or `abort`.
+    /// `lease`, `drain` or `stop`.
     pub order: String,
 }
 
 impl Message for RunOrder {
     const SCHEMA: &'static str = "wirerate.order/1";
     const LEN_MAX: usize = 4096;
-}
-
-/// What an agent answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AnswerState {
-    /// Ready: the run can start.
-    Armed,
-    /// It will start at the time.
-    Counting,
-    /// No.
-    Refused,
-}
-
-/// The answer to [`Prepare`] and [`Go`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentAnswer {
-    /// The host.
-    pub host: FleetName,
-    /// Identifies the process of the agent.
-    pub instance: u64,
-    /// Yes or no.
-    pub state: AnswerState,
-    /// Why not.
-    pub why: Option<String>,
-    /// What to try.
-    pub tries: Vec<String>,
-    /// Its clock.
-    pub clock: HostClock,
-    /// Identifies the running kernel.
-    pub boot_id: String,
-    /// Time of day when the request arrived.
-    pub request_ns: u64,
-    /// Time of day of the answer.
-    pub time_ns: u64,
-}
-
-impl Message for AgentAnswer {
-    const SCHEMA: &'static str = "wirerate.answer/2";
-    const LEN_MAX: usize = 1 << 16;
-    const IS_SHOWN: bool = true;
 }
 
 /// Counts of a flow at one of its hosts, since the start.
@@ -639,57 +511,32 @@ impl Message for RunPlan {
 mod tests {
     use super::*;
 
-    fn prepare() -> Prepare {
-        let flow = FlowOrder {
-            id: 3,
-            role: FlowRole::Receive,
-            port: "eth1".parse().unwrap(),
-            number: 0,
-            send: vec!["--pps".into(), "1k".into()],
-        };
-        Prepare {
-            run: "r1".parse().unwrap(),
-            mark: 7,
-            flows: vec![flow],
-            duration_ns: 1_000_000_000,
-            settle_ms: 200,
-            lease_ms: 5000,
-            stat_ms: 1000,
-            seed: 1,
-        }
+    fn stop() -> RunOrder {
+        RunOrder { run: "r1".parse().unwrap(), order: "stop".to_owned() }
     }
 
     #[test]
     fn the_schema_is_the_first_field_and_is_checked() {
-        let bytes = encode(&prepare());
-        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.prepare/3\","));
-        assert_eq!(decode::<Prepare>(&bytes).unwrap(), prepare());
-        let refusal = decode::<Go>(&bytes).unwrap_err().to_string();
-        assert!(refusal.starts_with("expected a wirerate.go/2, got \"wirerate.prepare/3\""), "{refusal}");
-        assert!(matches!(decode::<Go>(&[b' '; 5000]), Err(MessageError::TooLong { len: 5000, .. })));
-        assert!(matches!(decode::<Go>(b"{"), Err(MessageError::Json { .. })));
+        let bytes = encode(&stop());
+        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.order/1\","));
+        assert_eq!(decode::<RunOrder>(&bytes).unwrap(), stop());
+        let refusal = decode::<Stat>(&bytes).unwrap_err().to_string();
+        assert!(
+            refusal.starts_with("expected a wirerate.fleet-stat/2, got \"wirerate.order/1\": use one"),
+            "{refusal}"
+        );
+        assert!(matches!(decode::<RunOrder>(&[b' '; 5000]), Err(MessageError::TooLong { len: 5000, .. })));
+        assert!(matches!(decode::<RunOrder>(b"{"), Err(MessageError::Json { .. })));
     }
 
     #[test]
-    fn values_that_cannot_be_are_refused() {
-        let refused = |change: &dyn Fn(&mut Prepare)| {
-            let mut bad = prepare();
-            change(&mut bad);
-            decode::<Prepare>(&encode(&bad)).unwrap_err().to_string()
-        };
-        for (why, change) in [
-            ("flows 0", &(|bad: &mut Prepare| bad.flows.clear()) as &dyn Fn(&mut Prepare)),
-            ("mark 4096", &|bad| bad.mark = 4096),
-            ("lease_ms 1", &|bad| bad.lease_ms = 1),
-            ("flow 3 twice", &|bad| bad.flows.push(bad.flows[0].clone())),
-            ("flow 3 has the word \"a\\n\"", &|bad| bad.flows[0].send = vec!["a\n".into()]),
-            ("number 65536", &|bad| bad.flows[0].number = 65_536),
-            ("two flows to eth1", &|bad| bad.flows.push(FlowOrder { id: 4, ..bad.flows[0].clone() })),
-        ] {
-            let refusal = refused(change);
-            assert!(refusal.contains(why), "{why}: {refusal}");
-        }
-        let text = String::from_utf8(encode(&prepare())).unwrap().replace("\"r1\"", "\"../r1\"");
-        assert!(decode::<Prepare>(text.as_bytes()).unwrap_err().to_string().contains("is not a name"));
+    fn a_message_of_another_version_is_refused_with_both() {
+        let old = br#"{"schema":"wirerate.host/1","host":"old","version":"0.0.9"}"#;
+        let refusal = decode::<HostStatus>(old).unwrap_err().to_string();
+        let expected = format!(
+            "expected a wirerate.host/2, got \"wirerate.host/1\" of wirerate 0.0.9: use one version of wirerate \
+             on all hosts (this is {VERSION})"
+        );
+        assert_eq!(refusal, expected);
     }
 }

@@ -1,7 +1,8 @@
 //! The decision to start: which hosts are ready, whether their clocks agree, and when to start.
 
-use crate::message::{AgentAnswer, AnswerState, HostOrder};
+use crate::message::HostOrder;
 use crate::name::FleetName;
+use crate::order::{AgentAnswer, OrderResult};
 use measure::HostClock;
 use report::human::human_duration as duration;
 use std::collections::BTreeMap;
@@ -59,7 +60,7 @@ pub fn two_agents(host: &FleetName) -> Objection {
 }
 
 /// An answer with the controller's own times of day, when it asked and when the answer came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Answered {
     /// When it asked.
     pub asked_ns: u64,
@@ -85,11 +86,9 @@ impl Answered {
     }
 }
 
-/// The answers to [`crate::Prepare`].
+/// The answers to [`crate::Order::Arm`].
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
-    /// The agents that have answered.
-    instances: BTreeMap<FleetName, u64>,
     armed: BTreeMap<FleetName, Answered>,
     objections: Vec<Objection>,
 }
@@ -103,28 +102,14 @@ impl Readiness {
         own: HostClock,
         policy: &StartPolicy,
     ) {
-        let instance = answered.as_ref().ok().map(|answered| answered.answer.instance);
-        if let Some(known) = self.instances.get(host) {
-            // The same answer again changes nothing.
-            if instance.is_some_and(|instance| instance != *known) {
-                self.armed.remove(host);
-                self.objections.retain(|objection| objection.host != *host);
-                self.objections.push(two_agents(host));
-            }
-            return;
-        }
-        self.instances.extend(instance.map(|instance| (host.clone(), instance)));
         let object = |why, cause| Err(Objection { host: host.clone(), why, cause });
         let no_tries = || ObjectionCause::Host { tries: Vec::new() };
         let checked = match answered {
             Err(why) => object(why, no_tries()),
-            Ok(Answered { answer, .. }) if answer.state != AnswerState::Armed => {
-                let why = answer.why.unwrap_or_else(|| "refused without a reason".to_owned());
-                object(why, ObjectionCause::Host { tries: answer.tries })
-            }
-            Ok(Answered { answer, .. }) if answer.host != *host => {
-                object(format!("the answer is that of {}", answer.host), no_tries())
-            }
+            Ok(Answered {
+                answer: AgentAnswer { result: OrderResult::Refused { errors, tries, .. }, .. },
+                ..
+            }) => object(errors.join("; "), ObjectionCause::Host { tries }),
             Ok(answered) => match clock_fault(&answered, own, policy) {
                 Some(why) => object(why, ObjectionCause::Clock),
                 None => Ok(answered),
@@ -134,6 +119,13 @@ impl Readiness {
             Ok(answered) => drop(self.armed.insert(host.clone(), answered)),
             Err(objection) => self.objections.push(objection),
         }
+    }
+
+    /// Two agents of this name have answered.
+    pub fn doubts(&mut self, host: &FleetName) {
+        self.armed.remove(host);
+        self.objections.retain(|objection| objection.host != *host);
+        self.objections.push(two_agents(host));
     }
 
     /// The hosts that do not start.
@@ -214,6 +206,7 @@ fn clock_fault(answered: &Answered, own: HostClock, policy: &StartPolicy) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::order::RefusalKind;
 
     const MS: u64 = 1_000_000;
     const OWN: HostClock = HostClock { is_synchronized: false, bound_ns: 16_000 * MS };
@@ -229,13 +222,11 @@ mod tests {
         let answer = AgentAnswer {
             host: name(host),
             instance: 7,
-            state: AnswerState::Armed,
-            why: None,
-            tries: Vec::new(),
             clock: OWN,
             boot_id: String::new(),
             request_ns: at(1),
             time_ns: at(1 + work_ms),
+            result: OrderResult::done(),
         };
         Answered { asked_ns: 1_000_000 * MS, answered_ns: (1_000_002 + work_ms) * MS, answer }
     }
@@ -278,8 +269,7 @@ mod tests {
     #[test]
     fn refusals_and_silence_are_told() {
         let mut busy = answered("h1", 1, 0);
-        busy.answer.state = AnswerState::Refused;
-        busy.answer.why = Some("eth1 is in use by run r1".to_owned());
+        busy.answer.result = OrderResult::refused(RefusalKind::Host, "eth1 is in use by run r1");
         let readiness = hear(vec![("h1", Ok(busy)), ("h2", Err("no answer".to_owned()))], &ANY);
         let told: Vec<&str> = readiness.objections().iter().map(|objection| objection.why.as_str()).collect();
         assert_eq!(told, ["eth1 is in use by run r1", "no answer"]);
@@ -297,26 +287,10 @@ mod tests {
 
     #[test]
     fn two_agents_of_one_name_do_not_start() {
-        let mut ready = Readiness::default();
-        let armed = |instance: u64| {
-            let answer = AgentAnswer {
-                host: name("h1"),
-                instance,
-                state: AnswerState::Armed,
-                why: None,
-                tries: Vec::new(),
-                clock: OWN,
-                boot_id: String::new(),
-                request_ns: 0,
-                time_ns: 0,
-            };
-            Answered { asked_ns: 0, answered_ns: 0, answer }
-        };
-        ready.hear(&name("h1"), Ok(armed(7)), OWN, &ANY);
-        ready.hear(&name("h1"), Ok(armed(7)), OWN, &ANY);
-        assert!(ready.may_start(&ANY), "the same answer twice");
+        let mut ready = hear(vec![("h1", Ok(answered("h1", 1, 0)))], &ANY);
+        assert!(ready.may_start(&ANY));
         assert_eq!(ready.order(&name("h1")).instance, Some(7));
-        ready.hear(&name("h1"), Ok(armed(8)), OWN, &ANY);
+        ready.doubts(&name("h1"));
         let said: Vec<&str> = ready.objections().iter().map(|objection| objection.why.as_str()).collect();
         assert_eq!(said, ["two agents are connected as h1, and both answered"]);
         assert!(!ready.may_start(&ANY) && ready.armed().next().is_none());

@@ -21,24 +21,9 @@ pub fn stat_of_any_run(host: &FleetName) -> String {
     format!("wr.run.*.stat.{host}")
 }
 
-/// Requests to prepare a run.
-pub fn prepare(host: &FleetName) -> String {
-    format!("wr.host.{host}.prepare")
-}
-
-/// Requests to start at a time.
-pub fn go(host: &FleetName) -> String {
-    format!("wr.host.{host}.go")
-}
-
-/// Orders for a part of a configuration of the Open Traffic Generator.
-pub fn otg(host: &FleetName) -> String {
-    format!("wr.host.{host}.otg")
-}
-
-/// Requests to one host to forget a run that has not started.
-pub fn abort_host(host: &FleetName) -> String {
-    format!("wr.host.{host}.abort")
+/// Orders to a host.
+pub fn host_order(host: &FleetName) -> String {
+    format!("wr.host.{host}.order")
 }
 
 /// Signs of life of a controller.
@@ -54,11 +39,6 @@ pub fn stop(run: &FleetName) -> String {
 /// The news that all hosts have sent all.
 pub fn drain(run: &FleetName) -> String {
     format!("wr.run.{run}.drain")
-}
-
-/// The order to forget a run that has not started.
-pub fn abort(run: &FleetName) -> String {
-    format!("wr.run.{run}.abort")
 }
 
 /// The plan of a run.
@@ -88,10 +68,10 @@ mod tests {
     #[test]
     fn the_run_of_a_subject_is_its_third_word() {
         let run: FleetName = "r1".parse().unwrap();
-        for subject in [lease(&run), stop(&run), abort(&run), plan(&run), stats(&run)] {
+        for subject in [lease(&run), stop(&run), plan(&run), stats(&run)] {
             assert_eq!(run_of(&subject), Some(run.clone()), "{subject}");
         }
-        assert_eq!(run_of("wr.host.r1.go"), None);
+        assert_eq!(run_of("wr.host.r1.order"), None);
         assert_eq!(run_of("wr.run.a b.lease"), None);
     }
 }

@@ -2,8 +2,8 @@
 //! that a subject, a path or a shell would interpret.
 
 use fleet::{
-    AgentAnswer, FlowOrder, FlowRole, FlowStart, Go, HostOrder, HostStatus, LastWords, Message, OtgAnswer,
-    OtgOrder, OtgRequest, PlannedFlow, Prepare, RunAccount, RunPlan, Stat, decode, encode,
+    AgentAnswer, FlowOrder, FlowRole, FlowStart, HostOrder, HostStatus, LastWords, Message, Order,
+    OrderRequest, Part, PlannedFlow, RunAccount, RunPlan, Stat, TestPart, decode, encode,
 };
 use packet::Rng;
 
@@ -16,22 +16,21 @@ fn good(rng: &mut Rng) -> Vec<u8> {
         number: rng.below(70_000),
         send: vec!["--pps".to_owned(), "1k".to_owned()],
     };
-    let prepare = Prepare {
-        run: name(),
+    let part = TestPart {
         mark: rng.below(5000) as u16,
         flows: vec![flow],
         duration_ns: u64::from(rng.below(u32::MAX)),
         settle_ms: 200,
-        lease_ms: u64::from(rng.below(9000)),
         stat_ms: 1000,
         seed: 7,
     };
     let start = FlowStart { flow: rng.below(9), number: Some(rng.below(70_000) as u16), rank: 0 };
-    let order = OtgOrder::Arm { flows: vec![start], flow_count: rng.below(9), clears_ports: false };
+    let lease_ms = u64::from(rng.below(9000));
+    let request = |order: Order| encode(&OrderRequest { run: name(), lease_ms, order });
     match rng.below(4) {
-        0 => encode(&prepare),
-        3 => encode(&OtgRequest { run: name(), lease_ms: u64::from(rng.below(9000)), order }),
-        1 => encode(&Go { run: name(), start_at_ns: u64::from(rng.below(u32::MAX)) }),
+        0 => request(Order::Prepare(Part::Test(part))),
+        3 => request(Order::Arm { flows: vec![start], flow_count: rng.below(9), clears_ports: false }),
+        1 => request(Order::Go { start_at_ns: Some(u64::from(rng.below(u32::MAX))) }),
         _ => {
             let text = r#"{"schema":"wirerate.fleet-stat/2","run":"r","host":"h1","instance":7,"number":1,"time_ns":2,
                 "released_late_ns":null,"has_sent_all":true,"sent_until_ns":null,"received_until_ns":null,
@@ -129,15 +128,6 @@ fn a_message_is_read_or_refused() {
             _ => good(rng),
         };
         spoil(rng, &mut bytes);
-        if let Some(prepare) = read::<Prepare>(&bytes) {
-            assert!(is_safe(&prepare.run) && prepare.flows.iter().all(|flow| is_safe(&flow.port)));
-            let words = prepare.flows.iter().flat_map(|flow| &flow.send);
-            assert!(words.flat_map(|word| word.chars()).all(|letter| !letter.is_control()));
-            assert_eq!(read::<Prepare>(&encode(&prepare)).as_ref(), Some(&prepare));
-        }
-        if let Some(go) = read::<Go>(&bytes) {
-            assert!(is_safe(&go.run));
-        }
         if let Some(stat) = read::<Stat>(&bytes) {
             assert!(is_safe(&stat.run) && is_safe(&stat.host));
             let histograms = stat.receivers.iter().filter_map(|receiver| receiver.hdr.as_deref());
@@ -146,12 +136,16 @@ fn a_message_is_read_or_refused() {
             words.hear(stat);
             assert!(!RunAccount::of(&plan, &words).to_string().is_empty());
         }
-        if let Some(request) = read::<OtgRequest>(&bytes) {
+        if let Some(request) = read::<OrderRequest>(&bytes) {
             assert!(is_safe(&request.run) && request.lease_ms >= 1000);
-            assert_eq!(read::<OtgRequest>(&encode(&request)).as_ref(), Some(&request));
+            if let Order::Prepare(Part::Test(part)) = &request.order {
+                assert!(part.flows.iter().all(|flow| is_safe(&flow.port)));
+                let words = part.flows.iter().flat_map(|flow| &flow.send);
+                assert!(words.flat_map(|word| word.chars()).all(|letter| !letter.is_control()));
+            }
+            assert_eq!(read::<OrderRequest>(&encode(&request)).as_ref(), Some(&request));
         }
         let _ = (read::<HostStatus>(&bytes), read::<AgentAnswer>(&bytes), read::<RunPlan>(&bytes));
-        let _ = read::<OtgAnswer>(&bytes);
     });
 }
 

@@ -2,8 +2,8 @@
 //! the last counts of every host are there, sums are never above the truth, and bounds hold.
 
 use fleet::{
-    AgentRun, AgentState, CountedFlow, FleetName, FlowOrder, FlowRole, Go, HostOrder, LastWords, PlannedFlow,
-    Prepare, RunAccount, RunEnd, RunPlan, RunStep, RunVerdict, SecondAccount, Stat, decode, encode,
+    AgentRun, AgentState, CountedFlow, FleetName, FlowOrder, FlowRole, HostOrder, LastWords, PlannedFlow,
+    RunAccount, RunEnd, RunPlan, RunStep, RunVerdict, SecondAccount, Stat, TestPart, decode, encode,
 };
 use packet::Rng;
 
@@ -91,7 +91,7 @@ fn plan(rng: &mut Rng, hosts: usize, flow_count: usize) -> RunPlan {
     }
 }
 
-fn model_hosts(rng: &mut Rng, plan: &RunPlan, lease_ms: u64) -> Vec<ModelHost> {
+fn model_hosts(rng: &mut Rng, plan: &RunPlan) -> Vec<ModelHost> {
     let with = |index: usize, of: fn(&PlannedFlow) -> &FleetName| -> Vec<usize> {
         let ours = plan.flows.iter().enumerate().filter(|(_, flow)| *of(flow) == name("h", index));
         ours.map(|(flow, _)| flow).collect()
@@ -108,19 +108,16 @@ fn model_hosts(rng: &mut Rng, plan: &RunPlan, lease_ms: u64) -> Vec<ModelHost> {
         let receives = with(index, |flow| &flow.to.host);
         let sent = sends.iter().map(|id| order(*id, FlowRole::Send));
         let received = receives.iter().map(|id| order(*id, FlowRole::Receive));
-        let prepare = Prepare {
-            run: plan.run.clone(),
+        let part = TestPart {
             mark: 1,
             flows: sent.chain(received).collect(),
             duration_ns: plan.duration_ns,
             settle_ms: 100,
-            lease_ms,
             stat_ms: 300,
             seed: 1,
         };
-        let mut run = AgentRun::new(&prepare, 0);
-        let go = Go { run: plan.run.clone(), start_at_ns: plan.start_at_ns };
-        run.go(&go, 0, 0).expect("100 ms are enough");
+        let mut run = AgentRun::new(&part);
+        run.go(plan.start_at_ns, 0, 0).expect("100 ms are enough");
         let dies = rng.below(3) == 0;
         ModelHost {
             name: name("h", index),
@@ -146,9 +143,9 @@ fn an_account_never_claims_more_than_it_knows() {
             let flows = 1 + rng.below(8) as usize;
             plan(rng, hosts, flows)
         };
-        let lease_ms = 1000;
+        let lease_ns = 1000 * MS;
         let controller_dies_ns = if rng.below(4) == 0 { u64::from(rng.below(3000)) * MS } else { u64::MAX };
-        let mut hosts = model_hosts(rng, &plan, lease_ms);
+        let mut hosts = model_hosts(rng, &plan);
         let mut truth = vec![Truth::default(); plan.flows.len()];
         // Messages on their way: when they arrive, and their bytes.
         let mut wire: Vec<(u64, Vec<u8>)> = Vec::new();
@@ -159,8 +156,8 @@ fn an_account_never_claims_more_than_it_knows() {
             let is_told = have_sent_all && now_ns < controller_dies_ns && rng.below(10) == 0;
             hosts.iter_mut().filter(|_| is_told).for_each(|host| host.run.drain(now_ns));
             for host in hosts.iter_mut().filter(|host| host.end.is_none() && host.dies_ns > now_ns) {
-                if now_ns < controller_dies_ns {
-                    host.run.lease(now_ns);
+                if now_ns.saturating_sub(controller_dies_ns) >= lease_ns {
+                    host.run.orphan();
                 }
                 if host.run.state() == AgentState::Running && !host.stop_sending {
                     for flow in &host.sends {

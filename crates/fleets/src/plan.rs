@@ -2,7 +2,7 @@
 
 use super::test_file::{FlowEntry, TestFile};
 use super::words;
-use fleet::{FleetName, FlowOrder, FlowRole, HostStatus, NUMBERS_MAX, PlannedFlow, PortPlace, Prepare};
+use fleet::{FleetName, FlowOrder, FlowRole, HostStatus, NUMBERS_MAX, PlannedFlow, PortPlace, TestPart};
 use program::outcome::Failure;
 use program::seed::fresh_seed;
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,16 +102,14 @@ impl TestPlan {
         unknown
     }
 
-    /// The order to each host.
-    pub(super) fn orders(&self, test: &TestFile) -> BTreeMap<FleetName, Prepare> {
-        let mut orders: BTreeMap<FleetName, Prepare> = BTreeMap::new();
-        let empty = Prepare {
-            run: self.run.clone(),
+    /// The part of each host.
+    pub(super) fn parts(&self, test: &TestFile) -> BTreeMap<FleetName, TestPart> {
+        let mut parts: BTreeMap<FleetName, TestPart> = BTreeMap::new();
+        let empty = TestPart {
             mark: self.mark,
             flows: Vec::new(),
             duration_ns: test.duration_ns(),
             settle_ms: test.settle_ms(),
-            lease_ms: test.lease_ms(),
             stat_ms: STAT_MS,
             seed: self.seed,
         };
@@ -119,10 +117,10 @@ impl TestPlan {
             for (place, role) in [(&flow.from, FlowRole::Send), (&flow.to, FlowRole::Receive)] {
                 let (port, send) = (place.port.clone(), flow.send.clone());
                 let order = FlowOrder { id, role, port, number: *number, send };
-                orders.entry(place.host.clone()).or_insert_with(|| empty.clone()).flows.push(order);
+                parts.entry(place.host.clone()).or_insert_with(|| empty.clone()).flows.push(order);
             }
         }
-        orders
+        parts
     }
 }
 
@@ -140,8 +138,8 @@ mod tests {
     #[test]
     fn flows_to_different_ports_have_different_numbers() {
         let test = test(&[("h1/a", "h2/a"), ("h1/a", "h3/a"), ("h2/a", "h3/b")]);
-        let orders = TestPlan::of(&test, 1).unwrap().orders(&test);
-        let received = orders.values().flat_map(|order| &order.flows);
+        let parts = TestPlan::of(&test, 1).unwrap().parts(&test);
+        let received = parts.values().flat_map(|part| &part.flows);
         let mut numbers: Vec<u32> =
             received.filter(|flow| flow.role == FlowRole::Receive).map(|flow| flow.number).collect();
         numbers.sort_unstable();
@@ -152,9 +150,9 @@ mod tests {
     fn a_flow_of_several_has_as_many_numbers() {
         let mut test = test(&[("h1/a", "h2/a"), ("h1/a", "h3/a"), ("h2/a", "h3/b")]);
         test.flows[1].send = SendWords::Text("--flows 1000 --size 74".to_owned());
-        let orders = TestPlan::of(&test, 1).unwrap().orders(&test);
+        let parts = TestPlan::of(&test, 1).unwrap().parts(&test);
         let numbers = |host: &str| -> Vec<u32> {
-            orders[&host.parse().unwrap()].flows.iter().map(|flow| flow.number).collect()
+            parts[&host.parse().unwrap()].flows.iter().map(|flow| flow.number).collect()
         };
         assert_eq!((numbers("h1"), numbers("h3")), (vec![0, 1], vec![1, 1001]));
     }

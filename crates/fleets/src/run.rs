@@ -1,13 +1,13 @@
 //! `wirerate fleet run`: prepare all hosts, start them at one time, watch, and print the account.
 
-use super::agree::{Agreement, GoRefused, LEASE_INTERVAL};
+use super::agree;
 use super::expect::FleetChecks;
 use super::plan::{STAT_MS, TestPlan};
 use super::show;
 use super::test_file::TestFile;
-use fleet::{FleetName, LastWords, Notice, Objection, RunAccount, RunPlan, Stat, Watching};
+use fleet::{FleetName, LastWords, Notice, Objection, Order, RunAccount, RunPlan, Stat, Watching};
 use host::{monotonic_ns, realtime_ns};
-use hub::{CountStream, Hub, OrderKind};
+use hub::{Controller, CountStream, GoRefused, Hub, LEASE_INTERVAL, OrderKind};
 use program::advice;
 use program::hub_access::{HubArgs, unusable_hub};
 use program::outcome::{Failure, Outcome};
@@ -65,19 +65,21 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
     let mut plan = TestPlan::of(&test, realtime_ns())?;
     let hub = args.hub.connect().await?;
     fill_in(&mut plan, &hub, stop).await?;
-    let orders = plan.orders(&test);
-    program::note!("run {}: preparing {} hosts", plan.run, orders.len());
+    let parts = plan.parts(&test);
+    program::note!("run {}: preparing {} hosts", plan.run, parts.len());
     let asked = Instant::now();
     hub.keep_counts_of(&plan.hosts()).await.map_err(unusable_hub)?;
-    let mut agreement = Agreement::new(&hub, &plan.run).await.map_err(unusable_hub)?;
-    let readiness = agreement.prepare(&orders, &test.policy(), test.arm_ms()).await;
-    let readiness = aborted_unless(&hub, &plan.run, readiness).await?;
+    let lease = Duration::from_millis(test.lease_ms());
+    let controller = Controller::new(&hub, plan.run.clone(), lease, realtime_ns).await;
+    let controller = controller.map_err(unusable_hub)?;
+    let readiness = agree::prepare(&controller, parts, &test.policy(), test.arm_ms()).await;
+    let readiness = ended_unless(&hub, &plan.run, readiness).await?;
     let (ready, after) = (readiness.armed().count() as u64, asked.elapsed().as_nanos() as u64);
     program::note!("{} ready after {}", quantity_of(ready, "host"), human_duration(after));
     show_objections(readiness.objections());
     for objection in readiness.objections() {
         // It may have armed, or still do so: its ports are free for others then.
-        let _ = hub.abort_host(&objection.host, &plan.run).await;
+        let _ = controller.release(&objection.host).await;
     }
     let mut run = RunPlan {
         run: plan.run.clone(),
@@ -88,21 +90,25 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
         hosts: plan.hosts().iter().map(|host| readiness.order(host)).collect(),
     };
     if !readiness.may_start(&test.policy()) {
-        abort(&hub, &run.run).await;
+        end(&hub, &run.run).await;
         let ready = run.hosts.iter_mut().filter(|host| host.is_armed);
         ready.for_each(|host| (host.is_armed, host.why) = (false, Some(OTHERS.to_owned())));
         program::note!("not started: nothing was sent");
         return show::account(&RunAccount::of(&run, &LastWords::of_run(&run)), &args.checks, args.hub.json);
     }
-    let counts = aborted_unless(&hub, &run.run, hub.counts(&run.run).await).await?;
+    let counts = ended_unless(&hub, &run.run, hub.counts(&run.run).await).await?;
     run.start_at_ns = readiness.start_at_ns(realtime_ns());
     // Kept before the start: a report then needs no controller.
-    aborted_unless(&hub, &run.run, hub.keep_plan(&run).await).await?;
-    let refusals = aborted_unless(&hub, &run.run, agreement.go(&run).await).await?;
+    ended_unless(&hub, &run.run, hub.keep_plan(&run).await).await?;
+    let armed = run.hosts.iter().filter(|host| host.is_armed).map(|host| host.host.clone());
+    let orders = armed.map(|host| (host, Order::Go { start_at_ns: Some(run.start_at_ns) })).collect();
+    let on_agreed = |after: Duration| {
+        program::note!("all have agreed after {}", human_duration(after.as_nanos() as u64));
+    };
+    let refusals = controller.go(orders, run.start_at_ns, on_agreed).await;
+    ended_unless(&hub, &run.run, controller.check()).await?;
     if !refusals.is_empty() {
-        // A host that gets this after its start ends, which an abort does not do.
-        let _ = hub.order(&run.run, OrderKind::Stop).await;
-        abort(&hub, &run.run).await;
+        end(&hub, &run.run).await;
         show_objections(&refusals.iter().map(|refusal| refusal.objection.clone()).collect::<Vec<_>>());
         program::note!("not started: all hosts were told to end the run");
         show_unsure(&refusals, test.lease_ms());
@@ -135,14 +141,14 @@ pub(super) async fn run(args: &FleetRunArgs, stop: &Stop) -> Result<Outcome, Fai
     show::account(&RunAccount::of(&run, &words), &args.checks, args.hub.json)
 }
 
-/// What the hub has returned. After an error, the agents forget the run.
-async fn aborted_unless<T>(
+/// What the hub has returned. After an error, the agents end the run.
+async fn ended_unless<T>(
     hub: &Hub,
     run: &FleetName,
     returned: Result<T, hub::HubError>,
 ) -> Result<T, Failure> {
     if returned.is_err() {
-        abort(hub, run).await;
+        end(hub, run).await;
     }
     returned.map_err(unusable_hub)
 }
@@ -170,9 +176,10 @@ async fn warn_of_counts_not_kept(hub: &Hub, run: &RunPlan, heard: &LastWords, ke
     }
 }
 
-/// Tells all hosts to forget the run. Those that are not reached end with their lease.
-async fn abort(hub: &Hub, run: &FleetName) {
-    let _ = hub.order(run, OrderKind::Abort).await;
+/// Tells all hosts to end the run, also before its start. Those that are not reached end with their
+/// lease.
+async fn end(hub: &Hub, run: &FleetName) {
+    let _ = hub.order(run, OrderKind::Stop).await;
     let _ = hub.flush().await;
 }
 
@@ -195,11 +202,11 @@ fn show_objections(objections: &[Objection]) {
     }
 }
 
-/// Watches the run to its end, and keeps it alive meanwhile.
+/// Watches the run to its end.
 async fn watch(hub: &Hub, mut counts: CountStream, run: &RunPlan, settle_ms: u64, stop: &Stop) -> LastWords {
     let start_ns = monotonic_ns() + run.start_at_ns.saturating_sub(realtime_ns());
     let mut watching = Watching::new(run, start_ns, STAT_MS * 1_000_000, settle_ms * 1_000_000);
-    let (mut leases, mut polls) = (interval(LEASE_INTERVAL), interval(POLL_INTERVAL));
+    let (mut repeats, mut polls) = (interval(LEASE_INTERVAL), interval(POLL_INTERVAL));
     let (mut has_stopped, mut was_away, mut have_sent_all) = (false, false, false);
     let mut not_kept = BTreeSet::new();
     while !watching.is_over(monotonic_ns()) {
@@ -215,9 +222,8 @@ async fn watch(hub: &Hub, mut counts: CountStream, run: &RunPlan, settle_ms: u64
                 }
                 None => break,
             },
-            _ = leases.tick() => {
-                // Agents end by themselves when they hear none of these.
-                let _ = hub.order(&run.run, OrderKind::Lease).await;
+            // A host that has lost an order gets the next.
+            _ = repeats.tick() => {
                 if watching.has_sent_all() {
                     let _ = hub.order(&run.run, OrderKind::Drain).await;
                 }

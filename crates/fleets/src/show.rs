@@ -36,6 +36,11 @@ pub(super) fn hosts(known: &KnownHosts, json: bool) -> Result<Outcome, Failure> 
     for (host, why) in unreadable {
         program::note!("{host}: its announcement cannot be read: {why}");
     }
+    for host in hosts {
+        if let Some(why) = host.version_fault() {
+            program::note!("{}: {why}", host.host);
+        }
+    }
     if json {
         for host in hosts {
             out::json(&FLEET_HOST, host)?;

@@ -1,9 +1,8 @@
 //! `wirerate fleet stop`: ends a run, and says what became of each host.
 
-use super::agree::LEASE_INTERVAL;
 use facts::{Described, Document};
 use fleet::{FleetName, LastWords, RunPlan};
-use hub::{Hub, OrderKind};
+use hub::{Hub, LEASE_INTERVAL, OrderKind};
 use program::hub_access::unusable_hub;
 use program::out;
 use program::outcome::{Failure, Outcome};

@@ -7,8 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+mod controller;
 mod error;
-mod inquiry;
 mod keys;
 mod permissions;
 mod records;
@@ -16,10 +16,10 @@ mod requests;
 mod streams;
 
 pub use connection::{Hub, HubEvent, HubSettings, OLDEST_SERVER};
+pub use controller::{Controller, GoRefused, LEASE_INTERVAL};
 pub use error::HubError;
-pub use inquiry::{HostAnswered, Inquiry};
 pub use keys::{CertificateText, KeyPairText, new_certificate, new_key};
 pub use permissions::{SubjectPermissions, host_permissions, viewer_permissions};
 pub use records::{CountStream, KnownHosts};
-pub use requests::{Announcements, HubOrder, HubRequest, OrderKind, Orders, RequestKind, Requests};
+pub use requests::{Announcements, HubOrder, HubRequest, OrderKind, Orders, Requests};
 pub use streams::HOST_AGE_MAX;

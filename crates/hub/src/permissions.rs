@@ -33,7 +33,6 @@ pub fn host_permissions(host: &FleetName) -> SubjectPermissions {
             "wr.run.*.lease".to_owned(),
             "wr.run.*.drain".to_owned(),
             "wr.run.*.stop".to_owned(),
-            "wr.run.*.abort".to_owned(),
             format!("{}.>", inbox_of(host)),
         ],
     }

@@ -7,10 +7,7 @@ use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use async_nats::{Message as HubMessage, StatusCode, Subscriber};
 use bytes::Bytes;
 use fleet::subject::{self, HOSTS_STREAM, PLANS, PLANS_STREAM, counts_stream};
-use fleet::{
-    AbortRequest, FleetName, HostStatus, LastWords, Message, RunOrder, RunPlan, SECONDS_MAX, Stat, decode,
-    encode,
-};
+use fleet::{FleetName, HostStatus, LastWords, RunOrder, RunPlan, SECONDS_MAX, Stat, decode, encode};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -75,26 +72,6 @@ impl Hub {
         Ok(subjects)
     }
 
-    /// Asks an agent.
-    ///
-    /// # Errors
-    /// Why there is no answer.
-    pub async fn ask<M: Message, A: Message>(
-        &self,
-        subject: String,
-        message: &M,
-        timeout: Duration,
-    ) -> Result<A, String> {
-        let payload = self.payload(message)?;
-        let request = async_nats::Request::new().payload(payload).timeout(Some(timeout));
-        let answer = self.client.send_request(subject, request).await.map_err(|why| match why.kind() {
-            async_nats::RequestErrorKind::TimedOut => format!("no answer within {} ms", timeout.as_millis()),
-            async_nats::RequestErrorKind::NoResponders => "no agent is connected under this name".to_owned(),
-            _ => why.to_string(),
-        })?;
-        decode(&answer.payload).map_err(|why| why.to_string())
-    }
-
     /// Gives an order to all agents of a run.
     ///
     /// # Errors
@@ -104,21 +81,10 @@ impl Hub {
             OrderKind::Lease => subject::lease(run),
             OrderKind::Drain => subject::drain(run),
             OrderKind::Stop => subject::stop(run),
-            OrderKind::Abort => subject::abort(run),
         };
         let payload = encode(&RunOrder { run: run.clone(), order: kind.name().to_owned() });
         let published = self.client.publish(subject, payload.into()).await;
         published.map_err(HubError::at("give an order"))
-    }
-
-    /// Tells an agent to forget a run that has not started. One that is busy gets it later.
-    ///
-    /// # Errors
-    /// No connection.
-    pub async fn abort_host(&self, host: &FleetName, run: &FleetName) -> Result<(), HubError> {
-        let payload = encode(&AbortRequest { run: run.clone() });
-        let published = self.client.publish(subject::abort_host(host), payload.into()).await;
-        published.map_err(HubError::at("abort a run on a host"))
     }
 
     /// Keeps the plan of a run. The newest one counts.

@@ -12,24 +12,11 @@ use std::time::Duration;
 /// Time for the hub to confirm that it has kept a message.
 const ACK_MAX: Duration = Duration::from_secs(2);
 
-/// What is requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestKind {
-    /// To get ready ([`fleet::Prepare`]).
-    Prepare,
-    /// To start at a time ([`fleet::Go`]).
-    Go,
-    /// To forget a run that has not started ([`fleet::AbortRequest`]); without an answer.
-    Abort,
-    /// To use ports for a configuration of the Open Traffic Generator ([`fleet::OtgRequest`]).
-    Otg,
-}
-
 /// A request that waits for an answer.
 #[derive(Debug)]
 pub struct HubRequest {
-    /// What is requested.
-    pub kind: RequestKind,
+    /// It is an [`fleet::OrderRequest`]; otherwise one of another version.
+    pub is_order: bool,
     /// The message.
     pub payload: Bytes,
     reply: Option<async_nats::Subject>,
@@ -59,17 +46,9 @@ pub struct Requests {
 impl Requests {
     /// The next one; `None` once the connection is closed for good.
     pub async fn next(&mut self) -> Option<HubRequest> {
-        loop {
-            let Message { subject, reply, payload, .. } = self.subscriber.next().await?;
-            let kind = match subject.rsplit('.').next() {
-                Some("prepare") => RequestKind::Prepare,
-                Some("go") => RequestKind::Go,
-                Some("abort") => RequestKind::Abort,
-                Some("otg") => RequestKind::Otg,
-                _ => continue,
-            };
-            return Some(HubRequest { kind, payload, reply, hub: self.hub.clone() });
-        }
+        let Message { subject, reply, payload, .. } = self.subscriber.next().await?;
+        let is_order = subject.ends_with(".order");
+        Some(HubRequest { is_order, payload, reply, hub: self.hub.clone() })
     }
 }
 
@@ -80,13 +59,11 @@ pub enum OrderKind {
     Lease,
     /// All hosts have sent all.
     Drain,
-    /// End the run.
+    /// End the run, also one that has not started yet.
     Stop,
-    /// Forget a run that has not started.
-    Abort,
 }
 
-const ORDERS: [OrderKind; 4] = [OrderKind::Lease, OrderKind::Drain, OrderKind::Stop, OrderKind::Abort];
+const ORDERS: [OrderKind; 3] = [OrderKind::Lease, OrderKind::Drain, OrderKind::Stop];
 
 impl OrderKind {
     /// Its word, in subjects and messages.
@@ -95,7 +72,6 @@ impl OrderKind {
             Self::Lease => "lease",
             Self::Drain => "drain",
             Self::Stop => "stop",
-            Self::Abort => "abort",
         }
     }
 }

@@ -6,14 +6,14 @@
 //! ([`super::host_ports`]).
 
 use super::host_ports::{HostPorts, lock};
-use super::hosts::{HostAnswer, HostFault, HostPlace, Hosts, all_done, said_by};
+use super::hosts::{HostAnswer, HostFault, HostPlace, Hosts, LEASE, all_done, said_by};
 use super::location::LocalPorts;
 use super::placed_config::{ByHost, PlacedConfig, PlacedHost, whole_path};
 use super::state::NOTHING_IN_FORCE;
 use super::tagged::{egress_ports, egress_row, has_values, without_values};
 use fleet::{
-    FleetName, FlowReading, OtgOrder, OtgResult, PortPing, PortReading, Readiness, RefusalKind, StartPolicy,
-    TagReading, TagReadings,
+    FleetName, FlowReading, Order, OrderResult, Part, PortPing, PortReading, Readiness, RefusalKind,
+    StartPolicy, TagReading, TagReadings,
 };
 use host::realtime_ns;
 use otg::metrics::{FlowMetricsRow, FlowState, MetricsTable};
@@ -46,8 +46,6 @@ const READ_MAX: Duration = Duration::from_secs(3);
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// Engines of many flows take this long to build on a busy machine.
 const ARM_MAX: Duration = Duration::from_secs(75);
-/// All hosts must have agreed this long before the start.
-const AGREED_BEFORE: Duration = Duration::from_millis(100);
 /// Flows whose counts are in one answer: they fit into a message of 1 MiB.
 const FLOWS_OF_ANSWER: usize = 1000;
 /// Longest file of a host: its captures have at most 64 MiB of frames.
@@ -165,7 +163,7 @@ impl OtgController {
 
     /// A host that does not answer lets its ports go when its lease ends: nothing waits for it.
     fn release_hosts(&self, places: impl Iterator<Item = HostPlace>) {
-        self.hosts.ask(places.map(|place| (place, OtgOrder::Release)).collect(), READ_MAX);
+        self.hosts.ask(places.map(|place| (place, Order::Release)).collect(), READ_MAX);
     }
 
     /// Gives an order to each of these hosts. Returns warnings.
@@ -174,7 +172,7 @@ impl OtgController {
         hosts: &[PlacedHost],
         of_hosts: ByHost<T>,
         timeout: Duration,
-        order: impl Fn(Vec<T>) -> OtgOrder,
+        order: impl Fn(Vec<T>) -> Order,
     ) -> Result<Vec<String>, ApiError> {
         let place = |host: usize| hosts[host].place.clone();
         let places: Vec<HostPlace> = of_hosts.keys().map(|host| place(*host)).collect();
@@ -217,7 +215,7 @@ impl OtgController {
             }));
         let mark = self.placed().mark.wrapping_add(1);
         let placed = PlacedConfig::new(json, config, &places, (mark, seed), self.ports.drain);
-        let check = |host: &PlacedHost| OtgOrder::Check { part: placed.part_of(host), is_change };
+        let check = |host: &PlacedHost| Order::Check { part: Part::Config(placed.part_of(host)), is_change };
         let orders = placed.hosts.iter().map(|host| (host.place.clone(), check(host)));
         let answers = self.hosts.ask(orders.collect(), ANSWER_MAX);
         let clocks: Vec<_> = answers.iter().map(HostAnswer::clock).collect();
@@ -243,13 +241,13 @@ impl OtgController {
         let before = placed.take();
         let stays = |place: &HostPlace| new.hosts.iter().any(|host| host.place == *place);
         self.release_hosts(before.hosts.iter().map(|host| host.place.clone()).filter(|place| !stays(place)));
-        self.put(&new, OtgOrder::Set)?;
+        self.put(&new, |part| Order::Prepare(Part::Config(part)))?;
         *placed = new;
         Ok(warnings)
     }
 
     /// Gives each host its part. If one refuses, nothing stays in force.
-    fn put(&self, placed: &PlacedConfig, order: fn(fleet::OtgPart) -> OtgOrder) -> Result<(), ApiError> {
+    fn put(&self, placed: &PlacedConfig, order: fn(fleet::OtgPart) -> Order) -> Result<(), ApiError> {
         let orders = placed.hosts.iter().map(|host| (host.place.clone(), order(placed.part_of(host))));
         let answers = self.hosts.ask(orders.collect(), ANSWER_MAX);
         let places = placed.hosts.iter().map(|host| host.place.clone());
@@ -276,7 +274,7 @@ impl OtgController {
         let (mut new, warnings) = self.check(json, seed, true)?;
         let mut placed = self.placed();
         new.continues(placed.take());
-        self.put(&new, OtgOrder::Change)?;
+        self.put(&new, Order::Change)?;
         *placed = new;
         Ok(warned(warnings))
     }
@@ -314,9 +312,9 @@ impl OtgController {
             ControlRequest::Transmit(flows, TransmitState::Pause) => self.stop(&flows, true),
             ControlRequest::Transmit(flows, TransmitState::Resume) => self.resume(&flows),
             ControlRequest::Capture(ports, starts) => {
-                self.order_ports(&ports, |ports| OtgOrder::Capture { ports, starts })
+                self.order_ports(&ports, |ports| Order::Capture { ports, starts })
             }
-            ControlRequest::Link(ports, up) => self.order_ports(&ports, |ports| OtgOrder::Link { ports, up }),
+            ControlRequest::Link(ports, up) => self.order_ports(&ports, |ports| Order::Link { ports, up }),
             ControlRequest::Protocols => Ok(Vec::new()),
         }
     }
@@ -324,7 +322,7 @@ impl OtgController {
     fn order_ports(
         &self,
         ports: &[usize],
-        order: impl Fn(Vec<u32>) -> OtgOrder,
+        order: impl Fn(Vec<u32>) -> Order,
     ) -> Result<Vec<String>, ApiError> {
         let (hosts, ports) = {
             let placed = self.placed();
@@ -378,11 +376,11 @@ impl OtgController {
         let armed = self.arm(&hosts, starts, flows.len() as u32, clears_ports);
         let start_at_ns = armed.inspect_err(|_| drop(self.call_off(&hosts, senders.clone())))?;
         let left = || Duration::from_nanos(start_at_ns.unwrap_or(0).saturating_sub(realtime_ns()));
-        let go = |_: Vec<u32>| OtgOrder::Go { start_at_ns };
-        if let Err(mut error) = self.order(&hosts, senders.clone(), left().saturating_sub(AGREED_BEFORE), go)
-        {
+        let places: Vec<HostPlace> = senders.keys().map(|host| hosts[*host].place.clone()).collect();
+        let agreed = self.hosts.go(&places, start_at_ns);
+        if let Err(mut error) = done(&hosts, places.into_iter().zip(agreed)) {
             let silent = self.call_off(&hosts, senders);
-            let lease = human_duration(Hosts::lease().as_nanos() as u64);
+            let lease = human_duration(LEASE.as_nanos() as u64);
             if hosts.iter().any(|host| host.place != HostPlace::Here) {
                 error.errors.push("not started: all hosts were told to end the flows".to_owned());
             }
@@ -394,7 +392,7 @@ impl OtgController {
             return Err(error);
         }
         thread::sleep(left());
-        let started = self.order(&hosts, senders, ANSWER_MAX, |flows| OtgOrder::AwaitStart { flows });
+        let started = self.order(&hosts, senders, ANSWER_MAX, |flows| Order::AwaitStart { flows });
         let mut placed = self.placed();
         let readings = self.read(&placed, &indexes, &[]);
         let now = Instant::now();
@@ -418,7 +416,7 @@ impl OtgController {
         clears_ports: bool,
     ) -> Result<Option<u64>, ApiError> {
         let places: Vec<HostPlace> = starts.keys().map(|host| hosts[*host].place.clone()).collect();
-        let arm = |flows| OtgOrder::Arm { flows, flow_count, clears_ports };
+        let arm = |flows| Order::Arm { flows, flow_count, clears_ports };
         let orders = places.iter().cloned().zip(starts.into_values().map(arm)).collect();
         let answers = self.hosts.ask(orders, ARM_MAX);
         let mut readiness = Readiness::default();
@@ -444,7 +442,7 @@ impl OtgController {
     /// Ends flows that are not to start. Returns the hosts that do not answer.
     fn call_off(&self, hosts: &[PlacedHost], senders: ByHost<u32>) -> Vec<HostPlace> {
         let places: Vec<HostPlace> = senders.keys().map(|host| hosts[*host].place.clone()).collect();
-        let end = |flows| OtgOrder::End { flows, pauses: false };
+        let end = |flows| Order::Stop { flows, pauses: false };
         let orders = places.iter().cloned().zip(senders.into_values().map(end)).collect();
         let answers = self.hosts.ask(orders, ANSWER_MAX);
         let is_silent = |answer: &HostAnswer| answer.result.as_ref().is_err_and(|fault| fault.is_silent);
@@ -458,7 +456,7 @@ impl OtgController {
             let placed = self.placed();
             (Arc::clone(&placed.hosts), placed.senders_of(flows))
         };
-        self.order(&hosts, senders, ANSWER_MAX, |flows| OtgOrder::End { flows, pauses })
+        self.order(&hosts, senders, ANSWER_MAX, |flows| Order::Stop { flows, pauses })
     }
 
     /// Ends flows and waits for their last frames. Returns why runs failed, or were slow.
@@ -532,12 +530,12 @@ impl OtgController {
         let order = |(host, flows, ports): &(usize, Vec<usize>, Vec<usize>)| {
             let flows = flows.iter().filter_map(|flow| placed.flows[*flow].index_at(*host)).collect();
             let ports = ports.iter().filter_map(|port| Some(placed.port_at(*port)?.1)).collect();
-            (placed.hosts[*host].place.clone(), OtgOrder::Read { flows, ports })
+            (placed.hosts[*host].place.clone(), Order::Read { flows, ports })
         };
         let answers = self.hosts.ask(orders.iter().map(order).collect(), READ_MAX);
         for ((host, flows, ports), answer) in orders.into_iter().zip(answers) {
             match answer.result {
-                Ok(OtgResult::Readings { flows: of_flows, ports: of_ports })
+                Ok(OrderResult::Readings { flows: of_flows, ports: of_ports })
                     if (of_flows.len(), of_ports.len()) == (flows.len(), ports.len()) =>
                 {
                     for (flow, reading) in flows.into_iter().zip(of_flows) {
@@ -588,7 +586,7 @@ impl OtgController {
             }
             let indexes =
                 |pairs: &[(usize, u32)]| pairs.iter().map(|(_, index)| *index).collect::<Vec<u32>>();
-            let bytes = self.read_pieces(&host.place, READ_MAX, |offset| OtgOrder::ReadTags {
+            let bytes = self.read_pieces(&host.place, READ_MAX, |offset| Order::ReadTags {
                 flows: indexes(&of_flows),
                 ports: indexes(&of_ports),
                 offset,
@@ -621,14 +619,14 @@ impl OtgController {
         &self,
         place: &HostPlace,
         timeout: Duration,
-        order: impl Fn(u64) -> OtgOrder,
+        order: impl Fn(u64) -> Order,
     ) -> Result<Vec<u8>, ApiError> {
         let mut file = Vec::new();
         loop {
             let answers = self.hosts.ask(vec![(place.clone(), order(file.len() as u64))], timeout);
             let answer = answers.into_iter().next().expect("one order has one answer");
             match answer.result {
-                Ok(OtgResult::Piece { bytes, is_last }) => {
+                Ok(OrderResult::Piece { bytes, is_last }) => {
                     let is_endless = !is_last && bytes.0.is_empty();
                     if is_endless || file.len() + bytes.0.len() > FILE_LEN_MAX {
                         return Err(ApiError::internal(format!("{place}: the answer has no end")));
@@ -711,12 +709,12 @@ impl OtgController {
         let has_interface = |port: &usize| ports.contains(&placed.config.ports[*port].name[..]);
         let hosts = placed.hosts.iter().filter(|host| host.part.ports.iter().any(has_interface));
         let places: Vec<HostPlace> = hosts.map(|host| host.place.clone()).collect();
-        let orders = places.iter().cloned().map(|place| (place, OtgOrder::Neighbours)).collect();
+        let orders = places.iter().cloned().map(|place| (place, Order::Neighbours)).collect();
         let mut macs: HashMap<String, [u8; 6]> = HashMap::new();
         let mut left = Vec::new();
         for (place, answer) in places.into_iter().zip(self.hosts.ask(orders, READ_MAX)) {
             match answer.result {
-                Ok(OtgResult::Neighbours(known)) => macs.extend(known),
+                Ok(OrderResult::Neighbours(known)) => macs.extend(known),
                 _ => left.push((place, answer)),
             }
         }
@@ -735,7 +733,7 @@ impl OtgController {
         };
         let slice = query.slice.map(|(first, count)| (first as u64, count as u64));
         let file =
-            self.read_pieces(&place, ANSWER_MAX, |offset| OtgOrder::ReadCapture { port, slice, offset })?;
+            self.read_pieces(&place, ANSWER_MAX, |offset| Order::ReadCapture { port, slice, offset })?;
         Ok(ApiReply::Bytes(file))
     }
 
@@ -757,14 +755,14 @@ impl OtgController {
             PortPing { interface, port, to }
         };
         let order = |(host, numbers): (&usize, &Vec<usize>)| {
-            (hosts[*host].place.clone(), OtgOrder::Ping { pings: numbers.iter().map(ping).collect() })
+            (hosts[*host].place.clone(), Order::Ping { pings: numbers.iter().map(ping).collect() })
         };
         let answers = self.hosts.ask(by_host.iter().map(order).collect(), ANSWER_MAX);
         let mut is_answered = vec![false; requests.pings.len()];
         let mut left = Vec::new();
         for ((host, numbers), answer) in by_host.iter().zip(answers) {
             match answer.result {
-                Ok(OtgResult::Pings(answered)) if answered.len() == numbers.len() => {
+                Ok(OrderResult::Pings(answered)) if answered.len() == numbers.len() => {
                     numbers.iter().zip(answered).for_each(|(number, one)| is_answered[*number] = one);
                 }
                 Ok(_) => {

@@ -9,7 +9,7 @@ use super::port_rules::PortRules;
 use super::state::{self, ActiveState, CheckedConfig, RankedFlows};
 use engine::StartGate;
 use fleet::{
-    FilePiece, FlowStart, OtgOrder, OtgPart, OtgResult, PortPing, PortReading, RatedCounts, RefusalKind,
+    FilePiece, FlowStart, Order, OrderResult, OtgPart, Part, PortPing, PortReading, RatedCounts, RefusalKind,
 };
 use host::StartTime;
 use otg::metrics::{PortCounts, TrafficCounts};
@@ -83,8 +83,8 @@ impl HostPorts {
     }
 
     /// Carries out an order. It may block.
-    pub fn carry_out(&self, order: OtgOrder) -> OtgResult {
-        self.attempt(order).unwrap_or_else(|error| OtgResult::Refused {
+    pub fn carry_out(&self, order: Order) -> OrderResult {
+        self.attempt(order).unwrap_or_else(|error| OrderResult::Refused {
             kind: match error.kind {
                 ErrorKind::Invalid => RefusalKind::Invalid,
                 ErrorKind::Unsupported => RefusalKind::Unsupported,
@@ -92,63 +92,66 @@ impl HostPorts {
                 ErrorKind::Internal | ErrorKind::Busy => RefusalKind::Host,
             },
             errors: error.shortened(),
+            tries: Vec::new(),
         })
     }
 
-    fn attempt(&self, order: OtgOrder) -> Result<OtgResult, ApiError> {
+    fn attempt(&self, order: Order) -> Result<OrderResult, ApiError> {
         let _held = match order {
-            OtgOrder::AwaitStart { .. } | OtgOrder::Ping { .. } => Held::No,
-            OtgOrder::Set(_) | OtgOrder::Change(_) | OtgOrder::Release => {
+            Order::AwaitStart { .. } | Order::Ping { .. } => Held::No,
+            Order::Prepare(_) | Order::Change(_) | Order::Release => {
                 Held::Writes(self.in_force.write().unwrap_or_else(PoisonError::into_inner))
             }
             _ => Held::Reads(self.in_force.read().unwrap_or_else(PoisonError::into_inner)),
         };
         match order {
-            OtgOrder::Check { part, is_change } => {
+            Order::Check { part, is_change } => {
+                let part = of_config(part)?;
                 let seed = part.seed;
                 let (config, ports) = read_part(part)?;
                 self.check_part(&config, &ports, seed, is_change).map(done)
             }
-            OtgOrder::Set(part) => {
+            Order::Prepare(part) => {
+                let part = of_config(part)?;
                 *lock(&self.armed) = None;
                 let (mark, seed) = (part.mark, part.seed);
                 let (config, ports) = read_part(part)?;
                 self.set_part(&config, &ports, mark, seed).map(done)
             }
-            OtgOrder::Change(part) => {
+            Order::Change(part) => {
                 let (config, ports) = read_part(part)?;
                 self.change_part(&config, &ports).map(done)
             }
-            OtgOrder::Arm { flows, flow_count, clears_ports } => {
+            Order::Arm { flows, flow_count, clears_ports } => {
                 let armed = self.flows(flows.iter().map(|start: &FlowStart| start.flow))?;
                 let gate = self.arm(&flows, flow_count as usize, clears_ports)?;
                 *lock(&self.armed) = Some(ArmedFlows { gate, flows: armed });
                 Ok(done(Vec::new()))
             }
-            OtgOrder::Go { start_at_ns } => self.go(start_at_ns.map(|unix_ns| StartTime { unix_ns })),
-            OtgOrder::AwaitStart { flows } => self.await_start(&self.flows(flows)?).map(done),
-            OtgOrder::End { flows, pauses } => Ok(done(self.end(&self.flows(flows)?, pauses))),
-            OtgOrder::Read { flows, ports } => self.read(&self.flows(flows)?, &self.ports(ports)?),
-            OtgOrder::Capture { ports, starts } => {
+            Order::Go { start_at_ns } => self.go(start_at_ns.map(|unix_ns| StartTime { unix_ns })),
+            Order::AwaitStart { flows } => self.await_start(&self.flows(flows)?).map(done),
+            Order::Stop { flows, pauses } => Ok(done(self.end(&self.flows(flows)?, pauses))),
+            Order::Read { flows, ports } => self.read(&self.flows(flows)?, &self.ports(ports)?),
+            Order::Capture { ports, starts } => {
                 let ports = self.ports(ports)?;
                 self.with_state(|state| state.capture(&ports, starts)).map(done)
             }
-            OtgOrder::ReadCapture { port, slice, offset } => self.read_capture(port, slice, offset as usize),
-            OtgOrder::Link { ports, up } => {
+            Order::ReadCapture { port, slice, offset } => self.read_capture(port, slice, offset as usize),
+            Order::Link { ports, up } => {
                 let ports = self.ports(ports)?;
                 self.set_links(&ports, up)?;
                 Ok(done(Vec::new()))
             }
-            OtgOrder::ReadTags { flows, ports, offset } => {
+            Order::ReadTags { flows, ports, offset } => {
                 self.read_tags(&self.flows(flows)?, &self.ports(ports)?, offset as usize)
             }
-            OtgOrder::Ping { pings } => {
+            Order::Ping { pings } => {
                 let ping = |PortPing { interface, port, to }| PingRequest { interface, port, to };
                 let pings: Vec<PingRequest> = pings.into_iter().map(ping).collect();
-                self.send_pings(&pings).map(OtgResult::Pings)
+                self.send_pings(&pings).map(OrderResult::Pings)
             }
-            OtgOrder::Neighbours => Ok(OtgResult::Neighbours(self.with_state(|state| state.gateway_macs()))),
-            OtgOrder::Release => {
+            Order::Neighbours => Ok(OrderResult::Neighbours(self.with_state(|state| state.gateway_macs()))),
+            Order::Release => {
                 *lock(&self.armed) = None;
                 lock(&self.file).clear();
                 lock(&self.tags).clear();
@@ -169,7 +172,7 @@ impl HostPorts {
     }
 
     /// Starts what is armed, at a time or at once.
-    fn go(&self, start_at: Option<StartTime>) -> Result<OtgResult, ApiError> {
+    fn go(&self, start_at: Option<StartTime>) -> Result<OrderResult, ApiError> {
         if start_at.is_some_and(|start_at| start_at.left() < GO_LEAD) {
             let least = GO_LEAD.as_millis();
             return Err(ApiError::internal(format!(
@@ -182,9 +185,9 @@ impl HostPorts {
         Ok(done(Vec::new()))
     }
 
-    fn read(&self, flows: &[usize], ports: &[usize]) -> Result<OtgResult, ApiError> {
+    fn read(&self, flows: &[usize], ports: &[usize]) -> Result<OrderResult, ApiError> {
         let now = Instant::now();
-        Ok(self.with_state(|state| OtgResult::Readings {
+        Ok(self.with_state(|state| OrderResult::Readings {
             flows: flows.iter().map(|flow| state.flow_reading(*flow, now)).collect(),
             ports: ports.iter().map(|port| reading(&state.port_counts(*port, now))).collect(),
         }))
@@ -195,7 +198,7 @@ impl HostPorts {
         port: u32,
         slice: Option<(u64, u64)>,
         offset: usize,
-    ) -> Result<OtgResult, ApiError> {
+    ) -> Result<OrderResult, ApiError> {
         let port = self.ports([port])?[0];
         let mut file = lock(&self.file);
         if offset == 0 {
@@ -205,7 +208,7 @@ impl HostPorts {
         next_piece(&mut file, offset)
     }
 
-    fn read_tags(&self, flows: &[usize], ports: &[usize], offset: usize) -> Result<OtgResult, ApiError> {
+    fn read_tags(&self, flows: &[usize], ports: &[usize], offset: usize) -> Result<OrderResult, ApiError> {
         let mut bytes = lock(&self.tags);
         if offset == 0 {
             let readings = self.with_state(|state| state.tag_readings(flows, ports));
@@ -536,14 +539,14 @@ impl HostPorts {
 }
 
 /// The piece of a file that begins at this byte. With the last one, the file is over.
-fn next_piece(file: &mut Vec<u8>, offset: usize) -> Result<OtgResult, ApiError> {
+fn next_piece(file: &mut Vec<u8>, offset: usize) -> Result<OrderResult, ApiError> {
     let piece = file.get(offset..offset.saturating_add(PIECE_LEN).min(file.len()));
     let piece = piece.ok_or_else(|| ApiError::invalid("there are no more bytes"))?.to_vec();
     let is_last = offset + piece.len() == file.len();
     if is_last {
         *file = Vec::new();
     }
-    Ok(OtgResult::Piece { bytes: FilePiece(piece), is_last })
+    Ok(OrderResult::Piece { bytes: FilePiece(piece), is_last })
 }
 
 /// How an order holds the configuration in force.
@@ -554,6 +557,14 @@ enum Held<'a> {
     Writes(RwLockWriteGuard<'a, ()>),
 }
 
+/// A part of a configuration. Those of a test are carried out by an agent.
+fn of_config(part: Part) -> Result<OtgPart, ApiError> {
+    match part {
+        Part::Config(part) => Ok(part),
+        Part::Test(_) => Err(ApiError::invalid("the order has no configuration")),
+    }
+}
+
 /// A part as the model has it. A controller of another version may have sent something else.
 fn read_part(part: OtgPart) -> Result<(Value, Vec<usize>), ApiError> {
     let config =
@@ -561,8 +572,8 @@ fn read_part(part: OtgPart) -> Result<(Value, Vec<usize>), ApiError> {
     Ok((otg::model::to_json(&config), part.ports.into_iter().map(|port| port as usize).collect()))
 }
 
-fn done(warnings: Vec<String>) -> OtgResult {
-    OtgResult::Done { warnings }
+fn done(warnings: Vec<String>) -> OrderResult {
+    OrderResult::Done { warnings }
 }
 
 /// Indexes that there are.
@@ -615,11 +626,11 @@ mod tests {
         };
         let config = json!({"flows": (0..150).map(flow).collect::<Vec<_>>()});
         let expected = OtgConfig::read(&config, 1).unwrap_err();
-        let refused = part.carry_out(OtgOrder::Check {
-            part: OtgPart { config, ports: Vec::new(), mark: 0, seed: 1 },
+        let refused = part.carry_out(Order::Check {
+            part: Part::Config(OtgPart { config, ports: Vec::new(), mark: 0, seed: 1 }),
             is_change: false,
         });
-        let OtgResult::Refused { kind: RefusalKind::Invalid, errors } = refused else {
+        let OrderResult::Refused { kind: RefusalKind::Invalid, errors, .. } = refused else {
             panic!("{refused:?}")
         };
         assert_eq!((errors.len(), errors), (101, expected));

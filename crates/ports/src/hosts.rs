@@ -1,25 +1,19 @@
 //! The hosts of a configuration, and orders to them: this one, and agents of a fleet if there is a
 //! hub.
 
-use super::host_ports::{HostPorts, lock};
-use fleet::{
-    Answered, FleetName, OtgAnswer, OtgOrder, OtgRequest, OtgResult, PortPlace, RefusalKind, subject,
-    two_agents,
-};
-use host::realtime_ns;
-use hub::{Hub, OrderKind};
+use super::host_ports::HostPorts;
+use fleet::{Answered, FleetName, Order, OrderResult, PortPlace, RefusalKind};
+use hub::{Controller, GoRefused};
 use measure::HostClock;
 use program::start_at::{boot_id, host_clock};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// An agent that hears no controller for this time ends all flows and lets the ports go.
-const LEASE: Duration = Duration::from_secs(10);
-/// Time from one sign of life to the next.
-const LEASE_INTERVAL: Duration = Duration::from_millis(500);
+pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 /// A host that has ports.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +51,7 @@ impl fmt::Display for HostPlace {
 /// What became of an order to a host.
 #[derive(Debug)]
 pub(super) struct HostAnswer {
-    pub(super) result: Result<OtgResult, HostFault>,
+    pub(super) result: Result<OrderResult, HostFault>,
     /// The answer of an agent, with the times of the controller.
     pub(super) answered: Option<Answered>,
 }
@@ -74,12 +68,22 @@ pub(super) struct HostFault {
 }
 
 impl HostAnswer {
-    fn of(result: OtgResult, answered: Option<Answered>) -> Self {
+    fn of(result: OrderResult, answered: Option<Answered>) -> Self {
         let result = match result {
-            OtgResult::Refused { kind, errors } => Err(HostFault { kind, is_silent: false, errors }),
+            OrderResult::Refused { kind, errors, .. } => Err(HostFault { kind, is_silent: false, errors }),
             result => Ok(result),
         };
         Self { result, answered }
+    }
+
+    fn of_agent(answered: Result<Answered, String>) -> Self {
+        match answered {
+            Err(why) => Self::silent(why),
+            Ok(mut answered) => {
+                let result = std::mem::replace(&mut answered.answer.result, OrderResult::done());
+                Self::of(result, Some(answered))
+            }
+        }
     }
 
     fn silent(why: String) -> Self {
@@ -99,27 +103,20 @@ impl HostAnswer {
 /// This host, and the agents of a fleet if there is a hub.
 pub(super) struct Hosts {
     pub(super) here: HostPorts,
-    fleet: Option<FleetHub>,
-    /// The agents that have put their parts in force.
-    instances: Instances,
+    fleet: Option<FleetAgents>,
 }
 
-/// The way to the agents of a fleet.
-pub(super) struct FleetHub {
-    pub(super) hub: Hub,
+/// The agents of a fleet.
+pub(super) struct FleetAgents {
+    pub(super) controller: Arc<Controller>,
     /// The calls of the hub run on it.
     pub(super) runtime: Handle,
-    /// Names the use of ports.
-    pub(super) run: FleetName,
 }
-
-/// The instance of each agent.
-type Instances = Arc<Mutex<BTreeMap<FleetName, u64>>>;
 
 impl Hosts {
     /// Without `fleet`, all ports are of this host.
-    pub(super) fn new(here: HostPorts, fleet: Option<FleetHub>) -> Self {
-        Self { here, fleet, instances: Instances::default() }
+    pub(super) fn new(here: HostPorts, fleet: Option<FleetAgents>) -> Self {
+        Self { here, fleet }
     }
 
     /// The host of a port location that `--port` does not have.
@@ -130,36 +127,20 @@ impl Hosts {
         if self.fleet.is_some() { HostPlace::of(location) } else { Ok(HostPlace::Here) }
     }
 
-    /// How long agents go on without a controller.
-    pub(super) fn lease() -> Duration {
-        LEASE
-    }
-
-    /// Keeps agents going.
-    pub(super) async fn keep_alive(hub: Hub, run: FleetName) {
-        let mut leases = tokio::time::interval(LEASE_INTERVAL);
-        loop {
-            leases.tick().await;
-            // Without a connection the next one may arrive.
-            let _ = hub.order(&run, OrderKind::Lease).await;
-        }
-    }
-
     /// Gives orders to hosts at once. The answers are in the order of the orders; an agent has
     /// `timeout` for its answer. It blocks.
-    pub(super) fn ask(&self, orders: Vec<(HostPlace, OtgOrder)>, timeout: Duration) -> Vec<HostAnswer> {
+    pub(super) fn ask(&self, orders: Vec<(HostPlace, Order)>, timeout: Duration) -> Vec<HostAnswer> {
         enum Asked {
-            Here(OtgOrder),
+            Here(Order),
             Agent(tokio::task::JoinHandle<HostAnswer>),
         }
-        let ask = |(place, order): (HostPlace, OtgOrder)| match place {
+        let ask = |(place, order): (HostPlace, Order)| match place {
             HostPlace::Here => Asked::Here(order),
             HostPlace::Agent(host) => {
-                let FleetHub { hub, runtime, run } = self.fleet();
-                let lease_ms = LEASE.as_millis() as u64;
-                let request = OtgRequest { run: run.clone(), lease_ms, order };
-                let instances = Arc::clone(&self.instances);
-                Asked::Agent(runtime.spawn(ask_agent(hub.clone(), instances, host, request, timeout)))
+                let FleetAgents { controller, runtime } = self.fleet();
+                let controller = Arc::clone(controller);
+                let ask = async move { HostAnswer::of_agent(controller.ask(&host, order, timeout).await) };
+                Asked::Agent(runtime.spawn(ask))
             }
         };
         // All agents are asked before this host begins.
@@ -174,54 +155,35 @@ impl Hosts {
         asked.into_iter().map(answer).collect()
     }
 
-    fn fleet(&self) -> &FleetHub {
+    /// Lets hosts start what is armed, at a time or at once: this host at once only if it is alone.
+    /// Returns the answers, in the order of the hosts. It blocks until shortly before the time.
+    pub(super) fn go(&self, places: &[HostPlace], start_at_ns: Option<u64>) -> Vec<HostAnswer> {
+        let order = || Order::Go { start_at_ns };
+        let mut answers: BTreeMap<HostPlace, HostAnswer> = BTreeMap::new();
+        if places.contains(&HostPlace::Here) {
+            answers.insert(HostPlace::Here, HostAnswer::of(self.here.carry_out(order()), None));
+        }
+        let agent = |place: &HostPlace| match place {
+            HostPlace::Here => None,
+            HostPlace::Agent(host) => Some((host.clone(), order())),
+        };
+        let orders: Vec<_> = places.iter().filter_map(agent).collect();
+        if let (Some(start_at_ns), false) = (start_at_ns, orders.is_empty()) {
+            let FleetAgents { controller, runtime } = self.fleet();
+            for GoRefused { objection, is_silent } in
+                runtime.block_on(controller.go(orders, start_at_ns, |_| {}))
+            {
+                let fault = HostFault { kind: RefusalKind::Host, is_silent, errors: vec![objection.why] };
+                let answer = HostAnswer { result: Err(fault), answered: None };
+                answers.insert(HostPlace::Agent(objection.host), answer);
+            }
+        }
+        let done = || HostAnswer::of(OrderResult::done(), None);
+        places.iter().map(|place| answers.remove(place).unwrap_or_else(done)).collect()
+    }
+
+    fn fleet(&self) -> &FleetAgents {
         self.fleet.as_ref().expect("without a hub, no place is that of an agent")
-    }
-}
-
-async fn ask_agent(
-    hub: Hub,
-    instances: Instances,
-    host: FleetName,
-    request: OtgRequest,
-    timeout: Duration,
-) -> HostAnswer {
-    let asked_ns = realtime_ns();
-    let answer: Result<OtgAnswer, String> = hub.ask(subject::otg(&host), &request, timeout).await;
-    match answer {
-        Err(why) => HostAnswer::silent(why),
-        Ok(OtgAnswer { answer, .. }) if answer.host != host => {
-            HostAnswer::silent(format!("the answer is that of {}", answer.host))
-        }
-        // A refusal says why, and changes nothing.
-        Ok(OtgAnswer { answer, result })
-            if !matches!(result, OtgResult::Refused { .. })
-                && !is_same(&mut lock(&instances), &host, answer.instance, &request.order) =>
-        {
-            HostAnswer::silent(two_agents(&host).why)
-        }
-        Ok(OtgAnswer { answer, result }) => {
-            HostAnswer::of(result, Some(Answered { asked_ns, answered_ns: realtime_ns(), answer }))
-        }
-    }
-}
-
-/// True if an order was carried out by the agent that has put the configuration in force, or does
-/// not depend on it.
-fn is_same(
-    instances: &mut BTreeMap<FleetName, u64>,
-    host: &FleetName,
-    instance: u64,
-    order: &OtgOrder,
-) -> bool {
-    match order {
-        // SetConfig begins with it, also after the agent was started again.
-        OtgOrder::Check { .. } => true,
-        OtgOrder::Set(_) => {
-            instances.insert(host.clone(), instance);
-            true
-        }
-        _ => instances.get(host).is_none_or(|known| *known == instance),
     }
 }
 
@@ -238,7 +200,7 @@ pub(super) fn all_done(
     for (place, HostAnswer { result, .. }) in answers {
         let told = |text: &String| said_by(&place, flow_path(&place, text));
         match result {
-            Ok(OtgResult::Done { warnings: more }) => warnings.extend(more.iter().map(told)),
+            Ok(OrderResult::Done { warnings: more }) => warnings.extend(more.iter().map(told)),
             Ok(_) => {}
             Err(fault) => {
                 kinds.push(fault.kind);
@@ -270,8 +232,6 @@ pub(super) fn said_by(place: &HostPlace, text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fleet::OtgPart;
-    use serde_json::Value;
 
     #[test]
     fn a_location_with_a_host_is_one_of_an_agent() {
@@ -281,32 +241,15 @@ mod tests {
     }
 
     #[test]
-    fn orders_of_a_configuration_are_carried_out_by_one_agent() {
-        let (mut instances, host) = (BTreeMap::new(), "h1".parse().unwrap());
-        let part = || OtgPart { config: Value::Null, ports: Vec::new(), mark: 0, seed: 0 };
-        let (check, set) = (OtgOrder::Check { part: part(), is_change: false }, OtgOrder::Set(part()));
-        let read = OtgOrder::Read { flows: Vec::new(), ports: Vec::new() };
-        let mut is_same = |instance: u64, order: &OtgOrder| is_same(&mut instances, &host, instance, order);
-        assert!(is_same(3, &read), "nothing is in force");
-        assert!(is_same(7, &set) && is_same(7, &read));
-        assert!(!is_same(8, &read), "a second agent of this name");
-        assert!(is_same(8, &check) && is_same(8, &set), "the agent was started again");
-        assert!(is_same(8, &read) && !is_same(7, &read));
-    }
-
-    #[test]
     fn sentences_name_their_host() {
         let agent = HostPlace::of("h2/p").unwrap();
         let answer = |result| HostAnswer::of(result, None);
-        let done = || answer(OtgResult::Done { warnings: vec!["flows[0].size: raised".to_owned()] });
+        let done = || answer(OrderResult::Done { warnings: vec!["flows[0].size: raised".to_owned()] });
         let path = |_: &HostPlace, text: &str| text.replace("flows[0]", "flows[7]");
         let all = all_done([(HostPlace::Here, done()), (agent.clone(), done())], path);
         assert_eq!(all.unwrap(), ["flows[7].size: raised", "flows[7].size: h2: raised"]);
         let silent = HostAnswer::silent("no answer".to_owned());
-        let refused = OtgResult::Refused {
-            kind: RefusalKind::Conflict,
-            errors: vec!["ports[1].location: no".to_owned()],
-        };
+        let refused = OrderResult::refused(RefusalKind::Conflict, "ports[1].location: no");
         let answers = [(agent.clone(), silent), (agent.clone(), answer(refused.clone()))];
         let errors = ["h2: no answer", "ports[1].location: h2: no"].map(str::to_owned).to_vec();
         assert_eq!(all_done(answers, path), Err((RefusalKind::Host, errors)));

@@ -35,11 +35,12 @@ use controller::OtgController;
 use doctor::host::OTG_PORTS;
 use host::realtime_ns;
 use host_ports::HostPorts;
-use hosts::{FleetHub, Hosts};
+use hosts::{FleetAgents, Hosts, LEASE};
+use hub::Controller;
 use location::LocalPorts;
 pub use location::PortLocation;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use program::hub_access::HubArgs;
+use program::hub_access::{HubArgs, unusable_hub};
 use program::monitor::sources::RunList;
 use program::monitor::{Monitored, RunSubject};
 use program::outcome::{Failure, Outcome};
@@ -204,10 +205,9 @@ async fn controller(args: &Args, runs: RunList) -> Result<OtgController, Failure
         Some(hub) => {
             let hub = HubArgs::of(hub).connect().await?;
             let run = controller::run_name(realtime_ns());
-            let runtime = Handle::current();
-            runtime.spawn(Hosts::keep_alive(hub.clone(), run.clone()));
             program::note!("run {run}: ports with the location HOST/PORT are those of agents");
-            Some(FleetHub { hub, runtime, run })
+            let controller = Controller::new(&hub, run, LEASE, realtime_ns).await.map_err(unusable_hub)?;
+            Some(FleetAgents { controller: Arc::new(controller), runtime: Handle::current() })
         }
     };
     Ok(OtgController::new(Hosts::new(here, fleet), rules))

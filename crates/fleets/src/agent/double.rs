@@ -93,6 +93,7 @@ mod tests {
             instance,
             has_double: false,
             version: "0.1.0".to_owned(),
+            protocol: fleet::PROTOCOL,
             boot_id: "b".to_owned(),
             time_ns: 0,
             clock: HostClock::default(),

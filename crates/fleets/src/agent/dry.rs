@@ -4,7 +4,7 @@
 use super::config::AgentPort;
 use super::receiver::ReceivedFlows;
 use super::streams;
-use fleet::{CountedFlow, FleetName, FlowOrder, FlowRole, Prepare, ReceiverFigures};
+use fleet::{CountedFlow, FleetName, FlowOrder, FlowRole, ReceiverFigures, TestPart};
 use measure::{HISTOGRAM_LEN, HistogramLog, OtherFrames, UnusualFrames, histogram_index};
 use packet::DeviceFacts;
 use program::outcome::Failure;
@@ -36,12 +36,12 @@ impl DryPort {
     ///
     /// # Errors
     /// They refuse a flow, or it has no rate.
-    pub(super) fn arm(port: &AgentPort, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
+    pub(super) fn arm(port: &AgentPort, orders: &[&FlowOrder], part: &TestPart) -> Result<Self, Failure> {
         let (sent, received): (Vec<&FlowOrder>, Vec<&FlowOrder>) =
             orders.iter().partition(|order| order.role == FlowRole::Send);
         let facts = DeviceFacts { tx_queues: 1, ..DeviceFacts::default() };
-        let mut streams = streams::sent(port, &sent, prepare, &facts)?;
-        streams.extend(streams::planned(port, &received, prepare, &facts)?);
+        let mut streams = streams::sent(port, &sent, part, &facts)?;
+        streams.extend(streams::planned(port, &received, part, &facts)?);
         let flow = |(order, stream): (&FlowOrder, &Stream)| {
             let rate = stream.pace.asked(&stream.config).ok_or_else(|| {
                 let act = format!("use the dry port {}", port.name);
@@ -52,7 +52,7 @@ impl DryPort {
         };
         let flows =
             sent.into_iter().chain(received).zip(&streams).map(flow).collect::<Result<_, Failure>>()?;
-        Ok(Self { port: port.name.clone(), duration_ns: prepare.duration_ns, flows })
+        Ok(Self { port: port.name.clone(), duration_ns: part.duration_ns, flows })
     }
 
     /// True once all flows have sent their count.

@@ -1,10 +1,10 @@
-//! A run on this host: its ports, its state, and its counts.
+//! A test of a fleet on this host: its ports, its state, and its counts.
 
 use super::config::AgentFile;
 use super::dry::DryPort;
 use super::receiver::{PortReceiver, ReceivedFlows};
 use super::sender::PortSender;
-use fleet::{AgentRun, FleetName, FlowOrder, FlowRole, Go, GoRefusal, Prepare, RunEnd, RunStep, Stat};
+use fleet::{AgentRun, FleetName, FlowOrder, FlowRole, GoRefusal, RunEnd, RunStep, Stat, TestPart};
 use host::{StartTime, monotonic_ns, realtime_ns};
 use program::outcome::Failure;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -33,21 +33,19 @@ impl AgentClock {
     }
 }
 
-/// What a run is told.
+/// What the thread of a test is told.
 #[derive(Debug)]
-pub(super) enum AgentOrder {
-    /// To start at a time; the answer is sent back.
-    Go(Go, oneshot::Sender<Result<(), GoRefusal>>),
-    /// The controller lives.
-    Lease,
+pub(super) enum TestOrder {
+    /// To start at a time, in nanoseconds since 1970; the answer is sent back.
+    Go(u64, oneshot::Sender<Result<(), GoRefusal>>),
+    /// No controller was heard for the time of its lease.
+    Orphan,
     /// All hosts have sent all.
     Drain,
     /// To end.
     Stop,
     /// To end because the agent ends.
     Leave,
-    /// To forget it, if it has not started.
-    Abort,
 }
 
 /// The run.
@@ -74,17 +72,18 @@ impl HostRun {
     /// Why a port cannot do it.
     pub(super) fn arm(
         file: &AgentFile,
-        prepare: &Prepare,
+        run: &FleetName,
+        part: &TestPart,
         clock: AgentClock,
         instance: u64,
     ) -> Result<Self, Failure> {
         let usage = |why| Failure::usage("take part in this run", why);
         let (mut senders, mut receivers, mut dry) = (Vec::new(), Vec::new(), Vec::new());
-        let mut names: Vec<&FleetName> = prepare.flows.iter().map(|flow| &flow.port).collect();
+        let mut names: Vec<&FleetName> = part.flows.iter().map(|flow| &flow.port).collect();
         names.sort_unstable();
         names.dedup();
         let orders = |port: &FleetName, role: FlowRole| -> Vec<&FlowOrder> {
-            prepare.flows.iter().filter(|flow| flow.port == *port && flow.role == role).collect()
+            part.flows.iter().filter(|flow| flow.port == *port && flow.role == role).collect()
         };
         // Receivers first: they miss nothing then.
         for name in &names {
@@ -92,22 +91,22 @@ impl HostRun {
             let (sent, received) = (orders(name, FlowRole::Send), orders(name, FlowRole::Receive));
             if port.dry {
                 let all: Vec<&FlowOrder> = sent.into_iter().chain(received).collect();
-                dry.push(DryPort::arm(port, &all, prepare)?);
+                dry.push(DryPort::arm(port, &all, part)?);
             } else if !received.is_empty() {
-                receivers.push(PortReceiver::start(port, &received, prepare)?);
+                receivers.push(PortReceiver::start(port, &received, part)?);
             }
         }
         for name in &names {
             let (port, sent) = (file.port(name).map_err(usage)?, orders(name, FlowRole::Send));
             if !port.dry && !sent.is_empty() {
-                senders.push(PortSender::arm(port, &sent, prepare)?);
+                senders.push(PortSender::arm(port, &sent, part)?);
             }
         }
         Ok(Self {
-            run: prepare.run.clone(),
+            run: run.clone(),
             host: file.host.clone(),
             clock,
-            machine: AgentRun::new(prepare, monotonic_ns()),
+            machine: AgentRun::new(part),
             senders,
             receivers,
             dry,
@@ -122,22 +121,21 @@ impl HostRun {
     /// unless the run never had a time to start.
     pub(super) fn serve(
         mut self,
-        orders: &Receiver<AgentOrder>,
+        orders: &Receiver<TestOrder>,
         stats: &mpsc::UnboundedSender<Stat>,
     ) -> Option<Stat> {
         loop {
             match orders.recv_timeout(POLL_INTERVAL) {
-                Ok(AgentOrder::Go(go, answer)) => {
+                Ok(TestOrder::Go(start_at_ns, answer)) => {
                     // The one who asked may have given up.
-                    let _ = answer.send(self.go(&go));
+                    let _ = answer.send(self.go(start_at_ns));
                 }
-                Ok(AgentOrder::Lease) => self.machine.lease(monotonic_ns()),
-                Ok(AgentOrder::Drain) => self.machine.drain(monotonic_ns()),
-                Ok(AgentOrder::Stop) => self.machine.stop(monotonic_ns()),
-                Ok(AgentOrder::Leave) | Err(RecvTimeoutError::Disconnected) => {
+                Ok(TestOrder::Orphan) => self.machine.orphan(),
+                Ok(TestOrder::Drain) => self.machine.drain(monotonic_ns()),
+                Ok(TestOrder::Stop) => self.machine.stop(monotonic_ns()),
+                Ok(TestOrder::Leave) | Err(RecvTimeoutError::Disconnected) => {
                     self.machine.leave(monotonic_ns());
                 }
-                Ok(AgentOrder::Abort) => self.machine.abort(monotonic_ns()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let has_sent_all = self.has_sent_all();
@@ -161,11 +159,11 @@ impl HostRun {
         }
     }
 
-    fn go(&mut self, go: &Go) -> Result<(), GoRefusal> {
+    fn go(&mut self, start_at_ns: u64) -> Result<(), GoRefusal> {
         let (now_ns, wall_ns) = (monotonic_ns(), self.clock.now_ns());
-        self.machine.go(go, wall_ns, now_ns)?;
-        let start_at = self.clock.to_host(go.start_at_ns);
-        self.start_ns = now_ns + go.start_at_ns.saturating_sub(wall_ns);
+        self.machine.go(start_at_ns, wall_ns, now_ns)?;
+        let start_at = self.clock.to_host(start_at_ns);
+        self.start_ns = now_ns + start_at_ns.saturating_sub(wall_ns);
         self.senders.iter_mut().for_each(|sender| sender.start(start_at));
         Ok(())
     }

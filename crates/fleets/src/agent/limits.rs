@@ -128,7 +128,7 @@ fn rates(flow: &Stream) -> Option<(f64, f64)> {
 mod tests {
     use super::super::streams;
     use super::*;
-    use fleet::{FlowOrder, FlowRole, Prepare};
+    use fleet::{FlowOrder, FlowRole, TestPart};
     use packet::DeviceFacts;
 
     fn checked(limits: &str, flows: &[&str]) -> Result<(), String> {
@@ -139,18 +139,16 @@ mod tests {
             let send = line.split_whitespace().map(str::to_owned).collect();
             FlowOrder { id, role: FlowRole::Send, port: port.name.clone(), number: id, send }
         };
-        let prepare = Prepare {
-            run: "r".parse().unwrap(),
+        let part = TestPart {
             mark: 0,
             flows: (0..).zip(flows).map(order).collect(),
             duration_ns: 1,
             settle_ms: 0,
-            lease_ms: 1000,
             stat_ms: 1000,
             seed: 0,
         };
-        let orders: Vec<&FlowOrder> = prepare.flows.iter().collect();
-        let streams = streams::planned(&port, &orders, &prepare, &DeviceFacts::default());
+        let orders: Vec<&FlowOrder> = part.flows.iter().collect();
+        let streams = streams::planned(&port, &orders, &part, &DeviceFacts::default());
         check(&port, &streams.map_err(|refusal| refusal.to_string())?)
     }
 

@@ -1,14 +1,15 @@
 //! `wirerate agent`: lets controllers of a fleet use the ports of this host.
 
+mod agent_ports;
 mod config;
 mod double;
 mod dry;
 mod host_run;
 mod limits;
-mod otg;
 mod receiver;
 mod sender;
 mod serve;
+mod sessions;
 mod status;
 mod streams;
 

@@ -4,7 +4,7 @@ use super::config::AgentPort;
 use crate::words;
 use anyhow::anyhow;
 use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
-use fleet::{CountedFlow, FleetName, FlowOrder, NUMBERS_MAX, Prepare, ReceiverFigures};
+use fleet::{CountedFlow, FleetName, FlowOrder, NUMBERS_MAX, ReceiverFigures, TestPart};
 use host::{Netns, Stack};
 use measure::{FlowLine, HistogramLog, MeterOptions};
 use program::active_window::ActiveRate;
@@ -45,7 +45,7 @@ impl PortReceiver {
     ///
     /// # Errors
     /// Refused by the host or the device.
-    pub(super) fn start(port: &AgentPort, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
+    pub(super) fn start(port: &AgentPort, orders: &[&FlowOrder], part: &TestPart) -> Result<Self, Failure> {
         let act = || format!("receive on port {}", port.name);
         let failed = |why| Failure::host(act(), why);
         let netns = port.netns.as_deref().map(Netns::named).transpose().map_err(failed)?;
@@ -56,7 +56,7 @@ impl PortReceiver {
             return Err(Failure::refused(act(), why));
         }
         let numbered = |order: &&FlowOrder| -> Result<NumberedFlow, String> {
-            let flow = words::parse(&order.send, port.device(), Nanos(prepare.duration_ns))?;
+            let flow = words::parse(&order.send, port.device(), Nanos(part.duration_ns))?;
             let numbers = order.number..order.number + flow.number_count();
             Ok(NumberedFlow { id: order.id, numbers })
         };
@@ -76,7 +76,7 @@ impl PortReceiver {
                 flow_count: 1,
                 stream_count: sender::run::STREAMS,
                 carried_flows,
-                run: Some(prepare.mark),
+                run: Some(part.mark),
                 ..MeterOptions::default()
             },
             // Packets of one flow can have different addresses, which decide the receive queue.

@@ -3,7 +3,7 @@
 use super::config::AgentPort;
 use super::streams as flow_streams;
 use engine::{End, EngineError, RunHandle, StartGate};
-use fleet::{CountedFlow, FleetName, FlowOrder, FlowRate, Prepare, SenderFigures};
+use fleet::{CountedFlow, FleetName, FlowOrder, FlowRate, SenderFigures, TestPart};
 use host::{CpuList, StartTime, node_of_cpu};
 use program::outcome::Failure;
 use program::stop::Stop;
@@ -71,7 +71,7 @@ impl PortSender {
     ///
     /// # Errors
     /// The words or the limits of the port refuse a flow, or the host or the device does.
-    pub(super) fn arm(port: &AgentPort, orders: &[&FlowOrder], prepare: &Prepare) -> Result<Self, Failure> {
+    pub(super) fn arm(port: &AgentPort, orders: &[&FlowOrder], part: &TestPart) -> Result<Self, Failure> {
         let device_name = port.device();
         let act = || format!("send on port {}", port.name);
         let device =
@@ -84,7 +84,7 @@ impl PortSender {
             return Err(Failure::refused(act(), why));
         }
         device.check_state(true)?;
-        let streams = flow_streams::sent(port, orders, prepare, &device.facts)?;
+        let streams = flow_streams::sent(port, orders, part, &device.facts)?;
         let allowed = CpuList::allowed().map_err(|why| Failure::host(act(), why))?.iter().count();
         let near = spread(nearest_cpus(&device, None, allowed)?, orders.first().map_or(0, |order| order.id));
         let mut requests = Vec::new();
@@ -108,7 +108,7 @@ impl PortSender {
             argv: Vec::new(),
             interval_ps: 0,
             asked: None,
-            seed: prepare.seed,
+            seed: part.seed,
             notes: Vec::new(),
             streams: streams.iter().map(streams::Stream::info).collect(),
             count: 0,

@@ -2,7 +2,7 @@
 
 use super::config::{AgentFile, AgentPort};
 use super::host_run::AgentClock;
-use fleet::{AgentAnswer, AnswerState, FleetName, HostStatus, PortStatus};
+use fleet::{AgentAnswer, FleetName, HostStatus, OrderResult, PROTOCOL, PortStatus};
 use host::ClockQuality;
 use program::start_at::{boot_id, host_clock};
 use sender::device::TxDevice;
@@ -60,6 +60,7 @@ pub(super) fn status(
         instance,
         has_double,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        protocol: PROTOCOL,
         boot_id: boot_id(),
         time_ns: clock.now_ns(),
         clock: host_clock(),
@@ -81,24 +82,16 @@ pub(super) struct Answerer {
 }
 
 impl Answerer {
-    /// An answer of this host: `good`, or `refusal` with what to try.
-    pub(super) fn answer(
-        &self,
-        request_ns: u64,
-        refusal: Option<(String, Vec<String>)>,
-        good: AnswerState,
-    ) -> AgentAnswer {
-        let (why, tries) = refusal.map_or((None, Vec::new()), |(why, tries)| (Some(why), tries));
+    /// An answer of this host to a request that arrived at this time of its clock.
+    pub(super) fn answer(&self, request_ns: u64, result: OrderResult) -> AgentAnswer {
         AgentAnswer {
             host: self.host.clone(),
             instance: self.instance,
-            state: if why.is_some() { AnswerState::Refused } else { good },
-            why,
-            tries,
             clock: host_clock(),
             boot_id: boot_id(),
             request_ns,
             time_ns: self.clock.now_ns(),
+            result,
         }
     }
 }

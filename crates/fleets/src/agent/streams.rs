@@ -3,7 +3,7 @@
 use super::config::AgentPort;
 use super::limits;
 use crate::words;
-use fleet::{FlowOrder, Prepare};
+use fleet::{FlowOrder, TestPart};
 use packet::DeviceFacts;
 use program::outcome::Failure;
 use sender::job::{SendJob, StreamEntry};
@@ -17,10 +17,10 @@ use units::Nanos;
 pub(super) fn sent(
     port: &AgentPort,
     orders: &[&FlowOrder],
-    prepare: &Prepare,
+    part: &TestPart,
     facts: &DeviceFacts,
 ) -> Result<Vec<Stream>, Failure> {
-    let streams = planned(port, orders, prepare, facts)?;
+    let streams = planned(port, orders, part, facts)?;
     limits::check(port, &streams)
         .map_err(|why| Failure::usage(format!("send on port {}", port.name), why))?;
     Ok(streams)
@@ -33,12 +33,12 @@ pub(super) fn sent(
 pub(super) fn planned(
     port: &AgentPort,
     orders: &[&FlowOrder],
-    prepare: &Prepare,
+    part: &TestPart,
     facts: &DeviceFacts,
 ) -> Result<Vec<Stream>, Failure> {
     let usage = |why: String| Failure::usage(format!("use port {}", port.name), why);
     let job_of = |words: &[String]| -> Result<SendJob, Failure> {
-        let flow = words::parse(words, port.device(), Nanos(prepare.duration_ns)).map_err(usage)?;
+        let flow = words::parse(words, port.device(), Nanos(part.duration_ns)).map_err(usage)?;
         Ok(SendJob { netns: port.netns.clone(), ..flow.job })
     };
     let entry = |order: &&FlowOrder| -> Result<(u32, StreamEntry), Failure> {
@@ -52,5 +52,5 @@ pub(super) fn planned(
         Ok((order.number, entry))
     };
     let entries = orders.iter().map(entry).collect::<Result<_, _>>()?;
-    streams::prepare_numbered(entries, &job_of(&[])?, facts, prepare.seed, Some(prepare.mark))
+    streams::prepare_numbered(entries, &job_of(&[])?, facts, part.seed, Some(part.mark))
 }

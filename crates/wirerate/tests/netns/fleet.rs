@@ -661,13 +661,9 @@ fn misuse(dir: &str, port: u16, run: &str) {
         send("$KV.wr_hosts.h1", encode(&forged_host())).await;
         client.subscribe("wr.host.h1.*").await.expect("connected");
         client.flush().await.expect("connected");
-        for subject in [
-            "wr.run.r1.abort",
-            "wr.run.r1.stop",
-            "wr.run.r1.stat.h2",
-            "wr.host.h2.prepare",
-            "$KV.wr_hosts.h2",
-        ] {
+        for subject in
+            ["wr.run.r1.drain", "wr.run.r1.stop", "wr.run.r1.stat.h2", "wr.host.h2.order", "$KV.wr_hosts.h2"]
+        {
             publish(subject).await;
         }
         for subject in ["wr.host.h2.*", "_INBOX_h2.>", "_INBOX.>", "wr.run.*.stat.h2", ">"] {
@@ -682,7 +678,7 @@ fn misuse(dir: &str, port: u16, run: &str) {
             refusals.iter().any(|text| is_refusal(text) && text.contains(&format!("\"{subject}\"")))
         };
         assert!(!named("wr.run.r1.stat.h1") && !named("wr.host.h1.*"), "{refusals:?}");
-        for subject in ["wr.run.r1.abort", "wr.host.h2.prepare", "wr.host.h2.*", "_INBOX_h2.>"] {
+        for subject in ["wr.run.r1.stop", "wr.host.h2.order", "wr.host.h2.*", "_INBOX_h2.>"] {
             assert!(named(subject), "{subject}: {refusals:?}");
         }
     });
@@ -713,6 +709,7 @@ fn forged_host() -> HostStatus {
         instance: 1,
         has_double: false,
         version: String::new(),
+        protocol: fleet::PROTOCOL,
         boot_id: String::new(),
         time_ns: 0,
         clock: HostClock::default(),

@@ -5,7 +5,10 @@ use crate::program::{Running, TIME_LIMIT, wirerate, wirerate_run, wirerate_start
 use crate::{Case, TestResult, case};
 use async_nats::HeaderMap;
 use base64::Engine;
-use fleet::{AgentAnswer, AnswerState, CountedFlow, HostStatus, ReceiverFigures, RunEnd, Stat, encode};
+use fleet::{
+    AgentAnswer, CountedFlow, HostStatus, OrderResult, PROTOCOL, ReceiverFigures, RefusalKind, RunEnd, Stat,
+    encode,
+};
 use measure::{HostClock, OtherFrames, UnusualFrames};
 use std::io::Write;
 use std::process::Command;
@@ -107,6 +110,7 @@ fn lying() -> TestResult {
         instance: 7,
         has_double: false,
         version: esc.to_owned(),
+        protocol: PROTOCOL,
         boot_id: boot_id(),
         time_ns: now_ns(),
         clock: HostClock::default(),
@@ -188,26 +192,22 @@ async fn lie(client: async_nats::Client, of_run: impl Fn(&str) -> Lie) {
         let message: serde_json::Value = serde_json::from_slice(&request.payload).expect("JSON");
         let run = message["run"].as_str().expect("a request names its run");
         let lie = of_run(run);
-        let is_go = request.subject.ends_with(".go");
-        let why = match &lie {
-            Lie::Refuse(words) => Some(format!("no {words}")),
-            Lie::Count(_) => None,
-        };
-        let state = match (&why, is_go) {
-            (Some(_), _) => AnswerState::Refused,
-            (None, true) => AnswerState::Counting,
-            (None, false) => AnswerState::Armed,
+        let is_go = message["order"].get("go").is_some();
+        let result = match &lie {
+            Lie::Refuse(words) => {
+                let why = format!("no {words}");
+                OrderResult::Refused { kind: RefusalKind::Host, errors: vec![why.clone()], tries: vec![why] }
+            }
+            Lie::Count(_) => OrderResult::done(),
         };
         let answer = AgentAnswer {
             host: "h1".parse().expect("a name"),
             instance: 7,
-            state,
-            tries: why.iter().cloned().collect(),
-            why,
             clock: HostClock::default(),
             boot_id: boot_id(),
             request_ns: now_ns(),
             time_ns: now_ns(),
+            result,
         };
         if let Some(reply) = request.reply {
             client.publish(reply, encode(&answer).into()).await.expect("connected");

@@ -206,37 +206,40 @@ fn full_disk() -> TestResult {
     Ok(())
 }
 
-/// What an agent announces and answers that has the messages of before.
+/// Agents of two older versions: the announcement of one cannot be read, and the other does not say
+/// which messages it understands. Neither answers an order.
 fn old_agent() -> TestResult {
-    use futures_util::StreamExt;
     let fleet = Fleet::new(1, |_| "");
-    let text = std::fs::read_to_string(fleet.test(1.0, "", "--pps 1k --dst 198.18.0.2"))?;
+    let text = std::fs::read_to_string(fleet.test(1.0, "arm = \"60s\"", "--pps 1k --dst 198.18.0.2"))?;
     let test = fleet.scratch.file("old.toml").display().to_string();
-    std::fs::write(&test, text.replace("r1/p", "old/p"))?;
     let runtime = runtime();
     let client = runtime.block_on(async_nats::connect(fleet.hub.url()))?;
-    let old = client.clone();
-    runtime.spawn(async move {
-        let mut requests = old.subscribe("wr.host.old.*").await.expect("connected");
-        while let Some(request) = requests.next().await {
-            let answer =
-                r#"{"schema":"wirerate.answer/1","host":"old","state":"refused","why":"no","tries":[]}"#;
-            let Some(reply) = request.reply else { continue };
-            old.publish(reply, answer.into()).await.expect("connected");
-        }
-    });
-    let announced = r#"{"schema":"wirerate.host/1","host":"old","version":"0.0.9","ports":[]}"#;
-    runtime.block_on(async {
-        client.publish("$KV.wr_hosts.old", announced.into()).await.expect("connected");
-        client.flush().await.expect("connected");
-    });
-    let told = wirerate_run(&format!("fleet hosts --hub {}", fleet.hub.url())).expect_code(0);
-    told.says(&["old: its announcement cannot be read: expected a wirerate.host/2, got \"wirerate.host/1\""]);
-    let told = wirerate_run(&format!("fleet run {test} --hub {}", fleet.hub.url())).expect_code(1);
-    told.says(&[
-        "old: expected a wirerate.answer/2, got \"wirerate.answer/1\"",
-        "use one version of wirerate on all hosts",
-        "not started",
-    ]);
+    let own = env!("CARGO_PKG_VERSION");
+    let unreadable = r#"{"schema":"wirerate.host/1","host":"old","version":"0.0.9","ports":[]}"#.to_owned();
+    let clock = r#""clock":{"is_synchronized":true,"bound_ns":1},"clock_daemon":null,"tai_offset_s":0"#;
+    let silent = format!(
+        r#"{{"schema":"wirerate.host/2","host":"old","instance":1,"has_double":false,"version":"0.0.10",
+            "boot_id":"b","time_ns":1,{clock},"ports":[]}}"#
+    );
+    let of_schema = format!(
+        "expected a wirerate.host/2, got \"wirerate.host/1\" of wirerate 0.0.9: use one version of wirerate on \
+         all hosts (this is {own})"
+    );
+    let of_protocol = format!(
+        "it is wirerate 0.0.10 with an older version of the messages of fleets, and this is wirerate {own} with \
+         version 4: use one version on all hosts"
+    );
+    for (announced, why) in [(unreadable, of_schema), (silent, of_protocol)] {
+        runtime.block_on(async {
+            client.publish("$KV.wr_hosts.old", announced.into()).await.expect("connected");
+            client.flush().await.expect("connected");
+        });
+        std::fs::write(&test, text.replace("r1/p", "old/p"))?;
+        let asked = std::time::Instant::now();
+        let told = wirerate_run(&format!("fleet run {test} --hub {}", fleet.hub.url())).expect_code(1);
+        told.says(&[&format!("old: {why}"), "not started"]);
+        assert!(asked.elapsed() < Duration::from_secs(30), "it is refused at once: {:?}", asked.elapsed());
+        wirerate_run(&format!("fleet hosts --hub {}", fleet.hub.url())).expect_code(0).says(&[&why]);
+    }
     Ok(())
 }

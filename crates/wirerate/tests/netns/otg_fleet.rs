@@ -185,7 +185,7 @@ fn dead_host() -> TestResult {
         let hosts = wirerate_run(&format!("fleet hosts --json --hub {}", chain.hub.url()));
         hosts.stdout.lines().count() == 3 && !hosts.stdout.contains("\"run\":\"")
     });
-    chain.agents[0].until_it_says("no controller for 10 s");
+    chain.agents[0].until_it_says("no controller for 10.00 s");
     let frames = chain.labs[0].received();
     std::thread::sleep(std::time::Duration::from_millis(200));
     assert_eq!(chain.labs[0].received(), frames, "nothing is sent any more");
@@ -282,7 +282,7 @@ fn values() -> TestResult {
 
 /// A controller that lets its ports go while another of its orders waits for the start.
 fn released_while_waiting() -> TestResult {
-    use fleet::{FlowStart, OtgAnswer, OtgOrder, OtgPart, OtgRequest, OtgResult, decode, encode};
+    use fleet::{AgentAnswer, FlowStart, Order, OrderRequest, OrderResult, OtgPart, Part, decode, encode};
     let chain = Chain::new("");
     let config = json!({
         "ports": [{"name": "a", "location": "h1/p"}, {"name": "b", "location": "h2/p"}],
@@ -294,28 +294,28 @@ fn released_while_waiting() -> TestResult {
     });
     let part = OtgPart { config, ports: vec![0], mark: 7, seed: 1 };
     let start = FlowStart { flow: 0, number: Some(3), rank: 0 };
-    let ask = async |client: &async_nats::Client, order: OtgOrder| -> OtgResult {
-        let request = OtgRequest { run: "r1".parse().expect("a name"), lease_ms: 60_000, order };
+    let ask = async |client: &async_nats::Client, order: Order| -> OrderResult {
+        let request = OrderRequest { run: "r1".parse().expect("a name"), lease_ms: 60_000, order };
         let payload = encode(&request).into();
-        let answer = client.request("wr.host.h1.otg", payload).await.expect("the agent answers");
-        decode::<OtgAnswer>(&answer.payload).expect("it is an answer").result
+        let answer = client.request("wr.host.h1.order", payload).await.expect("the agent answers");
+        decode::<AgentAnswer>(&answer.payload).expect("it is an answer").result
     };
     let waited = runtime().block_on(async {
         let client = async_nats::connect(chain.hub.url()).await.expect("the hub is there");
-        let set = ask(&client, OtgOrder::Set(part)).await;
-        assert!(matches!(set, OtgResult::Done { .. }), "{set:?}");
-        let arm = OtgOrder::Arm { flows: vec![start], flow_count: 1, clears_ports: true };
+        let set = ask(&client, Order::Prepare(Part::Config(part))).await;
+        assert!(matches!(set, OrderResult::Done { .. }), "{set:?}");
+        let arm = Order::Arm { flows: vec![start], flow_count: 1, clears_ports: true };
         let armed = ask(&client, arm).await;
-        assert!(matches!(armed, OtgResult::Done { .. }), "{armed:?}");
+        assert!(matches!(armed, OrderResult::Done { .. }), "{armed:?}");
         let release = async {
             tokio::time::sleep(std::time::Duration::from_millis(600)).await;
-            ask(&client, OtgOrder::Release).await
+            ask(&client, Order::Release).await
         };
-        let (waited, released) = tokio::join!(ask(&client, OtgOrder::AwaitStart { flows: vec![0] }), release);
-        assert!(matches!(released, OtgResult::Done { .. }), "{released:?}");
+        let (waited, released) = tokio::join!(ask(&client, Order::AwaitStart { flows: vec![0] }), release);
+        assert!(matches!(released, OrderResult::Done { .. }), "{released:?}");
         waited
     });
-    let OtgResult::Refused { errors, .. } = waited else { panic!("{waited:?}") };
+    let OrderResult::Refused { errors, .. } = waited else { panic!("{waited:?}") };
     assert!(errors[0].contains("the configuration was released"), "{errors:?}");
     assert!(!chain.agents[0].said().contains("panicked"), "{}", chain.agents[0].said());
     Ok(())

@@ -1,42 +1,53 @@
-//! The messages by which a controller uses ports of a host for a configuration of the Open Traffic
-//! Generator, and the sums of what several hosts have counted of one flow.
+//! The orders of a controller to the hosts of a run, their answers, and the sums of what several
+//! hosts have counted of one flow.
 //!
-//! Each host has the part of the configuration that its ports need. Ports and flows are indexes
-//! into that part.
+//! Each host has a part of the run: of a configuration of the Open Traffic Generator, with ports
+//! and flows as indexes into that part, or of a test of a fleet. An order is one request with one
+//! answer. Signs of life of the controller, and orders to all hosts of a run, are
+//! [`crate::RunOrder`]s.
 
-use crate::message::{AgentAnswer, Message};
+use crate::message::{FLOWS_MAX, Message, NUMBERS_MAX};
 use crate::name::FleetName;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use measure::{TAG_PARTS, TagCounts};
+use measure::{HostClock, TAG_PARTS, TagCounts};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// Longest lease: an hour.
 const LEASE_MS: std::ops::RangeInclusive<u64> = 1000..=3_600_000;
+/// Most words of `wirerate send` for one flow.
+const WORDS_MAX: usize = 64;
+/// Longest word.
+const WORD_LEN_MAX: usize = 1024;
+/// Runs have numbers of 12 bits in their frames.
+const MARKS: u16 = 1 << 12;
+/// Longest run: 30 days.
+const DURATION_NS_MAX: u64 = 30 * 24 * 3600 * 1_000_000_000;
 /// Longest message with a part of a configuration. The hub may take less.
 const PART_LEN_MAX: usize = 8 << 20;
 
-/// What a host is to do with its part of a configuration.
+/// What a host is to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OtgOrder {
+pub enum Order {
     /// Check a part; nothing changes.
     Check {
         /// The part.
-        part: OtgPart,
-        /// It is to be put in force by [`OtgOrder::Change`].
+        part: Part,
+        /// It is to be put in force by [`Order::Change`].
         is_change: bool,
     },
-    /// Put a part in force instead of the one before.
-    Set(OtgPart),
-    /// Change the flows of the part in force; unchanged flows continue.
+    /// Get the ports of a part, which is in force then instead of the one before.
+    Prepare(Part),
+    /// Change the flows of the configuration in force; unchanged flows continue.
     Change(OtgPart),
-    /// Build the engines of flows that the host sends, which then wait for [`OtgOrder::Go`].
+    /// Build the engines of flows that the host sends, which then wait for [`Order::Go`].
     /// Receivers count from now on.
     Arm {
-        /// The flows that the host sends or receives.
+        /// The flows of a configuration that the host sends or receives. Those of a test are all.
         flows: Vec<FlowStart>,
         /// Flows of all hosts that start together.
         flow_count: u32,
@@ -54,8 +65,8 @@ pub enum OtgOrder {
         flows: Vec<u32>,
     },
     /// End flows that the host sends. Frames may still be on their way then.
-    End {
-        /// The flows.
+    Stop {
+        /// The flows of a configuration. Those of a test are all.
         flows: Vec<u32>,
         /// They may be resumed.
         pauses: bool,
@@ -106,8 +117,25 @@ pub enum OtgOrder {
     },
     /// The gateways that emulated interfaces have resolved.
     Neighbours,
-    /// End all, and let the ports go.
+    /// End all, and let the ports go. A run that is not here yet is refused when it comes.
     Release,
+}
+
+impl Order {
+    /// True if a run may begin with it, also after the agent was started again.
+    pub fn begins(&self) -> bool {
+        matches!(self, Self::Check { .. } | Self::Prepare(_))
+    }
+}
+
+/// A part of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Of a configuration of the Open Traffic Generator.
+    Config(OtgPart),
+    /// Of a test of a fleet.
+    Test(TestPart),
 }
 
 /// A part of a configuration.
@@ -121,6 +149,84 @@ pub struct OtgPart {
     pub mark: u16,
     /// The seed of its random values that are not to be repeatable: all hosts have the same.
     pub seed: u64,
+}
+
+/// What a host does for a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowRole {
+    /// It sends.
+    Send,
+    /// It receives.
+    Receive,
+}
+
+/// A flow, for one of its hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowOrder {
+    /// Its number in the plan.
+    pub id: u32,
+    /// What the host does.
+    pub role: FlowRole,
+    /// The port of the host.
+    pub port: FleetName,
+    /// Its number in the frames, which differs from those of other flows to the same port.
+    pub number: u32,
+    /// Words of `wirerate send`.
+    pub send: Vec<String>,
+}
+
+/// A part of a test of a fleet. Its host ends it by itself, and delivers its counts to the hub, so
+/// that a report needs no controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestPart {
+    /// Its number in the frames.
+    pub mark: u16,
+    /// What to send and receive.
+    pub flows: Vec<FlowOrder>,
+    /// How long the senders send at most, in nanoseconds.
+    pub duration_ns: u64,
+    /// How long receivers wait for late frames after the end of the run.
+    pub settle_ms: u64,
+    /// Time from one message with counts to the next.
+    pub stat_ms: u64,
+    /// Seed of random values in frames.
+    pub seed: u64,
+}
+
+impl TestPart {
+    fn check(&self) -> Result<(), String> {
+        let within = |name: &str, value: u64, min: u64, max: u64| match (min..=max).contains(&value) {
+            true => Ok(()),
+            false => Err(format!("{name} {value} is not in {min} to {max}")),
+        };
+        within("flows", self.flows.len() as u64, 1, FLOWS_MAX as u64)?;
+        within("mark", self.mark.into(), 0, u64::from(MARKS) - 1)?;
+        within("duration_ns", self.duration_ns, 1_000_000, DURATION_NS_MAX)?;
+        within("settle_ms", self.settle_ms, 0, 60_000)?;
+        within("stat_ms", self.stat_ms, 100, 60_000)?;
+        let (mut ids, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+        for flow in &self.flows {
+            within("number", flow.number.into(), 0, u64::from(NUMBERS_MAX) - 1)?;
+            let is_receiver = flow.role == FlowRole::Receive;
+            if !ids.insert((flow.id, is_receiver)) {
+                return Err(format!("flow {} twice", flow.id));
+            }
+            if is_receiver && !numbers.insert((&flow.port, flow.number)) {
+                return Err(format!("two flows to {} have the number {}", flow.port, flow.number));
+            }
+            within("words of a flow", flow.send.len() as u64, 0, WORDS_MAX as u64)?;
+            let is_bad = |word: &&String| word.len() > WORD_LEN_MAX || word.chars().any(char::is_control);
+            if let Some(word) = flow.send.iter().find(is_bad) {
+                return Err(format!(
+                    "flow {} has the word {:?}",
+                    flow.id,
+                    word.chars().take(64).collect::<String>()
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A ping from an emulated interface.
@@ -167,17 +273,17 @@ pub struct FlowStart {
 
 /// The request of a controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OtgRequest {
+pub struct OrderRequest {
     /// Names the controller's use of the ports, as a run does.
     pub run: FleetName,
     /// The host ends all and lets the ports go when it has heard no controller for this time.
     pub lease_ms: u64,
     /// What to do.
-    pub order: OtgOrder,
+    pub order: Order,
 }
 
-impl Message for OtgRequest {
-    const SCHEMA: &'static str = "wirerate.otg-order/4";
+impl Message for OrderRequest {
+    const SCHEMA: &'static str = "wirerate.host-order/4";
     const LEN_MAX: usize = PART_LEN_MAX;
 
     fn check(&self) -> Result<(), String> {
@@ -185,14 +291,17 @@ impl Message for OtgRequest {
             let (least, most) = (LEASE_MS.start(), LEASE_MS.end());
             return Err(format!("lease_ms {} is not in {least} to {most}", self.lease_ms));
         }
-        Ok(())
+        match &self.order {
+            Order::Check { part: Part::Test(part), .. } | Order::Prepare(Part::Test(part)) => part.check(),
+            _ => Ok(()),
+        }
     }
 }
 
 /// What became of an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OtgResult {
+pub enum OrderResult {
     /// It was carried out.
     Done {
         /// What the client should know.
@@ -222,6 +331,8 @@ pub enum OtgResult {
         kind: RefusalKind,
         /// One sentence per cause.
         errors: Vec<String>,
+        /// What to try.
+        tries: Vec<String>,
     },
 }
 
@@ -239,17 +350,39 @@ pub enum RefusalKind {
     Host,
 }
 
-/// The answer of an agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OtgAnswer {
-    /// Its host and clock.
-    pub answer: AgentAnswer,
-    /// What became of the order.
-    pub result: OtgResult,
+impl OrderResult {
+    /// A refusal for one reason, with nothing to try.
+    pub fn refused(kind: RefusalKind, why: impl Into<String>) -> Self {
+        Self::Refused { kind, errors: vec![why.into()], tries: Vec::new() }
+    }
+
+    /// It was carried out, and the client need not know anything.
+    pub fn done() -> Self {
+        Self::Done { warnings: Vec::new() }
+    }
 }
 
-impl Message for OtgAnswer {
-    const SCHEMA: &'static str = "wirerate.otg-answer/3";
+/// The answer of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentAnswer {
+    /// The host.
+    pub host: FleetName,
+    /// Identifies the process of the agent.
+    pub instance: u64,
+    /// Its clock.
+    pub clock: HostClock,
+    /// Identifies the running kernel.
+    pub boot_id: String,
+    /// Time of day when the request arrived.
+    pub request_ns: u64,
+    /// Time of day of the answer.
+    pub time_ns: u64,
+    /// What became of the order.
+    pub result: OrderResult,
+}
+
+impl Message for AgentAnswer {
+    const SCHEMA: &'static str = "wirerate.answer/4";
     const LEN_MAX: usize = PART_LEN_MAX;
     const IS_SHOWN: bool = true;
 }
@@ -493,17 +626,57 @@ mod tests {
 
     #[test]
     fn messages_are_read_again_and_bounded() {
-        let order = OtgOrder::ReadCapture { port: 1, slice: Some((0, 9)), offset: 7 };
-        let request = OtgRequest { run: "r1".parse().unwrap(), lease_ms: 10_000, order };
+        let order = Order::ReadCapture { port: 1, slice: Some((0, 9)), offset: 7 };
+        let request = OrderRequest { run: "r1".parse().unwrap(), lease_ms: 10_000, order };
         let bytes = encode(&request);
-        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.otg-order/4\","));
-        assert_eq!(decode::<OtgRequest>(&bytes).unwrap(), request);
-        let short = OtgRequest { lease_ms: 1, ..request };
-        assert!(decode::<OtgRequest>(&encode(&short)).unwrap_err().to_string().contains("lease_ms 1 "));
-        let piece = OtgResult::Piece { bytes: FilePiece(vec![0, 255, 7]), is_last: true };
+        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.host-order/4\","));
+        assert_eq!(decode::<OrderRequest>(&bytes).unwrap(), request);
+        let short = OrderRequest { lease_ms: 1, ..request };
+        assert!(decode::<OrderRequest>(&encode(&short)).unwrap_err().to_string().contains("lease_ms 1 "));
+        let piece = OrderResult::Piece { bytes: FilePiece(vec![0, 255, 7]), is_last: true };
         let text = serde_json::to_string(&piece).unwrap();
         assert_eq!(text, r#"{"piece":{"bytes":"AP8H","is_last":true}}"#);
-        assert_eq!(serde_json::from_str::<OtgResult>(&text).unwrap(), piece);
-        assert!(serde_json::from_str::<OtgResult>(&text.replace("AP8H", "!")).is_err());
+        assert_eq!(serde_json::from_str::<OrderResult>(&text).unwrap(), piece);
+        assert!(serde_json::from_str::<OrderResult>(&text.replace("AP8H", "!")).is_err());
+    }
+
+    fn prepare(change: impl Fn(&mut TestPart)) -> OrderRequest {
+        let flow = FlowOrder {
+            id: 3,
+            role: FlowRole::Receive,
+            port: "eth1".parse().unwrap(),
+            number: 0,
+            send: vec!["--pps".into(), "1k".into()],
+        };
+        let mut part = TestPart {
+            mark: 7,
+            flows: vec![flow],
+            duration_ns: 1_000_000_000,
+            settle_ms: 200,
+            stat_ms: 1000,
+            seed: 1,
+        };
+        change(&mut part);
+        let order = Order::Prepare(Part::Test(part));
+        OrderRequest { run: "r1".parse().unwrap(), lease_ms: 5000, order }
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_refused() {
+        let good = prepare(|_| {});
+        assert_eq!(decode::<OrderRequest>(&encode(&good)).unwrap(), good);
+        for (why, change) in [
+            ("flows 0", &(|bad: &mut TestPart| bad.flows.clear()) as &dyn Fn(&mut TestPart)),
+            ("mark 4096", &|bad| bad.mark = 4096),
+            ("flow 3 twice", &|bad| bad.flows.push(bad.flows[0].clone())),
+            ("flow 3 has the word \"a\\n\"", &|bad| bad.flows[0].send = vec!["a\n".into()]),
+            ("number 65536", &|bad| bad.flows[0].number = 65_536),
+            ("two flows to eth1", &|bad| bad.flows.push(FlowOrder { id: 4, ..bad.flows[0].clone() })),
+        ] {
+            let refusal = decode::<OrderRequest>(&encode(&prepare(change))).unwrap_err().to_string();
+            assert!(refusal.contains(why), "{why}: {refusal}");
+        }
+        let text = String::from_utf8(encode(&good)).unwrap().replace("\"r1\"", "\"../r1\"");
+        assert!(decode::<OrderRequest>(text.as_bytes()).unwrap_err().to_string().contains("is not a name"));
     }
 }
