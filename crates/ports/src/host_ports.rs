@@ -15,7 +15,6 @@ use host::StartTime;
 use otg::metrics::{PortCounts, TrafficCounts};
 use otg::{CaptureQuery, PingRequest};
 use program::monitor::sources::RunList;
-use serde_json::Value;
 use server::{ApiError, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -48,6 +47,8 @@ pub struct HostPorts {
     /// Held by orders that change something.
     change: Mutex<()>,
     state: Mutex<ActiveState>,
+    /// The part that was checked last.
+    checked: Mutex<Option<(OtgPart, CheckedConfig)>>,
     armed: Mutex<Option<ArmedFlows>>,
     /// The file of the capture that is being read.
     file: Mutex<Vec<u8>>,
@@ -75,6 +76,7 @@ impl HostPorts {
             in_force: RwLock::default(),
             change: Mutex::default(),
             state: Mutex::new(ActiveState::with_runs(runs)),
+            checked: Mutex::default(),
             armed: Mutex::default(),
             file: Mutex::default(),
             tags: Mutex::default(),
@@ -84,16 +86,13 @@ impl HostPorts {
 
     /// Carries out an order. It may block.
     pub fn carry_out(&self, order: Order) -> OrderResult {
-        self.attempt(order).unwrap_or_else(|error| OrderResult::Refused {
-            kind: match error.kind {
-                ErrorKind::Invalid => RefusalKind::Invalid,
-                ErrorKind::Unsupported => RefusalKind::Unsupported,
-                ErrorKind::Conflict => RefusalKind::Conflict,
-                ErrorKind::Internal | ErrorKind::Busy => RefusalKind::Host,
-            },
-            errors: error.shortened(),
-            tries: Vec::new(),
-        })
+        self.attempt(order).unwrap_or_else(refusal)
+    }
+
+    /// Carries out an order that came over a hub. Its configuration becomes one of the model first,
+    /// since a controller may have sent anything. It may block.
+    pub fn carry_out_received(&self, order: Order) -> OrderResult {
+        modelled(order).map_or_else(refusal, |order| self.carry_out(order))
     }
 
     fn attempt(&self, order: Order) -> Result<OrderResult, ApiError> {
@@ -105,23 +104,12 @@ impl HostPorts {
             _ => Held::Reads(self.in_force.read().unwrap_or_else(PoisonError::into_inner)),
         };
         match order {
-            Order::Check { part, is_change } => {
-                let part = of_config(part)?;
-                let seed = part.seed;
-                let (config, ports) = read_part(part)?;
-                self.check_part(&config, &ports, seed, is_change).map(done)
-            }
+            Order::Check { part, is_change } => self.check_part(of_config(part)?, is_change).map(done),
             Order::Prepare(part) => {
-                let part = of_config(part)?;
                 *lock(&self.armed) = None;
-                let (mark, seed) = (part.mark, part.seed);
-                let (config, ports) = read_part(part)?;
-                self.set_part(&config, &ports, mark, seed).map(done)
+                self.set_part(of_config(part)?).map(done)
             }
-            Order::Change(part) => {
-                let (config, ports) = read_part(part)?;
-                self.change_part(&config, &ports).map(done)
-            }
+            Order::Change(part) => self.change_part(part).map(done),
             Order::Arm { flows, flow_count, clears_ports } => {
                 let armed = self.flows(flows.iter().map(|start: &FlowStart| start.flow))?;
                 let gate = self.arm(&flows, flow_count as usize, clears_ports)?;
@@ -153,6 +141,7 @@ impl HostPorts {
             Order::Neighbours => Ok(OrderResult::Neighbours(self.with_state(|state| state.gateway_macs()))),
             Order::Release => {
                 *lock(&self.armed) = None;
+                *lock(&self.checked) = None;
                 lock(&self.file).clear();
                 lock(&self.tags).clear();
                 self.release();
@@ -254,54 +243,62 @@ impl HostPorts {
         act(&mut lock(&self.state))
     }
 
-    /// Checks a configuration of which this host has these ports. Returns warnings.
+    /// Checks a part. Returns warnings.
     ///
     /// # Errors
     /// All that is wrong with it; devices that others use.
-    fn check_part(
-        &self,
-        config: &Value,
-        ports: &[usize],
-        seed: u64,
-        is_change: bool,
-    ) -> Result<Vec<String>, ApiError> {
-        let checked = state::check(config, &*self.rules, ports, seed)?;
+    fn check_part(&self, part: OtgPart, is_change: bool) -> Result<Vec<String>, ApiError> {
+        let checked = self.read_part(&part)?;
         let state = lock(&self.state);
         state.refuse_busy(&checked)?;
         if is_change {
             state.check_tags(&checked.config)?;
         }
-        Ok(checked.warnings)
+        let warnings = checked.warnings.clone();
+        *lock(&self.checked) = Some((part, checked));
+        Ok(warnings)
     }
 
-    /// Puts a configuration in force of which this host has these ports. `mark` is the run in the
-    /// marks of frames. Returns warnings.
+    /// Puts a part in force. Returns warnings.
     ///
     /// # Errors
     /// All that is wrong with it, and devices that others use: the configuration before stays in
     /// force. Or the host refused.
-    fn set_part(
-        &self,
-        config: &Value,
-        ports: &[usize],
-        mark: u16,
-        seed: u64,
-    ) -> Result<Vec<String>, ApiError> {
+    fn set_part(&self, part: OtgPart) -> Result<Vec<String>, ApiError> {
         let _change = lock(&self.change);
-        let checked = state::check(config, &*self.rules, ports, seed)?;
+        let checked = self.checked(&part)?;
         lock(&self.state).refuse_busy(&checked)?;
         self.end_flows(&self.all_flows(), false);
-        lock(&self.state).take(checked, mark)
+        lock(&self.state).take(checked, part.mark)
     }
 
-    /// Changes flows of a configuration of which this host has these ports. Returns warnings.
+    /// Reads a part, and finds its devices.
     ///
     /// # Errors
     /// All that is wrong with it.
-    fn change_part(&self, config: &Value, ports: &[usize]) -> Result<Vec<String>, ApiError> {
+    fn read_part(&self, part: &OtgPart) -> Result<CheckedConfig, ApiError> {
+        let ports: Vec<usize> = part.ports.iter().map(|port| *port as usize).collect();
+        state::check(&part.config, &*self.rules, &ports, part.seed)
+    }
+
+    /// A part that was checked a moment ago is not read again.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    fn checked(&self, part: &OtgPart) -> Result<CheckedConfig, ApiError> {
+        match lock(&self.checked).take() {
+            Some((known, checked)) if known == *part => Ok(checked),
+            _ => self.read_part(part),
+        }
+    }
+
+    /// Changes the flows of the configuration in force. Returns warnings.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    fn change_part(&self, part: OtgPart) -> Result<Vec<String>, ApiError> {
         let _change = lock(&self.change);
-        let seed = lock(&self.state).seed;
-        let CheckedConfig { config, warnings, .. } = state::check(config, &*self.rules, ports, seed)?;
+        let CheckedConfig { config, warnings, .. } = self.checked(&part)?;
         lock(&self.state).check_tags(&config)?;
         let (gone, changed) = lock(&self.state).differences(&config);
         self.end_flows(&gone, false);
@@ -557,19 +554,38 @@ enum Held<'a> {
     Writes(RwLockWriteGuard<'a, ()>),
 }
 
+/// An error as the answer to an order.
+fn refusal(error: ApiError) -> OrderResult {
+    OrderResult::Refused {
+        kind: match error.kind {
+            ErrorKind::Invalid => RefusalKind::Invalid,
+            ErrorKind::Unsupported => RefusalKind::Unsupported,
+            ErrorKind::Conflict => RefusalKind::Conflict,
+            ErrorKind::Internal | ErrorKind::Busy => RefusalKind::Host,
+        },
+        errors: error.shortened(),
+        tries: Vec::new(),
+    }
+}
+
+/// An order whose configuration is one of the model: names as in the model, numbers as numbers.
+fn modelled(mut order: Order) -> Result<Order, ApiError> {
+    if let Order::Check { part: Part::Config(part), .. }
+    | Order::Prepare(Part::Config(part))
+    | Order::Change(part) = &mut order
+    {
+        let config = otg::model::from_json(otg::model::message("Config"), part.config.take());
+        part.config = otg::model::to_json(&config.map_err(ApiError::invalid)?);
+    }
+    Ok(order)
+}
+
 /// A part of a configuration. Those of a test are carried out by an agent.
 fn of_config(part: Part) -> Result<OtgPart, ApiError> {
     match part {
         Part::Config(part) => Ok(part),
         Part::Test(_) => Err(ApiError::invalid("the order has no configuration")),
     }
-}
-
-/// A part as the model has it. A controller of another version may have sent something else.
-fn read_part(part: OtgPart) -> Result<(Value, Vec<usize>), ApiError> {
-    let config =
-        otg::model::from_json(otg::model::message("Config"), part.config).map_err(ApiError::invalid)?;
-    Ok((otg::model::to_json(&config), part.ports.into_iter().map(|port| port as usize).collect()))
 }
 
 fn done(warnings: Vec<String>) -> OrderResult {

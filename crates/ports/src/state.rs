@@ -41,8 +41,6 @@ pub(super) struct ActiveState {
     ends: Vec<FlowPorts>,
     /// The run in the marks of this configuration.
     run: u16,
-    /// The seed of its random values that are not to be repeatable.
-    pub(super) seed: u64,
     /// How fast a late flow may catch up.
     sending: SendRules,
     /// All runs of flows, for metrics.
@@ -60,8 +58,6 @@ struct FlowPorts {
 /// A configuration that passed all checks, and its devices.
 pub(super) struct CheckedConfig {
     pub(super) config: OtgConfig,
-    /// The seed with which it was read.
-    seed: u64,
     devices: Vec<TxDevice>,
     /// The place of each device's port in the whole configuration.
     places: Vec<usize>,
@@ -134,7 +130,7 @@ pub(super) fn check(
     match errors.is_empty() {
         true => {
             let sending = rules.sending();
-            Ok(CheckedConfig { config, seed, devices, places, sending, warnings })
+            Ok(CheckedConfig { config, devices, places, sending, warnings })
         }
         false => Err(refuse(errors)),
     }
@@ -218,8 +214,8 @@ impl ActiveState {
     /// # Errors
     /// The host refused; then nothing is in force.
     pub(super) fn take(&mut self, checked: CheckedConfig, mark: u16) -> Result<Vec<String>, ApiError> {
-        let CheckedConfig { config, seed, devices, places, sending, warnings } = checked;
-        *self = Self { run: mark, seed, runs: self.runs.clone(), sending, ..Self::default() };
+        let CheckedConfig { config, devices, places, sending, warnings } = checked;
+        *self = Self { run: mark, runs: self.runs.clone(), sending, ..Self::default() };
         let cpus: Vec<u32> =
             CpuList::allowed().map_err(|error| ApiError::internal(error.to_string()))?.iter().collect();
         for (at, (port, device)) in config.ports.iter().zip(devices).enumerate() {

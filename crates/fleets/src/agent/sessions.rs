@@ -278,7 +278,7 @@ impl Sessions {
         match &work {
             Work::Config(part) => {
                 let part = Arc::clone(part);
-                self.answer(request, blocking(move || part.carry_out(order)));
+                self.answer(request, blocking(move || part.carry_out_received(order)));
             }
             _ => self.answer(request, ready(OrderResult::done())),
         }
@@ -318,7 +318,7 @@ impl Sessions {
                 };
                 let ends = is_release.then(|| (run.clone(), self.ended.clone()));
                 self.answer(request, async move {
-                    let result = blocking(move || part.carry_out(order)).await;
+                    let result = blocking(move || part.carry_out_received(order)).await;
                     // The ports are free before the controller knows.
                     ends.into_iter().for_each(|(run, ended)| drop(ended.send(run)));
                     result
