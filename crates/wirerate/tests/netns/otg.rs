@@ -142,8 +142,13 @@ fn counted() -> Value {
 }
 
 fn counts(transport: &str) -> TestResult {
-    let Some(seen) = script("counts", transport) else { return Ok(()) };
-    check("counts", &seen);
+    checked("counts", transport)
+}
+
+/// Runs a function of the script on ports of this host, and checks what it saw.
+fn checked(name: &str, transport: &str) -> TestResult {
+    let Some(seen) = script(name, transport) else { return Ok(()) };
+    check(name, &seen);
     Ok(())
 }
 
@@ -153,6 +158,19 @@ pub(crate) fn check(name: &str, seen: &Value) {
     let expected = match name {
         "counts" => json!({"warnings": [], "seen": [counted(), counted()], "port": [1000, 7]}),
         "captured" => return check_captured(seen),
+        "mesh" => return check_mesh(seen),
+        "sizes" => return check_sizes(seen),
+        "update" => return check_update(seen),
+        "devices" => return check_devices(seen),
+        "vlans" => return check_vlans(seen),
+        "link" => return check_link(seen),
+        "several" => return check_several(seen),
+        "asking" => return check_asking(seen),
+        "convoys" => return check_convoys(seen),
+        "replaced" => return check_replaced(seen),
+        "two_clients" => return check_two_clients(seen),
+        "bursts" => return check_bursts(seen),
+        "final" => return check_stop_is_final(seen),
         "control" => json!({"paused": ["paused", true], "stopped": ["stopped", true, true], "rate": 500}),
         "times" => {
             let once = json!({"bytes": [0, 0], "frames": [300, 300], "plain": [null, null],
@@ -196,9 +214,119 @@ pub(crate) fn check(name: &str, seen: &Value) {
 }
 
 fn captured() -> TestResult {
-    let Some(frames) = script("captured", "http") else { return Ok(()) };
-    check("captured", &frames);
-    Ok(())
+    checked("captured", "http")
+}
+
+#[track_caller]
+fn check_mesh(seen: &Value) {
+    assert_eq!(*seen, json!([64, [[10, 10]]]));
+}
+
+#[track_caller]
+fn check_sizes(seen: &Value) {
+    for (name, size_count_min) in [("increment", 3), ("random", 200), ("weight_pairs", 3)] {
+        let sizes = seen[name]["sizes"].as_u64().expect("a number");
+        assert!(sizes >= size_count_min, "{name}: {seen}");
+        let expected =
+            json!({"counts": [300, 300], "numbers": true, "ports": true, "lengths": true, "sizes": sizes});
+        assert_eq!(seen[name], expected, "{name}");
+    }
+}
+
+#[track_caller]
+fn check_update(seen: &Value) {
+    // Frames of several sizes were sent, so the bytes that were sent of a value are unknown.
+    let tagged = json!([true, true, null]);
+    let sizes = [100, 200, 300, 400];
+    assert_eq!(*seen, json!({"counts": true, "numbers": true, "sizes": sizes, "tagged": tagged}));
+}
+
+#[track_caller]
+fn check_devices(seen: &Value) {
+    let neighbours = json!({"eth-a": "02:00:00:00:0b:02", "eth-b": "02:00:00:00:0a:01"});
+    assert_eq!(seen["neighbours"], json!([neighbours, neighbours]));
+    assert_eq!(seen["counts"], json!({"v4": [20, 20], "v6": [20, 20]}));
+    assert_eq!(seen["destinations"], json!(["02:00:00:00:0b:02"]));
+    // Over a hub, the name of the host stands before it.
+    let refusal = seen["refusal"][0].as_str().expect("a sentence");
+    assert!(refusal.ends_with("flow lost: the gateway 198.18.8.2 of c-4 does not answer"), "{seen}");
+}
+
+#[track_caller]
+fn check_vlans(seen: &Value) {
+    let mac = |vlan: u8, side: u8| format!("02:00:00:00:{vlan:02x}:{side:02x}");
+    let known =
+        json!({"eth-atx": mac(0, 2), "eth-arx": mac(0, 1), "eth-qtx": mac(1, 2), "eth-qrx": mac(1, 1)});
+    assert_eq!(seen["known"], known);
+    let sent = json!({"a4": [20, 20], "a6": [20, 20], "q4": [20, 20], "q6": [20, 20]});
+    assert_eq!(seen["counts"], sent);
+    let frames = json!([
+        "020000000002 810060050800",
+        "020000000002 8100600586dd",
+        "020000000102 88a86007810060090800",
+        "020000000102 88a860078100600986dd"
+    ]);
+    assert_eq!(seen["frames"], frames);
+}
+
+#[track_caller]
+fn check_link(seen: &Value) {
+    assert_eq!(seen["links"], json!(["up", "down", "up"]));
+    assert_eq!((&seen["sent"], &seen["names"]), (&json!(0), &json!(true)), "{seen}");
+    assert_eq!((&seen["is_now"], &seen["grows"]), (&json!(true), &json!(true)), "{seen}");
+}
+
+#[track_caller]
+fn check_several(seen: &Value) {
+    assert_eq!(*seen, json!({"both": [50, 50, "rx,tx"], "none": [50, 0, ""], "other": [50, 0, "tx"]}));
+}
+
+#[track_caller]
+fn check_asking(seen: &Value) {
+    let expected = json!({"columns": [["c", 0, null], ["a", 0, null]], "port": [["rx", "up", null]],
+        "refused": ["there is no flow named nope"], "rows": 0,
+        "started": {"a": [0, 0], "b": [1, 1], "c": [0, 0]}});
+    assert_eq!(*seen, expected);
+}
+
+/// 64 flows of 10 frames per second, which is a gap of 100 ms. A loaded machine sends later, not
+/// earlier.
+#[track_caller]
+fn check_convoys(seen: &Value) {
+    assert_eq!((&seen["counts"], &seen["flows"]), (&json!([[10, 10]]), &json!(64)));
+    assert!(seen["spread_s"].as_f64().is_some_and(|spread_s| spread_s > 0.06), "{seen}");
+}
+
+#[track_caller]
+fn check_replaced(seen: &Value) {
+    let rows = |name: &str| [json!({name: [0, 0, "stopped"]}), json!({name: [100, 100, "stopped"]})];
+    assert_eq!(*seen, json!([rows("new"), rows("newer")].concat()));
+}
+
+#[track_caller]
+fn check_two_clients(seen: &Value) {
+    assert_eq!(*seen, json!({"wrong": [], "polled": true}));
+}
+
+/// Groups of five frames 0.1 ms apart, 200 ms between groups. A starved machine is late now and
+/// then, so half of the times may be anything.
+#[track_caller]
+fn check_bursts(seen: &Value) {
+    let all = json!([15, 15]);
+    assert_eq!(
+        seen["counts"],
+        json!({"bytes": all, "nanoseconds": all, "microseconds": all, "late": [3, 3]})
+    );
+    for unit in ["bytes", "nanoseconds", "microseconds"] {
+        let [within, between] = [0, 1].map(|place| seen["medians"][unit][place].as_f64().expect("seconds"));
+        assert!(within < 0.1 && (0.1..0.3).contains(&between), "{unit}: {seen}");
+    }
+    assert!(seen["delay"].as_f64().is_some_and(|delay| (0.05..10.0).contains(&delay)), "{seen}");
+}
+
+#[track_caller]
+fn check_stop_is_final(seen: &Value) {
+    assert_eq!(*seen, json!([[true, true, true, true, true], [0, 0, 0, 0, 0]]));
 }
 
 #[track_caller]
@@ -217,9 +345,7 @@ fn check_captured(frames: &Value) {
 }
 
 fn control() -> TestResult {
-    let Some(seen) = script("control", "http") else { return Ok(()) };
-    check("control", &seen);
-    Ok(())
+    checked("control", "http")
 }
 
 fn times() -> TestResult {
@@ -252,58 +378,23 @@ fn received_elsewhere() -> TestResult {
 }
 
 fn mesh() -> TestResult {
-    let Some(seen) = script("mesh", "grpc") else { return Ok(()) };
-    assert_eq!(seen, json!([64, [[10, 10]]]));
-    Ok(())
+    checked("mesh", "grpc")
 }
 
 fn sizes() -> TestResult {
-    let Some(seen) = script("sizes", "http") else { return Ok(()) };
-    for (name, size_count_min) in [("increment", 3), ("random", 200), ("weight_pairs", 3)] {
-        let sizes = seen[name]["sizes"].as_u64().expect("a number");
-        assert!(sizes >= size_count_min, "{name}: {seen}");
-        let expected =
-            json!({"counts": [300, 300], "numbers": true, "ports": true, "lengths": true, "sizes": sizes});
-        assert_eq!(seen[name], expected, "{name}");
-    }
-    Ok(())
+    checked("sizes", "http")
 }
 
 fn update() -> TestResult {
-    let Some(seen) = script("update", "http") else { return Ok(()) };
-    // Frames of several sizes were sent, so the bytes that were sent of a value are unknown.
-    let tagged = json!([true, true, null]);
-    let sizes = [100, 200, 300, 400];
-    assert_eq!(seen, json!({"counts": true, "numbers": true, "sizes": sizes, "tagged": tagged}));
-    Ok(())
+    checked("update", "http")
 }
 
 fn devices() -> TestResult {
-    let Some(seen) = script("devices", "grpc") else { return Ok(()) };
-    let neighbours = json!({"eth-a": "02:00:00:00:0b:02", "eth-b": "02:00:00:00:0a:01"});
-    assert_eq!(seen["neighbours"], json!([neighbours, neighbours]));
-    assert_eq!(seen["counts"], json!({"v4": [20, 20], "v6": [20, 20]}));
-    assert_eq!(seen["destinations"], json!(["02:00:00:00:0b:02"]));
-    assert_eq!(seen["refusal"], json!(["flow lost: the gateway 198.18.8.2 of c-4 does not answer"]));
-    Ok(())
+    checked("devices", "grpc")
 }
 
 fn vlans() -> TestResult {
-    let Some(seen) = script("vlans", "http") else { return Ok(()) };
-    let mac = |vlan: u8, side: u8| format!("02:00:00:00:{vlan:02x}:{side:02x}");
-    let known =
-        json!({"eth-atx": mac(0, 2), "eth-arx": mac(0, 1), "eth-qtx": mac(1, 2), "eth-qrx": mac(1, 1)});
-    assert_eq!(seen["known"], known);
-    let sent = json!({"a4": [20, 20], "a6": [20, 20], "q4": [20, 20], "q6": [20, 20]});
-    assert_eq!(seen["counts"], sent);
-    let frames = json!([
-        "020000000002 810060050800",
-        "020000000002 8100600586dd",
-        "020000000102 88a86007810060090800",
-        "020000000102 88a860078100600986dd"
-    ]);
-    assert_eq!(seen["frames"], frames);
-    Ok(())
+    checked("vlans", "http")
 }
 
 /// Checks the counts of frames by tag over both transports, HTTP and gRPC.
@@ -316,9 +407,7 @@ fn tags() -> TestResult {
 }
 
 fn copies() -> TestResult {
-    let Some(seen) = script("copies", "http") else { return Ok(()) };
-    check("copies", &seen);
-    Ok(())
+    checked("copies", "http")
 }
 
 fn ping() -> TestResult {
@@ -360,41 +449,23 @@ fn host_as_gateway() -> TestResult {
 }
 
 fn link() -> TestResult {
-    let Some(seen) = script("link", "http") else { return Ok(()) };
-    assert_eq!(seen["links"], json!(["up", "down", "up"]));
-    assert_eq!((&seen["sent"], &seen["names"]), (&json!(0), &json!(true)), "{seen}");
-    assert_eq!((&seen["is_now"], &seen["grows"]), (&json!(true), &json!(true)), "{seen}");
-    Ok(())
+    checked("link", "http")
 }
 
 fn several() -> TestResult {
-    let Some(seen) = script("several", "http") else { return Ok(()) };
-    assert_eq!(seen, json!({"both": [50, 50, "rx,tx"], "none": [50, 0, ""], "other": [50, 0, "tx"]}));
-    Ok(())
+    checked("several", "http")
 }
 
 fn asking() -> TestResult {
-    let Some(seen) = script("asking", "http") else { return Ok(()) };
-    let expected = json!({"columns": [["c", 0, null], ["a", 0, null]], "port": [["rx", "up", null]],
-        "refused": ["there is no flow named nope"], "rows": 0,
-        "started": {"a": [0, 0], "b": [1, 1], "c": [0, 0]}});
-    assert_eq!(seen, expected);
-    Ok(())
+    checked("asking", "http")
 }
 
-/// 64 flows of 10 frames per second, which is a gap of 100 ms. A loaded machine sends later, not
-/// earlier.
 fn convoys() -> TestResult {
-    let Some(seen) = script("convoys", "http") else { return Ok(()) };
-    assert_eq!((&seen["counts"], &seen["flows"]), (&json!([[10, 10]]), &json!(64)));
-    assert!(seen["spread_s"].as_f64().is_some_and(|spread_s| spread_s > 0.06), "{seen}");
-    Ok(())
+    checked("convoys", "http")
 }
 
 fn stop_is_final() -> TestResult {
-    let Some(seen) = script("final", "http") else { return Ok(()) };
-    assert_eq!(seen, json!([[true, true, true, true, true], [0, 0, 0, 0, 0]]));
-    Ok(())
+    checked("final", "http")
 }
 
 fn client_gone() -> TestResult {
@@ -410,16 +481,11 @@ fn client_gone() -> TestResult {
 }
 
 fn replaced() -> TestResult {
-    let Some(seen) = script("replaced", "http") else { return Ok(()) };
-    let rows = |name: &str| [json!({name: [0, 0, "stopped"]}), json!({name: [100, 100, "stopped"]})];
-    assert_eq!(seen, json!([rows("new"), rows("newer")].concat()));
-    Ok(())
+    checked("replaced", "http")
 }
 
 fn two_clients() -> TestResult {
-    let Some(seen) = script("two_clients", "http") else { return Ok(()) };
-    assert_eq!(seen, json!({"wrong": [], "polled": true}));
-    Ok(())
+    checked("two_clients", "http")
 }
 
 fn hostile() -> TestResult {
@@ -816,9 +882,7 @@ fn other_client() -> TestResult {
 }
 
 fn append_delete() -> TestResult {
-    let Some(seen) = script("append_delete", "http") else { return Ok(()) };
-    check("append_delete", &seen);
-    Ok(())
+    checked("append_delete", "http")
 }
 
 fn layer1() -> TestResult {
@@ -842,21 +906,8 @@ fn layer1() -> TestResult {
     Ok(())
 }
 
-/// Groups of five frames 0.1 ms apart, 200 ms between groups. A starved machine is late now and
-/// then, so half of the times may be anything.
 fn bursts() -> TestResult {
-    let Some(seen) = script("bursts", "http") else { return Ok(()) };
-    let all = json!([15, 15]);
-    assert_eq!(
-        seen["counts"],
-        json!({"bytes": all, "nanoseconds": all, "microseconds": all, "late": [3, 3]})
-    );
-    for unit in ["bytes", "nanoseconds", "microseconds"] {
-        let [within, between] = [0, 1].map(|place| seen["medians"][unit][place].as_f64().expect("seconds"));
-        assert!(within < 0.1 && (0.1..0.3).contains(&between), "{unit}: {seen}");
-    }
-    assert!(seen["delay"].as_f64().is_some_and(|delay| (0.05..10.0).contains(&delay)), "{seen}");
-    Ok(())
+    checked("bursts", "http")
 }
 
 /// Beside other work the last frame may be late, the rate is never above its own.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 /// Tests of the API over hosts.
 pub(crate) const CASES: &[Case] = &[
     case("otg_fleet::a_script_sees_over_hosts_what_it_sees_on_one_machine", NATS, same_script),
+    case("otg_fleet::scripts_of_one_machine_see_the_same_over_hosts", NATS, same_scripts),
     case("otg_fleet::a_dead_host_has_no_rows_and_the_others_go_on", NATS, dead_host),
     case("otg_fleet::limits_of_agents_hold", NATS, limits),
     case("otg_fleet::values_are_the_same_on_all_hosts_and_final", NATS, values),
@@ -107,6 +108,32 @@ fn same_script() -> TestResult {
     server.wait(TIME_LIMIT).expect_code(0);
     let (_server, address) = serve_with("");
     see(&address, "http", "chain", &[tx, rx, tx2, rx2]);
+    Ok(())
+}
+
+/// The functions of the script with two ports that [`same_script`] does not run.
+fn same_scripts() -> TestResult {
+    let chain = Chain::new("");
+    let (_server, address) = chain.serve();
+    for (name, transport) in [
+        ("mesh", "grpc"),
+        ("sizes", "http"),
+        ("update", "http"),
+        ("devices", "grpc"),
+        ("vlans", "http"),
+        ("link", "http"),
+        ("several", "http"),
+        ("asking", "http"),
+        ("convoys", "http"),
+        ("final", "http"),
+        ("replaced", "http"),
+        ("two_clients", "http"),
+        ("bursts", "http"),
+    ] {
+        let location = if transport == "grpc" { address.clone() } else { format!("https://{address}") };
+        let Some(seen) = script_with(&location, transport, name, &Chain::locations()) else { return Ok(()) };
+        check(name, &seen);
+    }
     Ok(())
 }
 
