@@ -22,6 +22,8 @@ use tokio::time::{Instant, sleep_until};
 pub const LEASE_INTERVAL: Duration = Duration::from_millis(500);
 /// All hosts must have agreed this long before the start.
 const AGREED_BEFORE: Duration = Duration::from_millis(100);
+/// Time for the hub to tell what agents have announced, after one has not answered.
+const ANNOUNCED_MAX: Duration = Duration::from_secs(1);
 /// Answers that are remembered, for second ones that come late.
 const ANSWERED_MAX: usize = 4096;
 
@@ -295,9 +297,11 @@ impl Controller {
     /// Refuses a host whose agent has announced that it is of another version.
     async fn check_version(&self, host: &FleetName) -> Result<(), String> {
         // The agent may have been started again, and the hub may be away.
-        let strangers = strangers(&self.hub).await;
+        let strangers = tokio::time::timeout(ANNOUNCED_MAX, strangers(&self.hub)).await;
         let mut asked = lock(&self.asked);
-        asked.strangers = strangers.unwrap_or_else(|_| std::mem::take(&mut asked.strangers));
+        if let Ok(Ok(strangers)) = strangers {
+            asked.strangers = strangers;
+        }
         asked.strangers.get(host).cloned().map_or(Ok(()), Err)
     }
 }

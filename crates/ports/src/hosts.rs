@@ -70,7 +70,12 @@ pub(super) struct HostFault {
 impl HostAnswer {
     fn of(result: OrderResult, answered: Option<Answered>) -> Self {
         let result = match result {
-            OrderResult::Refused { kind, errors, .. } => Err(HostFault { kind, is_silent: false, errors }),
+            OrderResult::Refused { kind, mut errors, tries } => {
+                if let (Some(last), false) = (errors.last_mut(), tries.is_empty()) {
+                    *last = format!("{last} (try: {})", tries.join("; "));
+                }
+                Err(HostFault { kind, is_silent: false, errors })
+            }
             result => Ok(result),
         };
         Self { result, answered }

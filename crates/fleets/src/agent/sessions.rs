@@ -189,13 +189,16 @@ impl Sessions {
 
     /// Ends all, and delivers the last counts.
     pub(super) async fn end(mut self) {
+        let mut parts = Vec::new();
         for session in std::mem::take(&mut self.sessions).into_values() {
-            match session.work {
-                // A panic was printed.
-                Work::Config(part) => drop(spawn_blocking(move || part.carry_out(Order::Release)).await),
-                Work::Prepared(_) => {}
-                Work::Test(orders) => drop(orders.send(TestOrder::Leave)),
+            session.tell(TestOrder::Leave);
+            if let Work::Config(part) = session.work {
+                parts.push(spawn_blocking(move || part.carry_out(Order::Release)));
             }
+        }
+        for part in parts {
+            // A panic was printed.
+            let _ = part.await;
         }
         while self.delivered().await {}
     }
@@ -290,18 +293,19 @@ impl Sessions {
 
     /// Gives an order to a run that has ports.
     fn order(&mut self, request: Request, run: &FleetName, order: Order) {
-        let gone = || {
-            format!(
-                "it has no ports for run {run}: its lease has ended, or the agent was started again; set the \
-                 configuration again"
-            )
-        };
         let Some(session) = self.sessions.get_mut(run).filter(|session| !session.is_ending) else {
-            return match order {
+            let result = match order {
                 // It lets go what it had.
-                Order::Release => self.answer(request, ready(OrderResult::done())),
-                _ => self.refuse(request, RefusalKind::Host, gone()),
+                Order::Release => OrderResult::done(),
+                _ => OrderResult::Refused {
+                    kind: RefusalKind::Host,
+                    errors: vec![format!(
+                        "it has no ports for run {run}: its lease has ended, or the agent was started again"
+                    )],
+                    tries: vec!["set the configuration again, or run the test again".to_owned()],
+                },
             };
+            return self.answer(request, ready(result));
         };
         session.heard = Instant::now();
         let is_release = order == Order::Release;
@@ -334,12 +338,13 @@ impl Sessions {
             }
             (Work::Test(orders), Order::Go { start_at_ns: Some(start_at_ns) }) => {
                 let (reply, answered) = oneshot::channel();
-                let is_sent = orders.send(TestOrder::Go(start_at_ns, reply));
+                // Without a thread, the sender of the answer is gone at once.
+                let _ = orders.send(TestOrder::Go(start_at_ns, reply));
                 self.answer(request, async move {
                     match answered.await {
-                        Ok(Ok(())) if is_sent.is_ok() => OrderResult::done(),
+                        Ok(Ok(())) => OrderResult::done(),
                         Ok(Err(why)) => OrderResult::refused(RefusalKind::Host, why.to_string()),
-                        _ => OrderResult::refused(RefusalKind::Host, "the run has ended"),
+                        Err(_) => OrderResult::refused(RefusalKind::Host, "the run has ended"),
                     }
                 });
             }
