@@ -214,11 +214,11 @@ impl PlacedConfig {
                 self.next_number += 1;
                 (self.next_number - 1) as u16
             });
-            let joint = &mut self.flows[flow];
+            let placed = &mut self.flows[flow];
             if is_anew {
-                (joint.progress, joint.has_several_sizes) = (FlowProgress::default(), false);
+                (placed.progress, placed.has_several_sizes) = (FlowProgress::default(), false);
             }
-            for (host, index) in joint.at.iter().filter(|at| is_anew || Some(**at) == joint.tx) {
+            for (host, index) in placed.at.iter().filter(|at| is_anew || Some(**at) == placed.tx) {
                 let start = FlowStart { flow: *index, number, rank: rank as u32 };
                 starts.entry(*host).or_default().push(start);
             }
@@ -289,9 +289,9 @@ impl PlacedConfig {
     ) -> FlowMetricsRow {
         let state = self.settle(flow, reading, now);
         let FlowReading { sent, arrived, .. } = *reading;
-        let joint = &mut self.flows[flow];
-        let rates = joint.progress.rates(sent.frames, arrived.frames, now);
-        let values = (sent, joint.has_several_sizes);
+        let placed = &mut self.flows[flow];
+        let rates = placed.progress.rates(sent.frames, arrived.frames, now);
+        let values = (sent, placed.has_several_sizes);
         let tagged = tagged_rows(&self.config, flow, query, values, tagged);
         let counts = flow_counts(state, sent, &arrived, rates);
         FlowMetricsRow::new(&self.config.flows[flow], counts).with_tagged(tagged, query.columns.clone())
@@ -340,7 +340,7 @@ fn grouped<T>(items: impl Iterator<Item = (usize, T)>) -> ByHost<T> {
 mod tests {
     use super::*;
 
-    fn joint(flows: &[(&str, &str, &[&str])]) -> PlacedConfig {
+    fn placed(flows: &[(&str, &str, &[&str])]) -> PlacedConfig {
         let flow = |(name, tx, rx): &(&str, &str, &[&str])| {
             json!({"name": name, "tx_rx": {"port": {"tx_name": tx, "rx_names": rx}},
                 "metrics": {"enable": true, "latency": {"enable": true}}})
@@ -358,8 +358,8 @@ mod tests {
 
     #[test]
     fn each_host_has_its_ports_and_the_flows_that_touch_them() {
-        let joint = joint(&[("ab", "a", &["b"]), ("here", "c", &[]), ("bad", "b", &["a", "d"])]);
-        let hosts: Vec<(String, &[usize], &[usize])> = joint
+        let placed = placed(&[("ab", "a", &["b"]), ("here", "c", &[]), ("bad", "b", &["a", "d"])]);
+        let hosts: Vec<(String, &[usize], &[usize])> = placed
             .hosts
             .iter()
             .map(|host| (host.place.to_string(), &host.part.ports[..], &host.part.flows[..]))
@@ -370,38 +370,38 @@ mod tests {
             ("h2".to_owned(), &[1], &[0, 2]),
         ];
         assert_eq!(hosts, expected);
-        assert_eq!([joint.port_at(3), joint.port_at(1)], [Some((1, 1)), Some((2, 0))]);
-        assert_eq!(joint.senders_of(&[0, 1, 2]), BTreeMap::from([(0, vec![0]), (1, vec![0]), (2, vec![1])]));
-        assert_eq!(joint.names_at(&[0, 1, 2], 2), ["ab", "bad"]);
-        let part = joint.part_of(&joint.hosts[2]);
+        assert_eq!([placed.port_at(3), placed.port_at(1)], [Some((1, 1)), Some((2, 0))]);
+        assert_eq!(placed.senders_of(&[0, 1, 2]), BTreeMap::from([(0, vec![0]), (1, vec![0]), (2, vec![1])]));
+        assert_eq!(placed.names_at(&[0, 1, 2], 2), ["ab", "bad"]);
+        let part = placed.part_of(&placed.hosts[2]);
         assert_eq!((part.ports, part.mark, part.seed), (vec![1], 7, 1));
         assert_eq!(part.config["flows"].as_array().map(Vec::len), Some(2));
     }
 
     #[test]
     fn senders_and_receivers_get_one_number_and_a_resumed_flow_keeps_its_own() {
-        let mut joint = joint(&[("ab", "a", &["b"]), ("ba", "b", &["a"])]);
+        let mut placed = placed(&[("ab", "a", &["b"]), ("ba", "b", &["a"])]);
         let start = |flow, number, rank| FlowStart { flow, number, rank };
         let both = vec![start(0, Some(0), 0), start(1, Some(1), 1)];
-        let starts = joint.number(&[(0, true), (1, true)]).unwrap();
+        let starts = placed.number(&[(0, true), (1, true)]).unwrap();
         assert_eq!(starts, BTreeMap::from([(1, both.clone()), (2, both)]));
-        let starts = joint.number(&[(1, false), (0, true)]).unwrap();
+        let starts = placed.number(&[(1, false), (0, true)]).unwrap();
         let expected = BTreeMap::from([
             (1, vec![start(0, Some(2), 1)]),
             (2, vec![start(1, None, 0), start(0, Some(2), 1)]),
         ]);
         assert_eq!(starts, expected);
-        joint.next_number = FLOW_NUMBERS - 1;
-        assert!(joint.number(&[(0, true)]).is_ok());
-        assert!(joint.number(&[(0, true)]).unwrap_err().contains("set it again"));
+        placed.next_number = FLOW_NUMBERS - 1;
+        assert!(placed.number(&[(0, true)]).is_ok());
+        assert!(placed.number(&[(0, true)]).unwrap_err().contains("set it again"));
     }
 
     #[test]
     fn a_flow_goes_on_when_others_come_and_go() {
-        let mut before = joint(&[("ab", "a", &["b"]), ("ba", "b", &["a"])]);
+        let mut before = placed(&[("ab", "a", &["b"]), ("ba", "b", &["a"])]);
         before.number(&[(0, true), (1, true)]).unwrap();
         before.flows[1].progress.sends();
-        let mut after = joint(&[("new", "a", &["d"]), ("ba", "b", &["a"])]);
+        let mut after = placed(&[("new", "a", &["d"]), ("ba", "b", &["a"])]);
         after.continues(before);
         let is_sending: Vec<bool> = after.flows.iter().map(|flow| flow.progress.is_sending()).collect();
         assert_eq!((is_sending, after.next_number, after.mark), (vec![false, true], 2, 7));
@@ -409,10 +409,10 @@ mod tests {
 
     #[test]
     fn a_latency_between_clocks_that_may_disagree_is_refused() {
-        let joint = joint(&[("ab", "a", &["b"]), ("ad", "a", &["d"])]);
+        let placed = placed(&[("ab", "a", &["b"]), ("ad", "a", &["d"])]);
         let synchronized = |bound_ns| HostClock { is_synchronized: true, bound_ns };
         let of = |boots: [&str; 3], clock: HostClock| {
-            joint.clock_findings(&boots.map(|boot| (boot.to_owned(), clock)))
+            placed.clock_findings(&boots.map(|boot| (boot.to_owned(), clock)))
         };
         assert_eq!(of(["x", "x", "x"], HostClock::default()), (vec![], vec![]));
         let (errors, warnings) = of(["x", "y", "z"], HostClock::default());
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_senders_and_the_receivers_counts() {
-        let (mut joint, now) = (joint(&[("ab", "a", &["b"])]), Instant::now());
+        let (mut placed, now) = (placed(&[("ab", "a", &["b"])]), Instant::now());
         let sent = SentFrames { frames: 10, bytes: 600 };
         let arrived = FlowArrivals { frames: 9, bytes: 540, first_copies: 9, ..FlowArrivals::default() };
         let reading = FlowReading { sent, arrived, ..FlowReading::default() };
@@ -436,10 +436,10 @@ mod tests {
             rx: TrafficCounts { frames: 9, bytes: 576, rate: 0.0 },
             ..FlowCounts::default()
         };
-        let expected = FlowMetricsRow::new(&joint.config.flows[0], counts);
-        assert_eq!(joint.flow_row(0, &reading, (&TaggedQuery::default(), &[]), now), expected);
+        let expected = FlowMetricsRow::new(&placed.config.flows[0], counts);
+        assert_eq!(placed.flow_row(0, &reading, (&TaggedQuery::default(), &[]), now), expected);
         let sending = FlowReading { is_sending: true, ..reading };
-        assert_eq!(joint.settle(0, &sending, now), FlowState::Started);
-        assert_eq!(joint.settle(0, &reading, now), FlowState::Started, "a frame may be on its way");
+        assert_eq!(placed.settle(0, &sending, now), FlowState::Started);
+        assert_eq!(placed.settle(0, &reading, now), FlowState::Started, "a frame may be on its way");
     }
 }
