@@ -70,6 +70,11 @@ impl Arrivals {
         within + self.seen.range(number + 1..).map(|(first, end)| end - first).sum::<u64>()
     }
 
+    /// True if no first copy arrived after one with a higher number.
+    fn is_in_order(&self) -> bool {
+        self.runs.is_sorted_by(|before, behind| before.first + before.len <= behind.first)
+    }
+
     /// First copies in the order of arrival.
     fn in_arrival_order(&self) -> impl Iterator<Item = u64> + '_ {
         self.runs.iter().flat_map(|run| run.first..run.first + run.len)
@@ -169,6 +174,16 @@ struct OrderSums {
 
 impl OrderSums {
     fn add(&mut self, arrivals: &Arrivals) {
+        let frames = arrivals.runs.iter().map(|run| run.len).sum::<u64>();
+        self.unique += frames;
+        self.duplicate += arrivals.duplicate;
+        if arrivals.is_in_order() {
+            if frames > 0 {
+                *self.displacements.entry(0).or_default() += frames;
+                *self.held.entry(0).or_default() += frames;
+            }
+            return;
+        }
         let (mut highest, mut ascending) = (Rising::default(), Rising::default());
         let mut buffer = ReorderBuffer::new(arrivals.in_sent_order());
         let both = arrivals.in_arrival_order().zip(arrivals.in_sent_order());
@@ -190,8 +205,6 @@ impl OrderSums {
             count(&mut self.displacements, receive_index < number, receive_index.abs_diff(number));
             count(&mut self.held, false, buffer.receive(number));
         }
-        self.unique += arrivals.runs.iter().map(|run| run.len).sum::<u64>();
-        self.duplicate += arrivals.duplicate;
     }
 
     /// A frame that is n-reordered is (n - 1)-reordered as well.
@@ -300,6 +313,14 @@ mod tests {
         assert_eq!(rows(&figures.density), [(0, 100_000)]);
         assert_eq!(rows(&figures.buffer_density), [(0, 100_000)]);
         assert_eq!(figures.n_reordered, []);
+    }
+
+    #[test]
+    fn a_flow_in_order_with_losses_and_copies_is_all_zero() {
+        let figures = figures(&[1, 2, 2, 5, 6, 1, 9]);
+        assert_eq!((figures.unique, figures.duplicate, figures.reordered), (5, 2, 0));
+        assert_eq!((rows(&figures.density), rows(&figures.buffer_density)), (vec![(0, 5)], vec![(0, 5)]));
+        assert_eq!((figures.extents, figures.n_reordered), (vec![], vec![]));
     }
 
     #[test]

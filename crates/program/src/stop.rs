@@ -121,6 +121,7 @@ impl Stop {
     }
 
     /// True after a signal.
+    #[inline]
     pub fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }

@@ -300,7 +300,9 @@ impl FrameMaker {
     /// # Errors
     /// [`StopCause`] if the settings end the run here.
     pub fn make<'a>(&'a mut self, record: &Record<'a>) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
-        self.parts = None;
+        if self.parts.is_some() {
+            self.parts = None;
+        }
         self.see_time(record.time_ns);
         if !self.settings.selection.contains(record, self.offset_ns) {
             return Ok(Err(Fate::NotWanted));
@@ -528,6 +530,7 @@ impl FrameMaker {
     }
 
     /// What makes a frame too long for the device and the engine, or a packet for the file.
+    #[inline]
     fn excess(&self, frame: &[u8], first: Option<FirstHeader>) -> Option<Excess> {
         let FrameSettings { mtu, frame_len_max, target, .. } = self.settings;
         let by_device = match (mtu, target) {

@@ -107,6 +107,7 @@ pub(crate) fn first_header(is_ethernet: bool) -> FirstHeader {
 }
 
 /// Number of whole VLAN tags behind the addresses of an Ethernet frame.
+#[inline]
 pub(crate) fn tag_count(frame: &[u8]) -> usize {
     frame.get(12..).unwrap_or_default().chunks_exact(4).take_while(|tag| is_tag_type(tag)).count()
 }

@@ -81,6 +81,7 @@ pub struct Selection {
 
 impl Selection {
     /// True if the record is to be sent; `offset_ns` is its time after the first record.
+    #[inline]
     pub fn contains(&self, record: &Record<'_>, offset_ns: u64) -> bool {
         self.numbers.as_ref().is_none_or(|numbers| numbers.contains(record.number))
             && (self.interfaces.is_empty() || self.interfaces.iter().any(|choice| choice.is_of(record)))

@@ -490,15 +490,16 @@ impl Player {
 
     /// The next packet of the files, which is kept for further loops.
     fn read(&mut self) -> Result<NextPacket, Failure> {
-        match self.next_segment() {
-            Some(segment) => self.outcome = segment,
-            None => match self.playlist.advance()? {
+        if !self.next_segment() {
+            match self.playlist.advance()? {
                 Played::End => return Ok(NextPacket::End),
                 Played::NextLoop => return Ok(NextPacket::NextLoop),
-                Played::Packet => self.outcome = self.make()?,
-            },
+                Played::Packet => self.make()?,
+            }
         }
-        if let Some(mut cache) = self.cache.take() {
+        if self.cache.is_some()
+            && let Some(mut cache) = self.cache.take()
+        {
             let frame = if matches!(self.outcome, PacketOutcome::Frame(_)) { self.frame() } else { &[] };
             if cache.add(self.outcome, frame) {
                 self.cache = Some(cache);
@@ -507,11 +508,11 @@ impl Player {
         Ok(NextPacket::Packet)
     }
 
-    /// The next segment of the packet at hand.
-    fn next_segment(&mut self) -> Option<PacketOutcome> {
-        let segment = self.maker.next_segment()?;
+    /// The next segment of the packet at hand. False if there is none.
+    fn next_segment(&mut self) -> bool {
+        let Some(segment) = self.maker.next_segment() else { return false };
         self.bytes = FrameBytes::Made;
-        Some(PacketOutcome::Frame(FrameFacts {
+        self.outcome = PacketOutcome::Frame(FrameFacts {
             time_ns: self.packet_time_ns,
             frame_len: segment.bytes.len() as u32,
             port: segment.port,
@@ -519,11 +520,12 @@ impl Player {
             is_padded_short: segment.is_padded_short,
             is_next_segment: true,
             begins_file: false,
-        }))
+        });
+        true
     }
 
     /// The frame of the packet at hand.
-    fn make(&mut self) -> Result<PacketOutcome, Failure> {
+    fn make(&mut self) -> Result<(), Failure> {
         self.begins_file |= self.playlist.begins_file();
         let record = self.playlist.record();
         let link_type = record.link_type;
@@ -535,7 +537,8 @@ impl Player {
                 Ok(true) => {}
                 Ok(false) => {
                     self.maker.pass_over(&record);
-                    return Ok(missing(Fate::NotWanted));
+                    self.outcome = missing(Fate::NotWanted);
+                    return Ok(());
                 }
                 Err(why) => {
                     self.count(Fate::AfterEnd);
@@ -544,10 +547,11 @@ impl Player {
             }
         }
         self.packet_time_ns = record.time_ns;
+        // In place: a copy of what was just written waits for the stores.
         match self.maker.make(&record) {
             Ok(Ok(made)) => {
                 self.bytes = if made.is_as_recorded { FrameBytes::Recorded } else { FrameBytes::Made };
-                Ok(PacketOutcome::Frame(FrameFacts {
+                self.outcome = PacketOutcome::Frame(FrameFacts {
                     time_ns: record.time_ns,
                     frame_len: made.bytes.len() as u32,
                     port: made.port,
@@ -555,14 +559,15 @@ impl Player {
                     is_padded_short: made.is_padded_short,
                     is_next_segment: false,
                     begins_file: std::mem::take(&mut self.begins_file),
-                }))
+                });
             }
-            Ok(Err(fate)) => Ok(missing(fate)),
+            Ok(Err(fate)) => self.outcome = missing(fate),
             Err(stop) => {
                 self.stopped_by = Some(stop.to_string());
-                Ok(missing(Fate::AfterEnd))
+                self.outcome = missing(Fate::AfterEnd);
             }
         }
+        Ok(())
     }
 
     /// The bytes of the last frame.
