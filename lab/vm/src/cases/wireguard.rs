@@ -109,8 +109,9 @@ fn run(finding: &mut CaseReport) -> Result<()> {
     }
     let packet = packet([10, 9, 0, 2]);
     write_tagged("/tmp/tagged.pcap", &packet)?;
+    // With its own snapshot length, 8 MiB are places for 32 packets.
     let tcpdump = Background::start(
-        "exec ip netns exec far tcpdump -Z root -i wg0 -B 8192 --immediate-mode -U -w /tmp/far.pcap udp 2>/tmp/tcpdump",
+        "exec ip netns exec far tcpdump -Z root -i wg0 -s 2048 -B 8192 --immediate-mode -U -w /tmp/far.pcap udp 2>/tmp/tcpdump",
     )?;
     sh("until grep -q 'listening on' /tmp/tcpdump; do sleep 0.1; done")?;
     tunnel.run("replay wg0 /tmp/tagged.pcap", REPLAYED)?;
