@@ -15,9 +15,7 @@ const ACK_MAX: Duration = Duration::from_secs(2);
 /// A request that waits for an answer.
 #[derive(Debug)]
 pub struct HubRequest {
-    /// It is an [`fleet::OrderRequest`]; otherwise one of another version.
-    pub is_order: bool,
-    /// The message.
+    /// The message: an [`fleet::OrderRequest`], or one of another version.
     pub payload: Bytes,
     reply: Option<async_nats::Subject>,
     hub: Hub,
@@ -46,9 +44,8 @@ pub struct Requests {
 impl Requests {
     /// The next one; `None` once the connection is closed for good.
     pub async fn next(&mut self) -> Option<HubRequest> {
-        let Message { subject, reply, payload, .. } = self.subscriber.next().await?;
-        let is_order = subject.ends_with(".order");
-        Some(HubRequest { is_order, payload, reply, hub: self.hub.clone() })
+        let Message { reply, payload, .. } = self.subscriber.next().await?;
+        Some(HubRequest { payload, reply, hub: self.hub.clone() })
     }
 }
 
