@@ -44,8 +44,8 @@ pub enum GoRefusal {
     /// The time is too near, or has passed.
     #[error("late: the time to start is {0} ms away, and at least {min} ms are needed", min = GO_LEAD_NS / 1_000_000)]
     Late(i64),
-    /// It has a time to start at, or has ended.
-    #[error("not_armed: the run has a time to start at")]
+    /// It has a time to start at already.
+    #[error("not_armed: the run has a time to start at already")]
     NotArmed,
 }
 

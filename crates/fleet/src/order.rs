@@ -117,7 +117,7 @@ pub enum Order {
     },
     /// The gateways that emulated interfaces have resolved.
     Neighbours,
-    /// End all, and let the ports go. A run that is not here yet is refused when it comes.
+    /// End all, and let the ports go. A test that is not here yet is refused when it comes.
     Release,
 }
 

@@ -111,9 +111,9 @@ impl HostPorts {
             }
             Order::Change(part) => self.change_part(part).map(done),
             Order::Arm { flows, flow_count, clears_ports } => {
-                let armed = self.flows(flows.iter().map(|start: &FlowStart| start.flow))?;
-                let gate = self.arm(&flows, flow_count as usize, clears_ports)?;
-                *lock(&self.armed) = Some(ArmedFlows { gate, flows: armed });
+                self.flows(flows.iter().map(|start: &FlowStart| start.flow))?;
+                let armed = self.arm(&flows, flow_count as usize, clears_ports)?;
+                *lock(&self.armed) = Some(armed);
                 Ok(done(Vec::new()))
             }
             Order::Go { start_at_ns } => self.go(start_at_ns.map(|unix_ns| StartTime { unix_ns })),
@@ -328,7 +328,7 @@ impl HostPorts {
         starts: &[FlowStart],
         flow_count: usize,
         clears_ports: bool,
-    ) -> Result<StartGate, ApiError> {
+    ) -> Result<ArmedFlows, ApiError> {
         let _change = lock(&self.change);
         let of = |start: &FlowStart| start.flow as usize;
         let ranked: Vec<(usize, usize)> = {
@@ -355,7 +355,7 @@ impl HostPorts {
             let is_ready = gate.wait_until_ready(POLL_INTERVAL);
             let mut failures = self.failures(&sent);
             if failures.is_empty() && is_ready {
-                return Ok(gate);
+                return Ok(ArmedFlows { gate, flows: sent });
             }
             if Instant::now() >= deadline {
                 failures.push(format!("the engines were not ready after {} s", BUILD_MAX.as_secs()));

@@ -300,6 +300,7 @@ impl FrameMaker {
     /// # Errors
     /// [`StopCause`] if the settings end the run here.
     pub fn make<'a>(&'a mut self, record: &Record<'a>) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
+        // Only then: dropping what is there is a call, for each packet.
         if self.parts.is_some() {
             self.parts = None;
         }

@@ -31,7 +31,7 @@ use units::{Nanos, human_duration};
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// A port of a run that is ending is free after this time.
 const ENDING_MAX: Duration = Duration::from_secs(5);
-/// Runs that were ended before they came here, which are remembered.
+/// Tests that were ended before they came here, which are remembered.
 const ENDED_EARLY_MAX: usize = 64;
 
 /// What a run does.
@@ -84,7 +84,8 @@ pub(super) struct Sessions {
     ended: UnboundedSender<FleetName>,
     /// Requests for ports of runs that are ending.
     waiting: Vec<(Request, OrderRequest)>,
-    /// Runs that were ended before they came here: a request came late.
+    /// Tests that were ended before they came here: a request came late. A configuration may be
+    /// prepared again under the name of its run.
     ended_early: VecDeque<FleetName>,
     /// Counts that are not delivered yet, one task per test.
     deliveries: JoinSet<()>,
@@ -146,7 +147,7 @@ impl Sessions {
         }
     }
 
-    /// A run that is not here does not begin later.
+    /// A test that is not here does not begin later.
     fn end_early(&mut self, run: &FleetName) {
         if !self.ended_early.contains(run) {
             self.ended_early.truncate(ENDED_EARLY_MAX - 1);
@@ -422,7 +423,7 @@ impl Sessions {
     /// Why a run may not have these ports now.
     fn obstacle(&self, run: &FleetName, part: &Part, ports: &[FleetName]) -> Option<Obstacle> {
         let lasting = |why| Some(Obstacle { why, is_ending: false });
-        if self.ended_early.contains(run) {
+        if matches!(part, Part::Test(_)) && self.ended_early.contains(run) {
             return lasting(format!("run {run} was ended before it came here"));
         }
         if let Some(own) = self.sessions.get(run) {

@@ -497,9 +497,7 @@ impl Player {
                 Played::Packet => self.make()?,
             }
         }
-        if self.cache.is_some()
-            && let Some(mut cache) = self.cache.take()
-        {
+        if let Some(mut cache) = self.cache.take() {
             let frame = if matches!(self.outcome, PacketOutcome::Frame(_)) { self.frame() } else { &[] };
             if cache.add(self.outcome, frame) {
                 self.cache = Some(cache);
