@@ -1,6 +1,6 @@
 //! Locations of ports: a device, a device in a namespace, or a text that `--port` maps to one.
 
-use super::port_rules::{PortRules, SendRules};
+use super::port_rules::{PortRules, SendRules, not_found};
 use super::progress::DrainRule;
 use host::DevicePlace;
 use otg::FlowConfig;
@@ -60,7 +60,7 @@ impl PortRules for LocalPorts {
             (None, _) => DevicePlace::of(location, None),
         };
         let device = TxDevice::find(place.netns.as_deref(), &place.device)
-            .map_err(|error| no_device(location, &error))?;
+            .map_err(|error| no_device(location, not_found(error)))?;
         if !self.allows_default_route
             && device.stack.carries_default_route_of_host(&device.link).unwrap_or(true)
         {
@@ -86,10 +86,10 @@ impl PortRules for LocalPorts {
 }
 
 /// Why a location has no device. A location such as `localhost:5555` is that of another engine.
-fn no_device(location: &str, error: &dyn std::fmt::Display) -> String {
+fn no_device(location: &str, why: String) -> String {
     match location.contains(':') {
-        true => format!("{error}; start wirerate otg with --port {location}=DEV"),
-        false => error.to_string(),
+        true => format!("{why}; start wirerate otg with --port {location}=DEV"),
+        false => why,
     }
 }
 

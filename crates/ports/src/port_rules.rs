@@ -2,6 +2,7 @@
 
 use super::progress::DrainRule;
 use engine::CatchUp;
+use host::HostError;
 use otg::FlowConfig;
 use sender::device::TxDevice;
 use sender::run::CATCH_UP_DEFAULT;
@@ -28,6 +29,11 @@ pub trait PortRules: Send + Sync {
 
     /// How flows are sent that are late, or whose link is down.
     fn sending(&self) -> SendRules;
+}
+
+/// Why a device is not found, with the cause, in one line.
+pub fn not_found(error: HostError) -> String {
+    format!("{:#}", anyhow::Error::new(error))
 }
 
 /// What a flow does when it cannot send in time.

@@ -4,7 +4,7 @@ use super::config::{AgentFile, AgentPort};
 use super::limits;
 use fleet::PortPlace;
 use otg::FlowConfig;
-use ports::port_rules::{PortRules, SendRules};
+use ports::port_rules::{PortRules, SendRules, not_found};
 use sender::device::TxDevice;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl AgentPorts {
 impl PortRules for AgentPorts {
     fn device(&self, location: &str) -> Result<TxDevice, String> {
         let port = self.port(location)?;
-        let device = TxDevice::find(port.netns.as_deref(), port.device()).map_err(|why| why.to_string())?;
+        let device = TxDevice::find(port.netns.as_deref(), port.device()).map_err(not_found)?;
         if device.stack.carries_default_route(&device.link).unwrap_or(true) {
             let name = port.device();
             return Err(format!("{name} carries the default route of the host, which agents never send on"));

@@ -329,7 +329,7 @@ fn released_while_waiting() -> TestResult {
     };
     let waited = runtime().block_on(async {
         let client = async_nats::connect(chain.hub.url()).await.expect("the hub is there");
-        // An agent that was started again has nothing to let go, and a configuration may come later.
+        // An agent that was started again has nothing to let go. A configuration may come later.
         let released = ask(&client, Order::Release).await;
         assert!(matches!(released, OrderResult::Done { .. }), "{released:?}");
         let set = ask(&client, Order::Prepare(Part::Config(part))).await;

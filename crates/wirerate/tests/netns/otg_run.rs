@@ -2,7 +2,7 @@
 
 use crate::lab::{Lab, Peer};
 use crate::otg::{PYTHON, has_snappi, ports_of, serve_with};
-use crate::program::{run, until, wirerate_start};
+use crate::program::{Running, TIME_LIMIT, run, until, wirerate, wirerate_start};
 use crate::{Case, TestResult, case};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tests of files that are run.
 pub(crate) const CASES: &[Case] = &[
     case("otg::the_page_measures_a_router", &[], router),
-    case("otg::run_checks_what_it_measures", &[], run_config),
+    case("otg::run_checks_what_it_measures", &["setpriv"], run_config),
     case("otg::run_finds_crossed_cables_and_missing_copies", &[], misdirected),
 ];
 
@@ -193,6 +193,15 @@ fn run_config() -> TestResult {
         .says(&["config.json: flows[0].tx_rx.port.rx_names[0]: there is no port named elsewhere"]);
     flow["tx_rx"]["port"]["rx_names"] = json!([]);
     run_with(&flow, " --expect lost=0", 2).says(&["no flow has metrics.enable and rx_names"]);
+    // Without the right to enter a namespace.
+    let mut limited = Command::new("setpriv");
+    limited
+        .args(["--bounding-set", "-sys_admin"])
+        .arg(wirerate().get_program())
+        .args(["otg", "run"])
+        .arg(&file);
+    let why = format!("ports[0].location: cannot enter namespace {}: Operation not permitted", lab.tx_netns);
+    Running::start(limited).wait(TIME_LIMIT).expect_code(2).says(&[&why]);
     assert!(!lab.has_xdp());
     Ok(())
 }
