@@ -34,10 +34,6 @@ pub const TEMPLATE_MAX: usize = Limit::WR_TEMPLATE_MAX.0 as usize;
 pub const FIELDS_UNROLLED: usize = Limit::WR_FIELDS_UNROLLED.0 as usize;
 /// Steps of checksums of an only packet that the program does not loop over.
 pub const SUM_OPS_UNROLLED: usize = Limit::WR_SUM_OPS_UNROLLED.0 as usize;
-/// Fields of the short programs.
-pub const FIELDS_SHORT: usize = Limit::WR_FIELDS_SHORT.0 as usize;
-/// Steps of checksums of the short programs.
-pub const SUM_OPS_SHORT: usize = Limit::WR_SUM_OPS_SHORT.0 as usize;
 /// Fields of all packets of a plan.
 pub const STATES_MAX: usize = Limit::WR_STATES_MAX.0 as usize;
 /// Ranges of a field whose values come from several.

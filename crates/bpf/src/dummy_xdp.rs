@@ -5,8 +5,9 @@
 //! program. The kernel detaches it when the last descriptor is closed, also when a process is
 //! killed.
 
+use crate::BpfError;
+use crate::sys::{self, LoadParams};
 use crate::xdp::{self, AttachedProgram, XdpMode};
-use crate::{BpfError, sys};
 use libbpf_sys::bpf_insn;
 use std::ffi::CStr;
 use std::io;
@@ -92,9 +93,10 @@ pub(crate) fn load_constant(name: &CStr, verdict: i32, frags: bool) -> Result<Ow
     let instructions = [(0xb7, verdict), (0x95, 0)];
     let instructions = instructions.map(|(code, imm)| bpf_insn { code, imm, ..bpf_insn::default() });
     let mut log = vec![0; 4096];
-    sys::load_xdp(name, &instructions, frags, 0, &mut log).map_err(|source| BpfError::Load {
+    let params = LoadParams::new(libbpf_sys::BPF_PROG_TYPE_XDP, libbpf_sys::BPF_XDP, name);
+    sys::load(LoadParams { frags, ..params }, &instructions, &mut log).map_err(|source| BpfError::Load {
         object: "dummy_xdp",
         reason: source.to_string(),
-        log: String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned(),
+        log: sys::log_text(&log),
     })
 }

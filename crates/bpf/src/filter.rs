@@ -6,7 +6,8 @@
 //! The direct call also works in device-bound programs, where tail calls do not, and on kernels
 //! without freplace.
 
-use crate::{BpfError, sys};
+use crate::BpfError;
+use crate::sys::{self, LoadParams};
 use filter::Ebpf;
 use libbpf_sys::bpf_insn;
 use std::io;
@@ -36,16 +37,16 @@ pub(crate) struct LoadOptions {
 pub(crate) fn load(program: &[bpf_insn], filter: &[Ebpf], options: LoadOptions) -> Result<OwnedFd, BpfError> {
     let whole = replace_filter(program, filter);
     let mut log = vec![0; LOG_LEN];
-    sys::load_xdp(options.name, &whole, options.frags, options.bound_to, &mut log).map_err(
-        |source: io::Error| {
-            let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
-            BpfError::Load {
-                object: options.object,
-                reason: source.to_string(),
-                log: String::from_utf8_lossy(&log[..end]).into_owned(),
-            }
-        },
-    )
+    let params = LoadParams {
+        frags: options.frags,
+        bound_to: options.bound_to,
+        ..LoadParams::new(libbpf_sys::BPF_PROG_TYPE_XDP, libbpf_sys::BPF_XDP, options.name)
+    };
+    sys::load(params, &whole, &mut log).map_err(|source: io::Error| BpfError::Load {
+        object: options.object,
+        reason: source.to_string(),
+        log: sys::log_text(&log),
+    })
 }
 
 /// The important lines of a verifier log are at its end, so it must fit whole.

@@ -29,6 +29,7 @@ mod shared;
 mod sink;
 mod skb;
 pub mod skel;
+mod specialize;
 mod state;
 mod stream_switch;
 pub mod sys;

@@ -26,6 +26,11 @@ pub fn loading<T>(object: &'static str, work: impl FnOnce() -> libbpf_rs::Result
     result.map_err(|error| BpfError::Load { object, reason: error.to_string(), log })
 }
 
+/// Adds to the output of libbpf on this thread.
+pub(crate) fn add(text: String) {
+    keep(libbpf_rs::PrintLevel::Warn, text);
+}
+
 fn keep(_level: libbpf_rs::PrintLevel, text: String) {
     LINES.with_borrow_mut(|lines| {
         if let Some(lines) = lines {

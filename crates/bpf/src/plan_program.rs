@@ -1,9 +1,18 @@
 //! A plan in the types of the programs that build frames, and its maps.
 
-use crate::abi;
+use crate::specialize::{Area, specialize};
+use crate::sys::{self, LoadParams};
+use crate::{abi, log};
 use bytemuck::Pod;
-use libbpf_rs::{MapCore, MapFlags};
-use std::os::fd::OwnedFd;
+use libbpf_rs::{AsRawLibbpf, OpenProgram};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::NonNull;
+
+/// The important lines of a verifier log are at its end, so it must fit whole.
+const LOG_LEN: usize = 1 << 20;
 
 /// A plan for `send.bpf.c` and `skb.bpf.c`.
 #[derive(Debug)]
@@ -25,12 +34,6 @@ pub struct PlanProgram {
 }
 
 impl PlanProgram {
-    /// True if the fields and checksums fit into a short program.
-    pub(crate) fn is_short(&self) -> bool {
-        self.plan.field_count as usize <= abi::FIELDS_SHORT
-            && self.plan.op_count as usize <= abi::SUM_OPS_SHORT
-    }
-
     /// Entries of the flow table: at least one.
     pub(crate) fn flow_entries(&self) -> u32 {
         self.plan.flow_count.max(1)
@@ -70,41 +73,74 @@ pub(crate) struct PlanMemory {
     pub(crate) flows: OwnedFd,
 }
 
-/// Loads a program with a plan, as a [`LoadedPlan`] with map `$own`.
+/// Loads a program with a plan, as a [`LoadedPlan`] with map `$own`. The program is specialized for
+/// the plan.
 ///
 /// A macro, because each skeleton is a type of its own.
 macro_rules! load_plan {
     ($builder:ty, $plan:expr, $program:ident, $own:ident) => {{
+        use libbpf_rs::AsRawLibbpf as _;
         use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
-        use $crate::plan_program::{entries, fill};
+        use $crate::plan_program::{entries, fill, load_specialized};
+        use $crate::sys::{map_fd, prepare};
         let plan: &$crate::PlanProgram = $plan;
+        let constants = bytemuck::bytes_of(&plan.plan);
         let mut storage = std::mem::MaybeUninit::uninit();
         let mut open = <$builder>::default().open(&mut storage)?;
-        open.maps.rodata.set_initial_value(bytemuck::bytes_of(&plan.plan))?;
+        open.maps.rodata.set_initial_value(constants)?;
         open.maps.wr_flows.set_max_entries(plan.flow_entries())?;
         open.maps.wr_held.set_max_entries(plan.held_entries())?;
         open.maps.wr_packets.set_max_entries(entries(&plan.packets))?;
         open.maps.wr_fields.set_max_entries(entries(&plan.fields))?;
         open.maps.wr_sum_ops.set_max_entries(entries(&plan.ops))?;
         open.maps.wr_values.set_max_entries(entries(&plan.values))?;
-        let skel = open.load()?;
-        fill(&skel.maps.wr_packets, &plan.packets)?;
-        fill(&skel.maps.wr_fields, &plan.fields)?;
-        fill(&skel.maps.wr_sum_ops, &plan.ops)?;
-        fill(&skel.maps.wr_values, &plan.values)?;
+        let object = open.open_object().as_libbpf_object();
+        prepare(object)?;
+        let maps = &open.maps;
+        fill(map_fd(maps.wr_packets.as_libbpf_object())?.as_fd(), &plan.packets)?;
+        fill(map_fd(maps.wr_fields.as_libbpf_object())?.as_fd(), &plan.fields)?;
+        fill(map_fd(maps.wr_sum_ops.as_libbpf_object())?.as_fd(), &plan.ops)?;
+        fill(map_fd(maps.wr_values.as_libbpf_object())?.as_fd(), &plan.values)?;
+        let rodata = maps.rodata.as_libbpf_object();
         Ok($crate::plan_program::LoadedPlan {
-            program: skel.progs.$program.as_fd().try_clone_to_owned()?,
+            program: load_specialized(object, &open.progs.$program, rodata, constants)?,
             memory: $crate::plan_program::PlanMemory {
-                cursor: skel.maps.bss.as_fd().try_clone_to_owned()?,
-                states: skel.maps.data_states.as_fd().try_clone_to_owned()?,
-                held: skel.maps.wr_held.as_fd().try_clone_to_owned()?,
-                flows: skel.maps.wr_flows.as_fd().try_clone_to_owned()?,
+                cursor: map_fd(maps.bss.as_libbpf_object())?,
+                states: map_fd(maps.data_states.as_libbpf_object())?,
+                held: map_fd(maps.wr_held.as_libbpf_object())?,
+                flows: map_fd(maps.wr_flows.as_libbpf_object())?,
             },
-            own: skel.maps.$own.as_fd().try_clone_to_owned()?,
+            own: map_fd(maps.$own.as_libbpf_object())?,
         })
     }};
 }
 pub(crate) use load_plan;
+
+/// Loads a program of a prepared object, specialized for the constants in one of its maps.
+pub(crate) fn load_specialized(
+    object: NonNull<libbpf_sys::bpf_object>,
+    program: &OpenProgram<'_>,
+    rodata: NonNull<libbpf_sys::bpf_map>,
+    constants: &[u8],
+) -> libbpf_rs::Result<OwnedFd> {
+    let rodata = sys::map_number(rodata)?;
+    let areas: Vec<Area<'_>> = sys::maps(object)
+        .into_iter()
+        .map(|(map, len)| Area { map, len, constants: (map == rodata).then_some(constants) })
+        .collect();
+    let unusable = |why: String| io::Error::other(format!("the program cannot be specialized: {why}"));
+    let code = specialize(&sys::code(program.as_libbpf_object()), &areas).map_err(unusable)?;
+    let btf = sys::btf_fd(object)?;
+    let name = CString::new(program.name().as_bytes()).map_err(io::Error::other)?;
+    let (kind, attach_type) = sys::kind(program.as_libbpf_object());
+    let functions = Some((btf.as_fd(), &code.functions[..]));
+    let params = LoadParams { functions, ..LoadParams::new(kind, attach_type, &name) };
+    let mut text = vec![0; LOG_LEN];
+    sys::load(params, &code.insns, &mut text).map_err(|error| {
+        log::add(sys::log_text(&text));
+        error.into()
+    })
+}
 
 /// Entries of a map: at least one.
 pub(crate) fn entries<T>(values: &[T]) -> u32 {
@@ -112,9 +148,6 @@ pub(crate) fn entries<T>(values: &[T]) -> u32 {
 }
 
 /// Writes the entries of a map.
-pub(crate) fn fill<T: Pod>(map: &impl MapCore, values: &[T]) -> libbpf_rs::Result<()> {
-    for (index, value) in (0u32..).zip(values) {
-        map.update(&index.to_ne_bytes(), bytemuck::bytes_of(value), MapFlags::ANY)?;
-    }
-    Ok(())
+pub(crate) fn fill<T: Pod>(map: BorrowedFd<'_>, values: &[T]) -> io::Result<()> {
+    (0..).zip(values).try_for_each(|(index, value)| sys::update(map, index, bytemuck::bytes_of(value)))
 }

@@ -119,9 +119,5 @@ impl AsFd for Sender {
 
 /// The program, with its due times.
 fn load_fds(program: &PlanProgram) -> libbpf_rs::Result<LoadedPlan> {
-    if program.is_short() {
-        load_plan!(skel::send_short::SendShortSkelBuilder, program, wr_send, data_due_times)
-    } else {
-        load_plan!(skel::send::SendSkelBuilder, program, wr_send, data_due_times)
-    }
+    load_plan!(skel::send::SendSkelBuilder, program, wr_send, data_due_times)
 }

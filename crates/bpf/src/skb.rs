@@ -122,9 +122,5 @@ impl SkbSender {
 
 /// The program, with its call parameters.
 fn load_fds(program: &PlanProgram) -> libbpf_rs::Result<LoadedPlan> {
-    if program.is_short() {
-        load_plan!(skel::skb_short::SkbShortSkelBuilder, program, wr_send_skb, data_run)
-    } else {
-        load_plan!(skel::skb::SkbSkelBuilder, program, wr_send_skb, data_run)
-    }
+    load_plan!(skel::skb::SkbSkelBuilder, program, wr_send_skb, data_run)
 }

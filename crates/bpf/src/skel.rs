@@ -36,10 +36,8 @@ skeleton!(receive, "receive.bpf.c", "/receive.skel.rs");
 skeleton!(reflect, "reflect.bpf.c", "/reflect.skel.rs");
 skeleton!(replay, "replay.bpf.c", "/replay.skel.rs");
 skeleton!(send, "send.bpf.c", "/send.skel.rs");
-skeleton!(send_short, "send_short.bpf.c", "/send_short.skel.rs");
 skeleton!(sink, "sink.bpf.c", "/sink.skel.rs");
 skeleton!(skb, "skb.bpf.c", "/skb.skel.rs");
-skeleton!(skb_short, "skb_short.bpf.c", "/skb_short.skel.rs");
 skeleton!(stream_switch, "stream_switch.bpf.c", "/stream_switch.skel.rs");
 skeleton!(tx_stats, "tx_stats.bpf.c", "/tx_stats.skel.rs");
 

@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::specialize::Code;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -20,34 +21,67 @@ fn checked(result: c_int) -> io::Result<c_int> {
     }
 }
 
-/// Loads an XDP program, bound to a device of the caller's network namespace unless `bound_to` is
-/// 0. `log` receives the verifier log if the program is rejected.
-pub(crate) fn load_xdp(
-    name: &CStr,
+/// How a program is loaded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadParams<'a> {
+    /// `BPF_PROG_TYPE_*`.
+    pub(crate) kind: u32,
+    /// `BPF_XDP` and others, or 0.
+    pub(crate) attach_type: u32,
+    pub(crate) name: &'a CStr,
+    /// An XDP program takes frames in several buffers.
+    pub(crate) frags: bool,
+    /// The device of the caller's network namespace whose program it is; 0 for any.
+    pub(crate) bound_to: u32,
+    /// The functions, with the object that has their types.
+    pub(crate) functions: Option<(BorrowedFd<'a>, &'a [libbpf_sys::bpf_func_info])>,
+}
+
+impl<'a> LoadParams<'a> {
+    pub(crate) fn new(kind: u32, attach_type: u32, name: &'a CStr) -> Self {
+        Self { kind, attach_type, name, frags: false, bound_to: 0, functions: None }
+    }
+}
+
+/// The text in a verifier log, which ends with a zero.
+pub(crate) fn log_text(log: &[u8]) -> String {
+    let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+    String::from_utf8_lossy(&log[..end]).into_owned()
+}
+
+/// Loads a program. `log` receives the verifier log if the program is rejected.
+pub(crate) fn load(
+    params: LoadParams<'_>,
     instructions: &[libbpf_sys::bpf_insn],
-    frags: bool,
-    bound_to: u32,
     log: &mut [u8],
 ) -> io::Result<OwnedFd> {
     let flag = |is_set, flag| if is_set { flag } else { 0 };
+    let (btf, functions) = match params.functions {
+        Some((btf, functions)) => (btf.as_raw_fd() as u32, functions),
+        None => (0, &[][..]),
+    };
     let mut opts = libbpf_sys::bpf_prog_load_opts {
         sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as _,
-        expected_attach_type: libbpf_sys::BPF_XDP,
-        prog_flags: flag(frags, libbpf_sys::BPF_F_XDP_HAS_FRAGS)
-            | flag(bound_to != 0, libbpf_sys::BPF_F_XDP_DEV_BOUND_ONLY),
-        prog_ifindex: bound_to,
+        expected_attach_type: params.attach_type,
+        prog_flags: flag(params.frags, libbpf_sys::BPF_F_XDP_HAS_FRAGS)
+            | flag(params.bound_to != 0, libbpf_sys::BPF_F_XDP_DEV_BOUND_ONLY),
+        prog_ifindex: params.bound_to,
+        prog_btf_fd: btf,
+        func_info: if functions.is_empty() { std::ptr::null() } else { functions.as_ptr().cast() },
+        func_info_cnt: functions.len() as u32,
+        func_info_rec_size: if functions.is_empty() { 0 } else { size_of_val(&functions[0]) as u32 },
         log_buf: log.as_mut_ptr().cast(),
         log_size: log.len() as u32,
         ..Default::default()
     };
     // SAFETY: both strings end with a zero, `instructions` is passed with its length, `opts` is a
-    // whole structure with its own size in `sz` and names `log` with its length, which has no other
-    // user during the call. The kernel copies all it reads and keeps no pointer. With a log level
-    // of 0 libbpf asks for the log when the first try fails.
+    // whole structure with its own size in `sz` and names `log` and the functions with their
+    // lengths; the log has no other user during the call. The kernel copies all it reads and keeps
+    // no pointer. With a log level of 0 libbpf asks for the log when the first try fails.
     let fd = checked(unsafe {
         libbpf_sys::bpf_prog_load(
-            libbpf_sys::BPF_PROG_TYPE_XDP,
-            name.as_ptr(),
+            params.kind,
+            params.name.as_ptr(),
             c"Dual BSD/GPL".as_ptr(),
             instructions.as_ptr(),
             instructions.len() as _,
@@ -56,6 +90,95 @@ pub(crate) fn load_xdp(
     })?;
     // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Makes the maps of an object and puts their descriptors into its programs, which are not loaded.
+pub(crate) fn prepare(object: NonNull<libbpf_sys::bpf_object>) -> io::Result<()> {
+    // SAFETY: the caller's object is open.
+    checked(unsafe { libbpf_sys::bpf_object__prepare(object.as_ptr()) }).map(drop)
+}
+
+/// A copy of the instructions of a program of a prepared object, and of where its functions are.
+pub(crate) fn code(program: NonNull<libbpf_sys::bpf_program>) -> Code {
+    let program = program.as_ptr();
+    // SAFETY: libbpf keeps as many instructions as it says while the object is open, and changes
+    // none during this call. It has at least one instruction, so the pointer is not null.
+    let insns = unsafe {
+        std::slice::from_raw_parts(
+            libbpf_sys::bpf_program__insns(program),
+            libbpf_sys::bpf_program__insn_cnt(program) as usize,
+        )
+    };
+    // SAFETY: as above.
+    let (functions, count) = unsafe {
+        (libbpf_sys::bpf_program__func_info(program), libbpf_sys::bpf_program__func_info_cnt(program))
+    };
+    let functions = if functions.is_null() {
+        &[]
+    } else {
+        // SAFETY: as above; the pointer is not null.
+        unsafe { std::slice::from_raw_parts(functions, count as usize) }
+    };
+    Code { insns: insns.to_vec(), functions: functions.to_vec() }
+}
+
+/// Descriptor and length of a value of each map of a prepared object.
+pub(crate) fn maps(object: NonNull<libbpf_sys::bpf_object>) -> Vec<(c_int, usize)> {
+    let mut maps = Vec::new();
+    let mut map = std::ptr::null();
+    loop {
+        // SAFETY: the object is open, and `map` is null or one of its maps.
+        map = unsafe { libbpf_sys::bpf_object__next_map(object.as_ptr(), map) };
+        if map.is_null() {
+            return maps;
+        }
+        // SAFETY: it is one of its maps.
+        maps.push(unsafe { (libbpf_sys::bpf_map__fd(map), libbpf_sys::bpf_map__value_size(map) as usize) });
+    }
+}
+
+/// Writes an entry of an array map.
+pub(crate) fn update(map: BorrowedFd<'_>, index: u32, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the key is four bytes and `value` one whole entry, as in every map of this crate; the
+    // call copies both.
+    checked(unsafe {
+        libbpf_sys::bpf_map_update_elem(
+            map.as_raw_fd(),
+            std::ptr::from_ref(&index).cast(),
+            value.as_ptr().cast(),
+            libbpf_sys::BPF_ANY.into(),
+        )
+    })
+    .map(drop)
+}
+
+/// `BPF_PROG_TYPE_*` of a program of an object, and where it may be attached.
+pub(crate) fn kind(program: NonNull<libbpf_sys::bpf_program>) -> (u32, u32) {
+    let program = program.as_ptr();
+    // SAFETY: the caller's object is open; both calls read a number of its program.
+    unsafe {
+        (libbpf_sys::bpf_program__type(program), libbpf_sys::bpf_program__expected_attach_type(program))
+    }
+}
+
+/// The descriptor of a map of a prepared object as a number, which instructions have.
+pub(crate) fn map_number(map: NonNull<libbpf_sys::bpf_map>) -> io::Result<c_int> {
+    // SAFETY: the caller's object is open.
+    checked(unsafe { libbpf_sys::bpf_map__fd(map.as_ptr()) })
+}
+
+/// A descriptor of its own for a map of a prepared object.
+pub(crate) fn map_fd(map: NonNull<libbpf_sys::bpf_map>) -> io::Result<OwnedFd> {
+    let number = map_number(map)?;
+    // SAFETY: the caller's object is open, and so is the descriptor until it is duplicated.
+    unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()
+}
+
+/// The descriptor of the types of a prepared object.
+pub(crate) fn btf_fd(object: NonNull<libbpf_sys::bpf_object>) -> io::Result<OwnedFd> {
+    // SAFETY: the caller's object is open. The descriptor is borrowed until it is duplicated.
+    unsafe { BorrowedFd::borrow_raw(checked(libbpf_sys::bpf_object__btf_fd(object.as_ptr()))?) }
+        .try_clone_to_owned()
 }
 
 /// Attaches an XDP program to the device `ifindex` of the caller's network namespace as a link,

@@ -58,8 +58,7 @@ fn loads<T>(loaded: Result<T, BpfError>) -> Fate {
 }
 
 /// Both programs that build frames, for plans from the plainest to one in which everything moves.
-/// The plan is read-only data, so the verifier removes what it does not use: each plan is another
-/// program.
+/// They are specialized for the plan, so each plan is another program.
 fn senders() -> Vec<(String, Fate)> {
     let modes: Vec<u32> = (0..=Mode::WR_FIELD_ENTROPY.0).collect();
     let all_flags = 2 * Flag::WR_PLAN_HOLDS.0 - 1;

@@ -2,23 +2,15 @@
  *
  * The order of the steps and of the random draws is that of crates/packet/src/plan/emit.rs; a test
  * compares the bytes (crates/engine/src/differential.rs). A plan of one packet is read-only data,
- * so the verifier removes the code that the plan does not use, and each field costs what code
- * written for it would. The packets of other plans are in maps, and loops run over their fields.
+ * for which the program is specialized before it is loaded (crates/bpf/src/specialize): loops over
+ * its fields are unrolled, and each field costs what code written for it would. The packets of
+ * other plans are in maps, and loops run over their fields.
  */
 #ifndef WR_PLAN_H
 #define WR_PLAN_H
 
 #include "draw.h"
 #include "shared.h"
-
-/* The short programs have less code, most of which the verifier has to remove at each load. */
-#ifdef WR_SHORT
-#define FIELDS_MAX WR_FIELDS_SHORT
-#define SUM_OPS_MAX WR_SUM_OPS_SHORT
-#else
-#define FIELDS_MAX WR_FIELDS_UNROLLED
-#define SUM_OPS_MAX WR_SUM_OPS_UNROLLED
-#endif
 
 #define NSEC_PER_SEC 1000000000ull
 #define NSEC_PER_USEC 1000ull
@@ -96,18 +88,15 @@ static __always_inline __u64 multiply_high(__u64 a, __u64 b)
 	return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
 }
 
-/* What is rarely needed is a function of its own: inlined into each field, it would be most of the
- * program, and slow to load. */
-
 /* A number below `size`, which is more than 2^32, or 0 for 2^64. */
-static __noinline __u64 draw_wide(__u64 size)
+static __always_inline __u64 draw_wide(__u64 size)
 {
 	__u64 bits = draw_long(&cursor.rng);
 
 	return size ? multiply_high(bits, size) : bits;
 }
 
-static __noinline __u64 count_down(const volatile struct wr_field *field, __u64 value)
+static __always_inline __u64 count_down(const volatile struct wr_field *field, __u64 value)
 {
 	__u64 below, less;
 
@@ -120,7 +109,7 @@ static __noinline __u64 count_down(const volatile struct wr_field *field, __u64 
 	return field->max - less;
 }
 
-static __noinline __u64 take_value(const volatile struct wr_field *field, __u64 *state)
+static __always_inline __u64 take_value(const volatile struct wr_field *field, __u64 *state)
 {
 	__u32 index = field->values_at + *state;
 	__u64 *value = bpf_map_lookup_elem(&wr_values, &index);
@@ -129,7 +118,7 @@ static __noinline __u64 take_value(const volatile struct wr_field *field, __u64 
 	return value ? *value : 0;
 }
 
-static __noinline __u64 draw_bits(const volatile struct wr_field *field)
+static __always_inline __u64 draw_bits(const volatile struct wr_field *field)
 {
 	__u64 bits = 0;
 
@@ -140,7 +129,7 @@ static __noinline __u64 draw_bits(const volatile struct wr_field *field)
 }
 
 /* A uniform random number of the ranges of the plan. */
-static __noinline __u64 draw_from_pools(void)
+static __always_inline __u64 draw_from_pools(void)
 {
 	__u32 first = plan.pool_count[0], second = plan.pool_count[1];
 	__u64 total = (__u32)(first + second + plan.pool_count[2]);
@@ -154,19 +143,19 @@ static __noinline __u64 draw_from_pools(void)
 	return plan.pool_start[2] + (place - second);
 }
 
-/* The size of an entry of the internet mix of the plan. */
-static __noinline __u64 draw_size(void)
+/* The size of an entry of the internet mix of the plan. Without a branch for each entry: the CPU
+ * would guess wrong for many frames. */
+static __always_inline __u64 draw_size(void)
 {
-	__u32 random = draw_word(&cursor.rng), count = plan.imix_count;
+	__u64 random = draw_word(&cursor.rng);
+	__u32 index = 0, count = plan.imix_count;
 
-#pragma unroll
-	for (__u32 i = 0; i < WR_IMIX_MAX; i++) {
-		if (i < count && (random <= plan.imix_last[i] || i + 1 == count)) {
-			cursor.imix_counts[i]++;
-			return plan.imix_size[i];
-		}
-	}
-	return 0;
+	for (__u32 i = 1; i < count; i++)
+		index += (plan.imix_last[i - 1] - random) >> 63;
+	if (index >= WR_IMIX_MAX)
+		return 0;
+	cursor.imix_counts[index]++;
+	return plan.imix_size[index];
 }
 
 /* A number below `size`, 0 for 2^64. */
@@ -292,7 +281,7 @@ static __always_inline int is_held(const volatile struct wr_field *field, __u32 
 
 /* Moves on a field that several frames or the whole frame depend on: it holds its values, is the
  * size, is what the frames of a flow have in common, or decides about the port of a tunnel. */
-static __noinline __u64 advance_special(const volatile struct wr_field *field, __u32 kind, __u32 at,
+static __always_inline __u64 advance_special(const volatile struct wr_field *field, __u32 kind, __u32 at,
 					struct wr_field_state *state, struct wr_facts *facts)
 {
 	__u64 value;
@@ -432,10 +421,9 @@ static __always_inline int write_field(void *frame, void *end, const volatile st
 	}
 }
 
-/* Folds a sum of numbers to 16 bits. */
+/* Folds a sum below 2^48 to 16 bits. */
 static __always_inline __u32 fold_long(__u64 sum)
 {
-	sum = (sum & 0xffffffff) + (sum >> 32);
 	sum = (sum & 0xffffffff) + (sum >> 32);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
@@ -505,11 +493,8 @@ static __always_inline int do_sum_op(void *frame, void *end, const volatile stru
  */
 static __always_inline void copy_template(void *frame, __u32 len)
 {
-#pragma unroll
-	for (__u32 at = 0; at + 8 <= WR_TEMPLATE_MAX; at += 8) {
-		if (at + 8 <= len)
-			*(__u64 *)(frame + at) = *(const volatile __u64 *)(plan.template + at);
-	}
+	for (__u32 at = 0; at + 8 <= len; at += 8)
+		*(__u64 *)(frame + at) = *(const volatile __u64 *)(plan.template + at);
 	if (len & 7)
 		*(__u64 *)(frame + len - 8) = *(const volatile __u64 *)(plan.template + len - 8);
 }
@@ -666,11 +651,8 @@ static __always_inline void write_sums(void *frame, void *end)
 	__u32 op_count = plan.op_count;
 	__u64 sum = 0;
 
-#pragma unroll
-	for (__u32 i = 0; i < SUM_OPS_MAX; i++) {
-		if (i < op_count)
-			do_sum_op(frame, end, &plan.ops[i], &sum, 1);
-	}
+	for (__u32 i = 0; i < op_count; i++)
+		do_sum_op(frame, end, &plan.ops[i], &sum, 1);
 }
 
 /* The length of a frame of a plan of one packet. */

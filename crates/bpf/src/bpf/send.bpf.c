@@ -1,10 +1,10 @@
 /* send.bpf.c: builds the frames of a plan in live frames and redirects them to a device.
  *
- * Run by BPF_PROG_RUN with live frames. A plan of one packet with few fields is specialized by its
- * read-only data: its page comes with the whole template, and the program writes the first bytes
- * and all that changes, because recycled pages hold what the last receiver left in them. Other
- * plans are in maps: the program copies the whole template of each frame, because a page may hold
- * another packet, and loops over the fields.
+ * Run by BPF_PROG_RUN with live frames. For a plan of one packet with few fields, the page comes
+ * with the whole template, and the program writes the first bytes and all that changes, because
+ * recycled pages hold what the last receiver left in them. Other plans are in maps: the program
+ * copies the whole template of each frame, because a page may hold another packet, and loops over
+ * the fields.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_endian.h>
@@ -95,19 +95,12 @@ static __always_inline __u32 write_packet(struct xdp_md *ctx, __u32 is_repeat)
 }
 
 /* Moves all fields on and keeps their values for the repeats of the frame. */
-static __noinline int advance_all(struct wr_facts *facts)
+static __always_inline void advance_all(struct wr_facts *facts)
 {
 	__u32 field_count = plan.field_count;
-	int failed = 0;
 
-#pragma unroll
-	for (__u32 i = 0; i < FIELDS_MAX; i++) {
-		if (i < field_count)
-			states.of[i].value = advance_field(&plan.fields[i], plan.fields[i].kind, i, facts);
-	}
-	/* Without a result that is used, clang leaves a pointer in its place, which is refused. */
-	barrier_var(failed);
-	return failed;
+	for (__u32 i = 0; i < field_count; i++)
+		states.of[i].value = advance_field(&plan.fields[i], plan.fields[i].kind, i, facts);
 }
 
 /* Writes the fields of a plan of one packet. */
@@ -115,15 +108,11 @@ static __always_inline void write_fields(void *frame, void *end, struct wr_facts
 {
 	__u32 field_count = plan.field_count;
 
-#pragma unroll
-	for (__u32 i = 0; i < FIELDS_MAX; i++) {
+	for (__u32 i = 0; i < field_count; i++) {
 		const volatile struct wr_field *field = &plan.fields[i];
-		__u32 kind;
+		__u32 kind = field->kind;
 		__u64 value;
 
-		if (i >= field_count)
-			continue;
-		kind = field->kind;
 		if (flags & WR_PLAN_REPEATS)
 			value = states.of[i].value;
 		else
@@ -143,8 +132,8 @@ static __always_inline __u32 write_only_packet(struct xdp_md *ctx, struct wr_fac
 		return 0;
 	copy_template(frame, plan.template_len);
 	if (flags & WR_PLAN_REPEATS) {
-		if (!is_repeat && advance_all(facts))
-			return 0;
+		if (!is_repeat)
+			advance_all(facts);
 		if (flags & WR_PLAN_SIZE_MOVES)
 			facts->payload_len = payload_length(states.of[plan.size_field & STATE_MASK].value);
 	}

@@ -24,9 +24,6 @@ enum wr_limit {
 	WR_TEMPLATE_MAX = 160,
 	WR_FIELDS_UNROLLED = 32,
 	WR_SUM_OPS_UNROLLED = 48,
-	/* The same for the short programs, which load four times as fast. */
-	WR_FIELDS_SHORT = 8,
-	WR_SUM_OPS_SHORT = 12,
 	WR_STATES_MAX = 4096,
 	WR_OFFSET_MASK = 0xfff,
 	/* Threads of one process that can send from XDP at a time. */
@@ -180,8 +177,7 @@ enum wr_field_mode {
 	WR_FIELD_ENTROPY = 20, /* min: added, step: shift of the mixed values */
 };
 
-/* wr_field.kind: the mode, and what else a program has to know of a field. In one word, because the
- * verifier removes branches on read-only data and not the loads of it. */
+/* wr_field.kind: the mode, and what else a program has to know of a field. */
 enum wr_field_kind {
 	WR_KIND_MODE = 0xff,	 /* WR_FIELD_* */
 	WR_KIND_WIDTH_SHIFT = 8, /* bytes, 0 to 8; 0 for a value that is not written */
@@ -239,9 +235,8 @@ struct wr_packet {
 	__u8 bytes[WR_PREBUILT_MAX];
 };
 
-/* packet::Plan. Read-only once loaded, so that the verifier removes every branch that this plan
- * does not take. The template, fields and ops are those of the only packet, unless
- * WR_PLAN_IN_MAPS. */
+/* packet::Plan. Read-only once loaded; the programs are specialized for it. The template, fields and
+ * ops are those of the only packet, unless WR_PLAN_IN_MAPS. */
 struct wr_plan {
 	__u8 template[WR_TEMPLATE_MAX];
 	__u32 template_len; /* bytes that each frame gets anew */

@@ -28,11 +28,8 @@ static __always_inline void build(__u32 flags)
 	struct wr_facts facts = {};
 
 	begin_frame(&facts, flags);
-#pragma unroll
-	for (__u32 i = 0; i < FIELDS_MAX; i++) {
-		if (i < field_count)
-			states.of[i].value = advance_field(&plan.fields[i], plan.fields[i].kind, i, &facts);
-	}
+	for (__u32 i = 0; i < field_count; i++)
+		states.of[i].value = advance_field(&plan.fields[i], plan.fields[i].kind, i, &facts);
 	end_frame(&facts, flags);
 }
 
@@ -59,11 +56,8 @@ static __always_inline int fill(struct __sk_buff *skb, __u32 frame_len, __u32 fl
 	if (frame + plan.touched_len > end)
 		return -1;
 	copy_template(frame, plan.template_len);
-#pragma unroll
-	for (__u32 i = 0; i < FIELDS_MAX; i++) {
-		if (i < field_count)
-			write_field(frame, end, &plan.fields[i], plan.fields[i].kind, states.of[i].value, 1);
-	}
+	for (__u32 i = 0; i < field_count; i++)
+		write_field(frame, end, &plan.fields[i], plan.fields[i].kind, states.of[i].value, 1);
 	write_sums(frame, end);
 	/* With a recorded queue the stack does not dissect the frame for a hash. 0 means "not recorded".
 	 */

@@ -1,3 +1,0 @@
-/* send_short.bpf.c: send.bpf.c for plans with few fields. */
-#define WR_SHORT
-#include "send.bpf.c"
