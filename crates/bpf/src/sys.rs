@@ -469,6 +469,7 @@ impl MapMemory {
     }
 
     /// The word at `offset`, which must be a multiple of 8 inside a writable mapping.
+    #[inline]
     pub fn atomic_u64(&self, offset: usize) -> &AtomicU64 {
         self.check_word(offset, 8);
         // SAFETY: `check_word` asserted that 8 aligned bytes at `offset` lie inside the mapping and
@@ -478,6 +479,7 @@ impl MapMemory {
     }
 
     /// The word at `offset`, which must be a multiple of 4 inside a writable mapping.
+    #[inline]
     pub fn atomic_u32(&self, offset: usize) -> &AtomicU32 {
         self.check_word(offset, 4);
         // SAFETY: as for `atomic_u64`, with 4 bytes.
@@ -515,6 +517,7 @@ impl MapMemory {
         }
     }
 
+    #[inline]
     fn check_word(&self, offset: usize, size: usize) {
         assert!(self.is_writable, "atomics need a writable mapping");
         assert!(offset.is_multiple_of(size), "offset {offset} of a word of {size} bytes");

@@ -235,8 +235,8 @@ struct wr_packet {
 	__u8 bytes[WR_PREBUILT_MAX];
 };
 
-/* packet::Plan. Read-only once loaded; the programs are specialized for it. The template, fields and
- * ops are those of the only packet, unless WR_PLAN_IN_MAPS. */
+/* packet::Plan. Read-only once loaded; the programs are specialized for it. The template, fields
+ * and ops are those of the only packet, unless WR_PLAN_IN_MAPS. */
 struct wr_plan {
 	__u8 template[WR_TEMPLATE_MAX];
 	__u32 template_len; /* bytes that each frame gets anew */

@@ -326,7 +326,7 @@ fn a_function_is_copied_for_each_set_of_constants() {
     assert_eq!(multiplications.map(|insn| insn.imm).collect::<Vec<_>>(), [5, 6]);
 }
 
-/// A function gets the address of a part of the stack and writes there; what lies below stays known.
+/// A function gets the address of a part of the stack and writes there; what is below stays known.
 #[test]
 fn a_function_changes_what_it_gets_the_address_of() {
     let caller = [
