@@ -12,6 +12,7 @@ const COPY_EVERY: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct FrameSource {
     plan: Plan,
+    is_plain: bool,
     cursor: Cursor,
     past: Cursor,
     /// Frames between `past` and `cursor`.
@@ -22,7 +23,8 @@ pub(crate) struct FrameSource {
 impl FrameSource {
     pub(crate) fn new(plan: Plan, cursor: Cursor) -> Self {
         let copy_every = COPY_EVERY.max(plan.flows.count as usize).max(cursor.states.len());
-        Self { plan, past: cursor.clone(), cursor, since: 0, copy_every }
+        let is_plain = plan.is_plain();
+        Self { plan, is_plain, past: cursor.clone(), cursor, since: 0, copy_every }
     }
 
     pub(crate) fn plan(&self) -> &Plan {
@@ -40,6 +42,9 @@ impl FrameSource {
     /// Builds the next frame with the time `now_ns`, and returns its length.
     pub(crate) fn emit(&mut self, now_ns: u64, out: &mut [u8]) -> usize {
         self.since += 1;
+        if self.is_plain && self.cursor.repeats_left == 0 {
+            return self.plan.emit_plain(&mut self.cursor, now_ns, out);
+        }
         self.plan.emit(&mut self.cursor, now_ns, out)
     }
 

@@ -35,6 +35,42 @@ impl Plan {
         self.write(cursor, out)
     }
 
+    /// True for a plan of one packet whose fields depend on nothing but their own state, as most
+    /// plans are.
+    pub fn is_plain(&self) -> bool {
+        let is_plain = |field: &Field| {
+            let needs_others =
+                matches!(field.mode, FieldMode::Mix(_) | FieldMode::Length(_) | FieldMode::Entropy { .. });
+            field.hold == 1 && !needs_others
+        };
+        self.packets.len() == 1
+            && self.packets[0].fields.iter().all(is_plain)
+            && self.repeats == 1
+            && self.flows.count == 0
+            && self.signature.level < SignatureLevel::Full
+            && self.ipsec.is_none()
+            && !self.size_moves()
+    }
+
+    /// [`Plan::emit`] in one pass over the fields, which takes half the time, for a plan that
+    /// [`Plan::is_plain`] and a cursor whose last frame is not repeated.
+    pub fn emit_plain(&self, cursor: &mut Cursor, now_ns: u64, out: &mut [u8]) -> usize {
+        let packet = &self.packets[0];
+        let facts = self.facts(cursor, now_ns);
+        let frame_len = self.clear_len(packet, cursor);
+        let frame = start_frame(packet, frame_len, out);
+        for (field, slot) in packet.fields.iter().zip(&packet.slots) {
+            let value = field.mode.next(&mut cursor.states[*slot], &mut cursor.rng, &facts);
+            cursor.values[*slot] = value;
+            field.write(frame, value);
+        }
+        packet.sums.iter().for_each(|sum| sum.write(frame));
+        self.step_queue(cursor);
+        cursor.number = cursor.number.wrapping_add(1);
+        cursor.seq_num = cursor.seq_num.wrapping_add(1);
+        frame_len
+    }
+
     /// Advances the cursor as [`Plan::emit`] does with the time zero, without an IPsec sequence
     /// number: to find the cursor of an earlier frame.
     pub fn skip(&self, cursor: &mut Cursor) {
@@ -60,12 +96,7 @@ impl Plan {
         let packet = &self.packets[cursor.next_packet];
         cursor.packet = cursor.next_packet;
         let flow = self.pick_flow(cursor);
-        let wall = match self.clock {
-            Some(FrameClock::Wall) => WallTime::from_ns(now_ns),
-            _ => WallTime::default(),
-        };
-        let (number, seq_num) = (cursor.number, cursor.seq_num);
-        let mut frame = FrameFacts { number, seq_num, now_ns, wall, flow: 0, flow_number: 0 };
+        let mut frame = self.facts(cursor, now_ns);
         self.count_in_flow(cursor, &mut frame);
         for (index, (field, slot)) in packet.fields.iter().zip(&packet.slots).enumerate() {
             let value = match &field.mode {
@@ -96,6 +127,16 @@ impl Plan {
         if let Some(ipsec) = &self.ipsec {
             ipsec.draw_iv(cursor);
         }
+    }
+
+    /// What fields take their values from; the flow is not known yet.
+    fn facts(&self, cursor: &Cursor, now_ns: u64) -> FrameFacts {
+        let wall = match self.clock {
+            Some(FrameClock::Wall) => WallTime::from_ns(now_ns),
+            _ => WallTime::default(),
+        };
+        let (number, seq_num) = (cursor.number, cursor.seq_num);
+        FrameFacts { number, seq_num, now_ns, wall, flow: 0, flow_number: 0 }
     }
 
     fn choose_packet(&self, cursor: &mut Cursor) {
@@ -220,17 +261,32 @@ impl Plan {
 
     fn write_clear(&self, cursor: &Cursor, out: &mut [u8]) -> usize {
         let packet = &self.packets[cursor.packet];
-        let template_len = packet.template.len();
-        let frame_len = match &self.length {
-            None => template_len,
-            Some(length) => (length.headers_len + self.payload_len(cursor)) as usize,
-        };
-        let (headers, zeros) = out[..frame_len].split_at_mut(template_len);
-        headers.copy_from_slice(&packet.template);
-        zeros.fill(0);
-        write_fields(packet, cursor, headers);
+        let frame_len = self.clear_len(packet, cursor);
+        let frame = start_frame(packet, frame_len, out);
+        for (field, slot) in packet.fields.iter().zip(&packet.slots) {
+            field.write(frame, cursor.values[*slot]);
+        }
+        packet.sums.iter().for_each(|sum| sum.write(frame));
         frame_len
     }
+
+    /// Bytes of the frame of the cursor, before it is protected by IPsec.
+    fn clear_len(&self, packet: &PacketPlan, cursor: &Cursor) -> usize {
+        match &self.length {
+            None => packet.template.len(),
+            Some(length) => (length.headers_len + self.payload_len(cursor)) as usize,
+        }
+    }
+}
+
+/// Writes the template and the zeros behind it; returns the bytes of the template.
+fn start_frame<'a>(packet: &PacketPlan, frame_len: usize, out: &'a mut [u8]) -> &'a mut [u8] {
+    let (start, zeros) = out[..frame_len].split_at_mut(packet.template.len());
+    start.copy_from_slice(&packet.template);
+    if !zeros.is_empty() {
+        zeros.fill(0);
+    }
+    start
 }
 
 /// The value of a field in a frame, which is the last one as long as the field holds it.
@@ -244,14 +300,4 @@ fn next_value(field: &Field, slot: usize, cursor: &mut Cursor, frame: &FrameFact
         cursor.held[slot] = field.hold - 1;
     }
     field.mode.next(&mut cursor.states[slot], &mut cursor.rng, frame)
-}
-
-#[inline]
-fn write_fields(packet: &PacketPlan, cursor: &Cursor, frame: &mut [u8]) {
-    for (field, slot) in packet.fields.iter().zip(&packet.slots).filter(|(field, _)| field.width > 0) {
-        field.write(frame, cursor.values[*slot]);
-    }
-    for sum in &packet.sums {
-        sum.write(frame);
-    }
 }

@@ -324,9 +324,12 @@ impl Field {
         }
     }
 
-    /// Writes `value` into the bits of the field.
+    /// Writes `value` into the bits of the field, if it has any.
     #[inline]
     pub fn write(&self, frame: &mut [u8], value: u64) {
+        if self.width == 0 {
+            return;
+        }
         let bytes = &mut frame[self.offset..self.offset + self.width];
         let bits = value << self.shift;
         match bytes.len() {

@@ -1,7 +1,7 @@
 //! Prepared checksums give what a pass over the frame gives, whatever fields overlap.
 
 use super::*;
-use crate::Rng;
+use crate::{Config, Rng};
 
 /// A frame as the definition says: fields, then each checksum over the whole of its range. A field
 /// that holds its values takes a new one in the first of each group of frames; `values` has those
@@ -66,6 +66,41 @@ fn skipped_frames_leave_the_cursor_where_emitted_ones_do() {
         }
         assert_eq!(cursor, other);
     }
+}
+
+/// Frame for frame and cursor for cursor, plans of packets and of pktgen's configurations.
+#[test]
+fn a_plain_plan_gives_the_same_frames_in_one_pass() {
+    let mut plain_count = 0;
+    for seed in 0..2000 {
+        let rng = &mut Rng(seed);
+        let (plan, cursor) = if seed % 2 == 0 {
+            let plan = Plan::of_specs(&sample::frame_specs(rng, 2, 100), PacketOrder::RoundRobin);
+            let cursor = plan.start();
+            (plan, cursor)
+        } else {
+            let (config, facts) = (crate::sample::config(rng, 200), crate::sample::facts());
+            let config =
+                Config { flows: 0, clone_skb: 0, burst: 1, max_pkt_size: config.min_pkt_size, ..config };
+            let mut cursor = Cursor::default();
+            cursor.start(&config, &facts, seed);
+            (Plan::new(&config, &facts, &cursor).unwrap(), cursor)
+        };
+        if !plan.is_plain() {
+            continue;
+        }
+        plain_count += 1;
+        let (mut cursor, mut other) = (cursor.clone(), cursor);
+        let mut frames = [0xee; 2].map(|byte| vec![byte; plan.frame_len_max() as usize]);
+        for frame in 0..10 {
+            let now_ns = (seed << 40).wrapping_mul(frame);
+            let len = plan.emit(&mut cursor, now_ns, &mut frames[0]);
+            assert_eq!(plan.emit_plain(&mut other, now_ns, &mut frames[1]), len);
+            assert_eq!(frames[0][..len], frames[1][..len], "seed {seed} frame {frame}");
+            assert_eq!(cursor, other, "seed {seed} frame {frame}");
+        }
+    }
+    assert!(plain_count > 200, "{plain_count} of 2000 plans are plain");
 }
 
 #[test]
