@@ -143,19 +143,19 @@ static __always_inline __u64 draw_from_pools(void)
 	return plan.pool_start[2] + (place - second);
 }
 
-/* The size of an entry of the internet mix of the plan. Without a branch for each entry: the CPU
- * would guess wrong for many frames. */
+/* The size of an entry of the internet mix of the plan. All that follows is specialized for each
+ * size. */
 static __always_inline __u64 draw_size(void)
 {
-	__u64 random = draw_word(&cursor.rng);
-	__u32 index = 0, count = plan.imix_count;
+	__u32 random = draw_word(&cursor.rng), count = plan.imix_count;
 
-	for (__u32 i = 1; i < count; i++)
-		index += (plan.imix_last[i - 1] - random) >> 63;
-	if (index >= WR_IMIX_MAX)
-		return 0;
-	cursor.imix_counts[index]++;
-	return plan.imix_size[index];
+	for (__u32 i = 0; i < count; i++) {
+		if (random <= plan.imix_last[i] || i + 1 == count) {
+			cursor.imix_counts[i]++;
+			return plan.imix_size[i];
+		}
+	}
+	return 0;
 }
 
 /* A number below `size`, 0 for 2^64. */
