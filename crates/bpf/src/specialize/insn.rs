@@ -34,8 +34,12 @@ pub(super) const WIDE: u8 = 0x18;
 /// `src` of a wide constant: an address in the value of a map, or a function.
 pub(super) const WIDE_MAP_VALUE: u8 = 2;
 pub(super) const WIDE_FUNCTION: u8 = 4;
-/// `src` of a call: a function of the program.
+/// `src` of a call: a helper of the kernel, or a function of the program. Others are functions of the
+/// kernel.
+const CALL_HELPER: u8 = 0;
 const CALL_FUNCTION: u8 = 1;
+/// Registers that a call takes at most.
+const ARGUMENTS_MAX: i16 = 5;
 
 /// The register with the top of the stack.
 pub(super) const STACK: u8 = 10;
@@ -199,7 +203,7 @@ pub(super) fn words_from(off: i32) -> u128 {
     words(off.clamp(-STACK_LEN, -1), -off.clamp(-STACK_LEN, -1)).0
 }
 
-/// Registers that a helper of the kernel takes. Five for one that is not in the list: more than it
+/// Registers that a helper of the kernel takes. All for one that is not in the list: more than it
 /// takes is correct, and keeps instructions that are not needed.
 fn helper_arguments(helper: i32) -> i16 {
     use libbpf_sys as sys;
@@ -208,7 +212,7 @@ fn helper_arguments(helper: i32) -> i16 {
         sys::BPF_FUNC_map_lookup_elem | sys::BPF_FUNC_redirect | sys::BPF_FUNC_xdp_adjust_tail => 2,
         sys::BPF_FUNC_clone_redirect | sys::BPF_FUNC_skb_change_tail => 3,
         sys::BPF_FUNC_loop | sys::BPF_FUNC_xdp_store_bytes => 4,
-        _ => 5,
+        _ => ARGUMENTS_MAX,
     }
 }
 
@@ -253,7 +257,7 @@ impl Decoded {
                 return Err(format!("instruction {at} has the unknown code {:#04x}", insn.code));
             }
             if insn.is_call() {
-                insn.off = helper_arguments(insn.imm);
+                insn.off = if insn.src == CALL_HELPER { helper_arguments(insn.imm) } else { ARGUMENTS_MAX };
             }
             decoded.insns.push(insn);
             at += 1;

@@ -152,7 +152,7 @@ impl<'a> Specializer<'a> {
             End::Goto(copying.label(place, state, original.needs[place]))
         };
         loop {
-            let insn = *original.insns.get(place).ok_or("the program does not end")?;
+            let insn = original.insns[place];
             if insn.is_exit() {
                 return Ok(Block { insns, end: End::Exit });
             }
@@ -180,7 +180,7 @@ impl<'a> Specializer<'a> {
                 self.plain(insn, place, &mut state, &mut insns)?;
             }
             place += 1;
-            if original.begins_block.get(place) == Some(&true) {
+            if original.begins_block[place] {
                 let end = goto(place, state, copying);
                 return Ok(Block { insns, end });
             }

@@ -47,6 +47,9 @@ impl Original {
     /// order.
     pub(super) fn new(decoded: Decoded, starts: &[usize]) -> Result<Self, String> {
         let count = decoded.insns.len();
+        if !decoded.insns.last().is_some_and(|insn| insn.is_exit() || insn.is_goto()) {
+            return Err("the program does not end".into());
+        }
         let mut targets = vec![0; count];
         let mut begins_block = vec![false; count + 1];
         starts.iter().for_each(|&start| begins_block[start] = true);

@@ -362,6 +362,7 @@ fn what_cannot_be_read_is_refused_with_its_cause() {
     assert_eq!(refused(&[insn(0x81, 0, 1, 0, 0), exit()]), "instruction 0 has the unknown code 0x81");
     assert_eq!(refused(&[insn(JMP | JA, 0, 0, 7, 0), exit()]), "no instruction begins at slot 8");
     assert_eq!(refused(&[mov(0, 0)]), "the program does not end");
+    assert_eq!(refused(&[mov(0, 0), insn(JMP | 0x10, 0, 0, -2, 0)]), "the program does not end");
 }
 
 /// Numbers that are known are wider than an operand, and their low halves are negative operands.
