@@ -350,8 +350,8 @@ fn fewer_capabilities() -> TestResult {
     };
     let engines = [
         ("xdp", ",+sys_admin,+bpf,+net_admin,+perfmon"),
-        ("skb", ",+bpf,+net_admin,+perfmon"),
-        ("af_packet", ",+bpf,+net_admin,+net_raw"),
+        ("skb", ",+bpf,+net_admin"),
+        ("af_packet", ",+bpf,+net_raw"),
         ("af_packet", ",+net_raw"),
     ];
     for (number, (engine, capabilities)) in (1..).zip(engines) {
