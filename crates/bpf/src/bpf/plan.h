@@ -282,7 +282,7 @@ static __always_inline int is_held(const volatile struct wr_field *field, __u32 
 /* Moves on a field that several frames or the whole frame depend on: it holds its values, is the
  * size, is what the frames of a flow have in common, or decides about the port of a tunnel. */
 static __always_inline __u64 advance_special(const volatile struct wr_field *field, __u32 kind, __u32 at,
-					struct wr_field_state *state, struct wr_facts *facts)
+					     struct wr_field_state *state, struct wr_facts *facts)
 {
 	__u64 value;
 

@@ -34,8 +34,8 @@ pub(super) const WIDE: u8 = 0x18;
 /// `src` of a wide constant: an address in the value of a map, or a function.
 pub(super) const WIDE_MAP_VALUE: u8 = 2;
 pub(super) const WIDE_FUNCTION: u8 = 4;
-/// `src` of a call: a helper of the kernel, or a function of the program. Others are functions of the
-/// kernel.
+/// `src` of a call: a helper of the kernel, or a function of the program. Others are functions of
+/// the kernel.
 const CALL_HELPER: u8 = 0;
 const CALL_FUNCTION: u8 = 1;
 /// Registers that a call takes at most.
