@@ -28,7 +28,8 @@ use value::{State, Value, arithmetic, changes_nothing, constant, is_taken, opera
 
 /// More instructions than any plan needs.
 const INSNS_MAX: usize = 100_000;
-/// So many copies of a block differ by numbers; more are not made.
+/// Copies of a block for different values. All others share one for which these count as unknown,
+/// so that a loop whose end depends on the packet stays a loop.
 const COPIES_MAX: usize = 512;
 
 /// A program as the kernel gets it.

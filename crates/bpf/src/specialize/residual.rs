@@ -52,7 +52,7 @@ impl Function {
     /// Removes what has no effect, until nothing is left to remove.
     pub(super) fn clean(&mut self) {
         loop {
-            self.shorten_ways();
+            self.thread_jumps();
             self.join_blocks();
             for block in &mut self.blocks {
                 fold_addresses(&mut block.insns);
@@ -64,7 +64,7 @@ impl Function {
     }
 
     /// Jumps to empty blocks go where those go.
-    fn shorten_ways(&mut self) {
+    fn thread_jumps(&mut self) {
         let ends: Vec<Option<Label>> = self
             .blocks
             .iter()
@@ -93,27 +93,27 @@ impl Function {
         }
     }
 
-    /// Of each block, the number of ways into it from blocks that are reached.
-    fn ways_into(&self) -> Vec<usize> {
-        let mut ways = vec![0; self.blocks.len()];
+    /// Of each block, the number of jumps to it from blocks that are reached.
+    fn jumps_into(&self) -> Vec<usize> {
+        let mut jumps = vec![0; self.blocks.len()];
         let mut left = vec![0];
         while let Some(label) = left.pop() {
-            ways[label] += 1;
-            if ways[label] == 1 {
+            jumps[label] += 1;
+            if jumps[label] == 1 {
                 let mut end = self.blocks[label].end;
                 left.extend(end.labels_mut().map(|label| *label));
             }
         }
-        ways
+        jumps
     }
 
-    /// A block with one way into it follows the block before it.
+    /// A block that one block goes to, and no other, becomes its end.
     fn join_blocks(&mut self) {
-        let ways = self.ways_into();
+        let jumps = self.jumps_into();
         for label in 0..self.blocks.len() {
             while let End::Goto(next) = self.blocks[label].end
-                && ways[next] == 1
-                && ways[label] > 0
+                && jumps[next] == 1
+                && jumps[label] > 0
                 && next != label
                 && next != 0
             {

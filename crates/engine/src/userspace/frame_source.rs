@@ -12,6 +12,7 @@ const COPY_EVERY: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct FrameSource {
     plan: Plan,
+    /// [`Plan::is_plain`], which takes a pass over the fields.
     is_plain: bool,
     cursor: Cursor,
     past: Cursor,
