@@ -2,39 +2,29 @@
 //!
 //! The kernel caches nothing (no time-outs, direct I/O), so files appear and disappear at once. A
 //! read returns the text as it was when the reader started, like a seq_file. A write is one
-//! command, whatever its offset. A write runs on a thread of its own, so a blocked `start` delays
-//! no other call. All other calls into the tree end soon, and run where the request was taken: to
-//! hand one to another thread takes longer than the call. A signal to a writer arrives as
-//! FUSE_INTERRUPT and fires its [`Cancel`]; the writer still gets the tree's answer, with full
-//! length.
+//! command, whatever its offset, and may wait, as that of `start` does. All other calls into the
+//! tree end soon. A signal to a writer arrives as FUSE_INTERRUPT and fires its [`Cancel`]; the
+//! writer still gets the tree's answer, with full length.
 
-use crate::directory::{DirectoryRow, Listing, NO_CACHING, listed, listed_plus};
+use crate::fuse::{
+    AttributeChange, Attributes, Caller, DirectoryRow, Entry, FOPEN_DIRECT_IO, FOPEN_NOFLUSH, FileKind,
+    FileSystem, NO_CACHING, Opened, Result,
+};
 use crate::inodes::{Inodes, Node};
 use crate::seq_file::Handle;
 use crate::tree::{Cancel, Errno, REFUSED, Tree, lock};
 use crate::trees::{TreeId, Trees};
-use fuse3::raw::prelude::*;
-use fuse3::{Result, Timestamp};
 use host::{Right, thread_has_right};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
-use std::num::NonZeroU32;
-use std::panic::{self, AssertUnwindSafe};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
-/// `FOPEN_DIRECT_IO` of the FUSE protocol: each read and write reaches the server as it was made.
-pub(crate) const FOPEN_DIRECT_IO: u32 = 1;
-/// `FOPEN_NOFLUSH`: closing a file sends no request to the server. Older kernels (6.1, 6.12) else
-/// wait for the process that writes to it, and so would every child of a program whose other thread
-/// writes `start`, as soon as it closes what it inherited.
-pub(crate) const FOPEN_NOFLUSH: u32 = 1 << 5;
 /// Longest write that arrives in one piece; a longer one is split by the kernel.
-const MAX_WRITE_BYTES: NonZeroU32 = NonZeroU32::new(1 << 20).unwrap();
+const WRITE_BYTES_MAX: u32 = 1 << 20;
 /// The directories themselves never change, and every path goes through them.
 const DIRECTORY_CACHING: Duration = Duration::from_secs(3600);
 /// "Unknown" as a directory entry's inode number: listing must not count as looking up.
@@ -45,9 +35,7 @@ const UNKNOWN_INODE: u64 = 0xffff_ffff;
 /// `stat`, which asks anew, gets procfs's zero. An open must not ask anew in between, as the kernel
 /// does when it checks permissions itself: so they are checked here.
 const LEN_UNTIL_READ: u64 = 1 << 20;
-/// What `stat` calls a good size for reads and writes, as procfs does.
-const BLOCK_BYTES: u32 = 1024;
-/// Interrupts remembered for requests whose task has not started yet.
+/// Interrupts remembered for requests that have not begun yet.
 const EARLY_INTERRUPTS: usize = 64;
 
 /// Writes that wait for the tree, and interrupts that overtook theirs.
@@ -91,13 +79,10 @@ pub(crate) struct ControlFs {
     trees: Arc<Trees>,
     nodes: Mutex<Inodes>,
     files: Mutex<HashMap<u64, Arc<Handle>>>,
-    listings: Mutex<HashMap<u64, Arc<Vec<Listed>>>>,
+    listings: Mutex<HashMap<u64, Vec<DirectoryRow>>>,
     pending: Mutex<PendingWrites>,
     next_handle: AtomicU64,
 }
-
-/// One row of a listing.
-type Listed = (OsString, FileType);
 
 impl ControlFs {
     /// Serves `trees` with `root` ([`Node::Pktgen`] or [`Node::ProcNet`]) at the mount point.
@@ -113,413 +98,241 @@ impl ControlFs {
     }
 
     fn node(&self, id: u64) -> Result<Node> {
-        lock(&self.nodes).node(id).ok_or_else(|| libc::ESTALE.into())
+        lock(&self.nodes).node(id).ok_or(Errno::ESTALE)
     }
 
-    fn handle(&self, fh: u64) -> Result<Arc<Handle>> {
-        lock(&self.files).get(&fh).cloned().ok_or_else(|| libc::EBADF.into())
+    fn handle(&self, handle: u64) -> Result<Arc<Handle>> {
+        lock(&self.files).get(&handle).cloned().ok_or(Errno::EBADF)
     }
 
     /// What stands under `name` in the directory `parent`, if anything.
-    fn child(&self, req: Request, parent: u64, name: &OsStr) -> Result<Node> {
-        let pid = req.pid;
+    fn child(&self, caller: Caller, parent: u64, name: &OsStr) -> Result<Node> {
         match self.node(parent)? {
             Node::Pktgen => {
-                let (id, _) = self.tree_of(req)?.ok_or(libc::ENOENT)?;
+                let (id, _) = self.tree_of(caller)?.ok_or(Errno::ENOENT)?;
                 self.tree_with(id, name)?;
                 Ok(Node::File(id, name.to_owned()))
             }
             Node::ProcNet if name == "pktgen" => Ok(Node::Pktgen),
-            Node::ProcNet if proc_net_of(pid).join(name).symlink_metadata().is_ok() => {
+            Node::ProcNet if proc_net_of(caller.tid).join(name).symlink_metadata().is_ok() => {
                 Ok(Node::Link(name.to_owned()))
             }
-            Node::ProcNet => Err(libc::ENOENT.into()),
-            Node::File(..) | Node::Link(_) => Err(libc::ENOTDIR.into()),
+            Node::ProcNet => Err(Errno::ENOENT),
+            Node::File(..) | Node::Link(_) => Err(Errno::ENOTDIR),
         }
     }
 
     /// The tree of the network namespace of the one who asks.
-    fn tree_of(&self, req: Request) -> Result<Option<(TreeId, Arc<dyn Tree>)>> {
-        let tid = req.pid;
-        let id = in_tree(|| self.trees.of_thread(tid, is_root(req)))?.map_err(|error| {
-            tracing::debug!(%error, tid, "no control tree for a thread");
-            fuse3::Errno::from(libc::EIO)
+    fn tree_of(&self, caller: Caller) -> Result<Option<(TreeId, Arc<dyn Tree>)>> {
+        let id = self.trees.of_thread(caller.tid, is_root(caller)).map_err(|error| {
+            tracing::debug!(%error, caller.tid, "no control tree for a thread");
+            Errno::EIO
         })?;
         Ok(id.and_then(|id| Some((id, self.trees.get(id)?))))
     }
 
     /// The tree `id`, if it has a file `name`.
     fn tree_with(&self, id: TreeId, name: &OsStr) -> Result<Arc<dyn Tree>> {
-        let tree = self.trees.get(id).ok_or(libc::ENOENT)?;
-        in_tree(|| tree.contains(name))?.then_some(tree).ok_or_else(|| libc::ENOENT.into())
+        let tree = self.trees.get(id).ok_or(Errno::ENOENT)?;
+        tree.contains(name).then_some(tree).ok_or(Errno::ENOENT)
     }
 
     /// The rows of a directory, as seen by the one who asks.
-    fn listing(&self, req: Request, id: u64) -> Result<Vec<Listed>> {
-        let mut rows = vec![(".".into(), FileType::Directory), ("..".into(), FileType::Directory)];
-        match self.node(id)? {
+    fn listing(&self, caller: Caller, node: u64) -> Result<Vec<DirectoryRow>> {
+        let mut names = vec![(".".into(), FileKind::Directory), ("..".into(), FileKind::Directory)];
+        match self.node(node)? {
             Node::Pktgen => {
-                let Some((_, tree)) = self.tree_of(req)? else { return Ok(rows) };
-                let names = in_tree(|| tree.names())?;
-                rows.extend(names.into_iter().map(|name| (name, FileType::RegularFile)));
+                let tree = self.tree_of(caller)?;
+                let files = tree.map(|(_, tree)| tree.names()).unwrap_or_default();
+                names.extend(files.into_iter().map(|name| (name, FileKind::Regular)));
             }
             Node::ProcNet => {
-                rows.push(("pktgen".into(), FileType::Directory));
-                let entries = proc_net_of(req.pid).read_dir().map_err(fuse3::Errno::from)?;
-                let names = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name()));
-                rows.extend(names.filter(|name| name != "pktgen").map(|name| (name, FileType::Symlink)));
+                names.push(("pktgen".into(), FileKind::Directory));
+                let entries = proc_net_of(caller.tid).read_dir().map_err(to_errno)?;
+                let links = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name()));
+                names.extend(links.filter(|name| name != "pktgen").map(|name| (name, FileKind::Link)));
             }
-            Node::File(..) | Node::Link(_) => return Err(libc::ENOTDIR.into()),
+            Node::File(..) | Node::Link(_) => return Err(Errno::ENOTDIR),
         }
-        Ok(rows)
+        let row = |(next, (name, kind))| DirectoryRow { name, kind, inode: UNKNOWN_INODE, next };
+        Ok((1..).zip(names).map(row).collect())
     }
 
     /// Checks the right to write at each write, of the process that writes, as pktgen does.
-    fn may_write(&self, req: Request, handle: Arc<Handle>) -> Result<Arc<Handle>> {
+    fn may_write(&self, caller: Caller, handle: Arc<Handle>) -> Result<Arc<Handle>> {
         if handle.needs_net_admin() {
-            only_with_one_of(req, &[Right::NetAdmin]).inspect_err(|_| {
+            only_with_one_of(caller, &[Right::NetAdmin]).inspect_err(|_| {
                 tracing::info!(target: REFUSED, "{}: the writer needs CAP_NET_ADMIN", handle.name());
             })?;
         }
         Ok(handle)
     }
 
-    fn open_file(&self, tree: &Arc<dyn Tree>, name: &OsStr, flags: u32) -> ReplyOpen {
-        let fh = self.next_handle.fetch_add(1, Ordering::Relaxed);
+    fn open_file(&self, tree: &Arc<dyn Tree>, name: &OsStr, flags: u32) -> Opened {
+        let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
         let is_append = flags & libc::O_APPEND.cast_unsigned() != 0;
         let handle = Handle::new(tree, name.to_owned(), is_append);
-        lock(&self.files).insert(fh, Arc::new(handle));
-        ReplyOpen { fh, flags: FOPEN_DIRECT_IO | FOPEN_NOFLUSH }
-    }
-
-    /// The rows that a listing started with; a rewound directory is listed anew.
-    fn rows(&self, req: Request, id: u64, fh: u64, offset: u64) -> Result<Arc<Vec<Listed>>> {
-        if offset == 0 {
-            let rows = Arc::new(self.listing(req, id)?);
-            lock(&self.listings).insert(fh, Arc::clone(&rows));
-            return Ok(rows);
-        }
-        lock(&self.listings).get(&fh).cloned().ok_or_else(|| libc::EBADF.into())
+        lock(&self.files).insert(number, Arc::new(handle));
+        Opened { handle: number, flags: FOPEN_DIRECT_IO | FOPEN_NOFLUSH }
     }
 }
 
-impl Filesystem for ControlFs {
-    async fn init(&self, _req: Request) -> Result<ReplyInit> {
-        Ok(ReplyInit::new(MAX_WRITE_BYTES))
+impl FileSystem for ControlFs {
+    fn write_bytes_max(&self) -> u32 {
+        WRITE_BYTES_MAX
     }
 
-    async fn destroy(&self, _req: Request) {}
-
-    async fn lookup(&self, req: Request, parent: u64, name: &OsStr) -> Result<ReplyEntry> {
-        let node = self.child(req, parent, name)?;
-        let id = lock(&self.nodes).look_up(&node);
-        let mut attr = attributes(id, &node);
+    fn look_up(&self, caller: Caller, parent: u64, name: &OsStr) -> Result<Entry> {
+        let node = self.child(caller, parent, name)?;
+        let mut attributes = attributes(&node);
         if let Node::File(..) = node {
-            attr.size = LEN_UNTIL_READ;
+            attributes.size = LEN_UNTIL_READ;
         }
-        Ok(ReplyEntry { ttl: caching(&node), attr, generation: 0 })
+        Ok(Entry { node: lock(&self.nodes).look_up(&node), attributes, valid: caching(&node) })
     }
 
-    async fn forget(&self, _req: Request, inode: u64, _nlookup: u64) {
-        lock(&self.nodes).forget(inode);
+    fn forget(&self, node: u64) {
+        lock(&self.nodes).forget(node);
     }
 
-    async fn batch_forget(&self, _req: Request, inodes: &[(u64, u64)]) {
-        let mut nodes = lock(&self.nodes);
-        inodes.iter().for_each(|(inode, _)| nodes.forget(*inode));
+    fn attributes(&self, node: u64) -> Result<(Attributes, Duration)> {
+        let node = self.node(node)?;
+        Ok((attributes(&node), caching(&node)))
     }
 
-    async fn getattr(&self, _req: Request, inode: u64, _fh: Option<u64>, _flags: u32) -> Result<ReplyAttr> {
-        let node = self.node(inode)?;
-        Ok(ReplyAttr { ttl: caching(&node), attr: attributes(node.inode_number(), &node) })
-    }
-
-    /// `chmod`, `touch` and `truncate` succeed and change nothing, for root.
-    async fn setattr(&self, req: Request, inode: u64, fh: Option<u64>, attr: SetAttr) -> Result<ReplyAttr> {
+    /// They succeed and change nothing, for root.
+    fn set_attributes(
+        &self,
+        caller: Caller,
+        node: u64,
+        change: AttributeChange,
+    ) -> Result<(Attributes, Duration)> {
         // One who has the file open was let in before.
-        if !is_root(req) && (fh.is_none() || attr.size.is_none()) {
-            return Err(if attr.size.is_some() { libc::EACCES } else { libc::EPERM }.into());
+        let is_allowed = is_root(caller) || change.has_handle && change.has_size;
+        if is_allowed {
+            return FileSystem::attributes(self, node);
         }
-        self.getattr(req, inode, fh, 0).await
+        Err(if change.has_size { Errno::EACCES } else { Errno::EPERM })
     }
 
-    async fn access(&self, req: Request, inode: u64, mask: u32) -> Result<()> {
-        let is_allowed = match self.node(inode)? {
+    fn access(&self, caller: Caller, node: u64, mask: u32) -> Result<()> {
+        let is_allowed = match self.node(node)? {
             // No file can be executed.
-            Node::File(..) => is_root(req) && mask & libc::X_OK.cast_unsigned() == 0,
+            Node::File(..) => is_root(caller) && mask & libc::X_OK.cast_unsigned() == 0,
             Node::Link(_) => true,
-            Node::ProcNet | Node::Pktgen => is_root(req) || mask & libc::W_OK.cast_unsigned() == 0,
+            Node::ProcNet | Node::Pktgen => is_root(caller) || mask & libc::W_OK.cast_unsigned() == 0,
         };
-        is_allowed.then_some(()).ok_or_else(|| libc::EACCES.into())
+        is_allowed.then_some(()).ok_or(Errno::EACCES)
     }
 
-    async fn readlink(&self, _req: Request, inode: u64) -> Result<ReplyData> {
-        let Node::Link(name) = self.node(inode)? else { return Err(libc::EINVAL.into()) };
-        let target = Path::new("/proc/self/net").join(name);
-        Ok(ReplyData { data: target.into_os_string().into_encoded_bytes().into() })
+    fn read_link(&self, node: u64) -> Result<OsString> {
+        let Node::Link(name) = self.node(node)? else { return Err(Errno::EINVAL) };
+        Ok(Path::new("/proc/self/net").join(name).into_os_string())
     }
 
-    async fn mknod(
-        &self,
-        req: Request,
-        _parent: u64,
-        _name: &OsStr,
-        _mode: u32,
-        _rdev: u32,
-    ) -> Result<ReplyEntry> {
-        only_root(req)?;
-        Err(libc::ENOENT.into())
+    fn refusal(&self, caller: Caller, is_removal: bool) -> Errno {
+        match only_root(caller) {
+            Err(errno) => errno,
+            Ok(()) if is_removal => Errno::EPERM,
+            Ok(()) => Errno::ENOENT,
+        }
     }
 
-    async fn mkdir(
-        &self,
-        req: Request,
-        _parent: u64,
-        _name: &OsStr,
-        _mode: u32,
-        _umask: u32,
-    ) -> Result<ReplyEntry> {
-        only_root(req)?;
-        Err(libc::ENOENT.into())
-    }
-
-    async fn symlink(&self, req: Request, _parent: u64, _name: &OsStr, _link: &OsStr) -> Result<ReplyEntry> {
-        only_root(req)?;
-        Err(libc::ENOENT.into())
-    }
-
-    async fn link(&self, req: Request, _inode: u64, _parent: u64, _name: &OsStr) -> Result<ReplyEntry> {
-        only_root(req)?;
-        Err(libc::ENOENT.into())
-    }
-
-    async fn unlink(&self, req: Request, _parent: u64, _name: &OsStr) -> Result<()> {
-        only_root(req)?;
-        Err(libc::EPERM.into())
-    }
-
-    async fn rmdir(&self, req: Request, _parent: u64, _name: &OsStr) -> Result<()> {
-        only_root(req)?;
-        Err(libc::EPERM.into())
-    }
-
-    async fn rename(
-        &self,
-        req: Request,
-        _parent: u64,
-        _name: &OsStr,
-        _new_parent: u64,
-        _new: &OsStr,
-    ) -> Result<()> {
-        only_root(req)?;
-        Err(libc::ENOENT.into())
-    }
-
-    async fn rename2(
-        &self,
-        req: Request,
-        _parent: u64,
-        _name: &OsStr,
-        _new_parent: u64,
-        _new: &OsStr,
-        _flags: u32,
-    ) -> Result<()> {
-        only_root(req)?;
-        Err(libc::ENOENT.into())
-    }
-
-    async fn open(&self, req: Request, inode: u64, flags: u32) -> Result<ReplyOpen> {
-        only_root(req)?;
-        only_known(req)?;
-        let Node::File(id, name) = self.node(inode)? else { return Err(libc::EINVAL.into()) };
+    fn open(&self, caller: Caller, node: u64, flags: u32) -> Result<Opened> {
+        only_root(caller)?;
+        only_known(caller)?;
+        let Node::File(id, name) = self.node(node)? else { return Err(Errno::EINVAL) };
         let tree = self.tree_with(id, &name)?;
         Ok(self.open_file(&tree, &name, flags))
     }
 
     /// The kernel asks this for a name it did not find; it is there only if it was added since.
-    async fn create(
-        &self,
-        req: Request,
-        parent: u64,
-        name: &OsStr,
-        _mode: u32,
-        flags: u32,
-    ) -> Result<ReplyCreated> {
-        only_root(req)?;
-        only_known(req)?;
-        let ReplyEntry { ttl, attr, generation } = self.lookup(req, parent, name).await?;
-        let Node::File(id, _) = self.node(attr.ino)? else { return Err(libc::EISDIR.into()) };
-        let tree = self.trees.get(id).ok_or(libc::ENOENT)?;
-        let ReplyOpen { fh, flags } = self.open_file(&tree, name, flags);
-        Ok(ReplyCreated { ttl, attr, generation, fh, flags })
+    fn create(&self, caller: Caller, parent: u64, name: &OsStr, flags: u32) -> Result<(Entry, Opened)> {
+        only_root(caller)?;
+        only_known(caller)?;
+        let entry = self.look_up(caller, parent, name)?;
+        let Node::File(id, _) = self.node(entry.node)? else { return Err(Errno::EISDIR) };
+        let tree = self.trees.get(id).ok_or(Errno::ENOENT)?;
+        Ok((entry, self.open_file(&tree, name, flags)))
     }
 
-    async fn read(&self, _req: Request, _inode: u64, fh: u64, offset: u64, size: u32) -> Result<ReplyData> {
-        let handle = self.handle(fh)?;
-        let data = in_tree(|| handle.read(offset, size))?.map_err(to_fuse)?;
-        Ok(ReplyData { data: data.into() })
+    fn read(&self, _caller: Caller, handle: u64, offset: u64, size: u32) -> Result<Vec<u8>> {
+        self.handle(handle)?.read(offset, size)
     }
 
-    async fn write(
-        &self,
-        req: Request,
-        _inode: u64,
-        fh: u64,
-        offset: u64,
-        data: &[u8],
-        _write_flags: u32,
-        _flags: u32,
-    ) -> Result<ReplyWrite> {
-        let cancel = lock(&self.pending).begin(req.unique);
-        let answer = match self.handle(fh).and_then(|handle| self.may_write(req, handle)) {
-            Ok(handle) => {
-                let bytes = data.to_vec();
-                waiting(move || handle.write(offset, &bytes, &cancel).map_err(to_fuse)).await
-            }
-            Err(errno) => Err(errno),
-        };
-        lock(&self.pending).end(req.unique);
-        answer.map(|()| ReplyWrite {
-            written: u32::try_from(data.len()).expect("a write fits MAX_WRITE_BYTES"),
-        })
+    fn write(&self, caller: Caller, handle: u64, offset: u64, data: &[u8]) -> Result<()> {
+        let cancel = lock(&self.pending).begin(caller.unique);
+        let handle = self.handle(handle).and_then(|handle| self.may_write(caller, handle));
+        let answer = handle.and_then(|handle| handle.write(offset, data, &cancel));
+        lock(&self.pending).end(caller.unique);
+        answer
     }
 
-    async fn release(
-        &self,
-        _req: Request,
-        _inode: u64,
-        fh: u64,
-        _flags: u32,
-        _lock_owner: u64,
-        _flush: bool,
-    ) -> Result<()> {
-        lock(&self.files).remove(&fh);
-        Ok(())
+    fn release(&self, handle: u64) {
+        lock(&self.files).remove(&handle);
     }
 
-    async fn fsync(&self, _req: Request, _inode: u64, _fh: u64, _datasync: bool) -> Result<()> {
-        Err(libc::EINVAL.into())
+    fn sync(&self, _handle: u64) -> Result<()> {
+        Err(Errno::EINVAL)
     }
 
-    async fn interrupt(&self, _req: Request, unique: u64) -> Result<()> {
+    fn interrupt(&self, unique: u64) {
         lock(&self.pending).interrupt(unique);
-        Ok(())
     }
 
-    async fn statfs(&self, _req: Request, _inode: u64) -> Result<ReplyStatFs> {
-        Ok(ReplyStatFs {
-            blocks: 0,
-            bfree: 0,
-            bavail: 0,
-            files: 0,
-            ffree: 0,
-            bsize: 4096,
-            namelen: 255,
-            frsize: 0,
-        })
+    fn open_directory(&self) -> u64 {
+        self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
-    async fn opendir(&self, _req: Request, _inode: u64, _flags: u32) -> Result<ReplyOpen> {
-        Ok(ReplyOpen { fh: self.next_handle.fetch_add(1, Ordering::Relaxed), flags: 0 })
+    /// The rows that a listing started with; a rewound directory is listed anew.
+    fn rows(&self, caller: Caller, node: u64, handle: u64, offset: u64) -> Result<Vec<DirectoryRow>> {
+        if offset == 0 {
+            let rows = self.listing(caller, node)?;
+            lock(&self.listings).insert(handle, rows.clone());
+            return Ok(rows);
+        }
+        let listings = lock(&self.listings);
+        Ok(rows_from(listings.get(&handle).ok_or(Errno::EBADF)?, offset))
     }
 
-    #[expect(refining_impl_trait, reason = "`Files` needs the type of the listing")]
-    async fn readdir(
-        &self,
-        req: Request,
-        parent: u64,
-        fh: u64,
-        offset: i64,
-    ) -> Result<ReplyDirectory<Listing<DirectoryEntry>>> {
-        let rows = self.rows(req, parent, fh, offset.cast_unsigned())?;
-        Ok(listed(rows_from(&rows, offset.cast_unsigned())))
-    }
-
-    #[expect(refining_impl_trait, reason = "`Files` needs the type of the listing")]
-    async fn readdirplus(
-        &self,
-        req: Request,
-        parent: u64,
-        fh: u64,
-        offset: u64,
-        _lock_owner: u64,
-    ) -> Result<ReplyDirectoryPlus<Listing<DirectoryEntryPlus>>> {
-        let rows = self.rows(req, parent, fh, offset)?;
-        Ok(listed_plus(rows_from(&rows, offset), attributes(0, &Node::Pktgen)))
-    }
-
-    async fn releasedir(&self, _req: Request, _inode: u64, fh: u64, _flags: u32) -> Result<()> {
-        lock(&self.listings).remove(&fh);
-        Ok(())
+    fn release_directory(&self, handle: u64) {
+        lock(&self.listings).remove(&handle);
     }
 }
 
-fn is_root(req: Request) -> bool {
-    req.uid == 0
+fn is_root(caller: Caller) -> bool {
+    caller.uid == 0
 }
 
 /// The files are root's, and so are the directories.
-fn only_root(req: Request) -> Result<()> {
-    if is_root(req) { Ok(()) } else { Err(libc::EACCES.into()) }
+fn only_root(caller: Caller) -> Result<()> {
+    if is_root(caller) { Ok(()) } else { Err(Errno::EACCES) }
 }
 
 /// The files are not for a process outside our PID namespace: nothing is known of its rights.
-fn only_known(req: Request) -> Result<()> {
-    if req.pid == 0 { Err(libc::EACCES.into()) } else { Ok(()) }
+fn only_known(caller: Caller) -> Result<()> {
+    if caller.tid == 0 { Err(Errno::EACCES) } else { Ok(()) }
 }
 
 /// The thread that made the request waits for the answer even when it is killed, so its number
 /// cannot be given to another while its capabilities are read.
-pub(crate) fn only_with_one_of(req: Request, rights: &[Right]) -> Result<()> {
-    let is_allowed = rights.iter().any(|right| thread_has_right(req.pid, *right));
-    if is_allowed { Ok(()) } else { Err(libc::EPERM.into()) }
+pub(crate) fn only_with_one_of(caller: Caller, rights: &[Right]) -> Result<()> {
+    let is_allowed = rights.iter().any(|right| thread_has_right(caller.tid, *right));
+    if is_allowed { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-fn to_fuse(errno: Errno) -> fuse3::Errno {
-    fuse3::Errno::from(errno as i32)
-}
-
-/// A call into the tree that ends soon. One that panics is answered, too.
-fn in_tree<T>(call: impl FnOnce() -> T) -> Result<T> {
-    // What is behind locks stays whole when a thread that held one panics.
-    panic::catch_unwind(AssertUnwindSafe(call)).map_err(|_| panicked("its message is on standard error"))
-}
-
-/// Runs a write, which may wait as long as a run takes, on a thread of its own: tokio's threads for
-/// blocking calls have a limit, and enough writers of `start` would keep `stop` and every look-up
-/// waiting.
-async fn waiting<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let (tell, told) = oneshot::channel();
-    let body = move || {
-        // The session may have ended meanwhile; then no reader is left.
-        let _ = tell.send(call());
-    };
-    thread::Builder::new().name("write".to_owned()).spawn(body).map_err(|error| {
-        tracing::error!(%error, "no thread for a write; the writer gets EAGAIN");
-        fuse3::Errno::from(libc::EAGAIN)
-    })?;
-    told.await.unwrap_or_else(|error| Err(panicked(error)))
-}
-
-pub(crate) fn panicked(error: impl std::fmt::Display) -> fuse3::Errno {
-    tracing::error!(%error, "the control tree panicked; the caller gets EIO");
-    libc::EIO.into()
+fn to_errno(error: io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
 /// The rows from `offset` on.
-fn rows_from(rows: &[Listed], offset: u64) -> impl Iterator<Item = DirectoryRow> + '_ {
-    let row = |(next, (name, kind)): (i64, &Listed)| DirectoryRow {
-        name: name.clone(),
-        kind: *kind,
-        inode: UNKNOWN_INODE,
-        next,
-    };
-    (1..).zip(rows).skip(usize::try_from(offset).unwrap_or(usize::MAX)).map(row)
+fn rows_from(rows: &[DirectoryRow], offset: u64) -> Vec<DirectoryRow> {
+    rows.iter().skip(usize::try_from(offset).unwrap_or(usize::MAX)).cloned().collect()
 }
 
-/// `/proc/net` as the process `pid` sees it; 0 is a process of another pid namespace.
-fn proc_net_of(pid: u32) -> PathBuf {
-    if pid == 0 { PathBuf::from("/proc/self/net") } else { PathBuf::from(format!("/proc/{pid}/net")) }
+/// `/proc/net` as the thread `tid` sees it; 0 is a thread of another PID namespace.
+fn proc_net_of(tid: u32) -> PathBuf {
+    if tid == 0 { PathBuf::from("/proc/self/net") } else { PathBuf::from(format!("/proc/{tid}/net")) }
 }
 
 /// How long the kernel may keep a look-up and attributes.
@@ -531,33 +344,13 @@ fn caching(node: &Node) -> Duration {
 }
 
 /// Modes as procfs shows them.
-fn attributes(id: u64, node: &Node) -> FileAttr {
-    let (kind, perm, nlink) = match node {
-        Node::ProcNet | Node::Pktgen => (FileType::Directory, 0o555, 2),
-        Node::File(..) => (FileType::RegularFile, 0o600, 1),
-        Node::Link(_) => (FileType::Symlink, 0o777, 1),
+fn attributes(node: &Node) -> Attributes {
+    let (kind, permissions, links) = match node {
+        Node::ProcNet | Node::Pktgen => (FileKind::Directory, 0o555, 2),
+        Node::File(..) => (FileKind::Regular, 0o600, 1),
+        Node::Link(_) => (FileKind::Link, 0o777, 1),
     };
-    plain_attributes(id, kind, perm, nlink)
-}
-
-/// Root's, empty, and of no time: the epoch.
-pub(crate) fn plain_attributes(id: u64, kind: FileType, perm: u16, nlink: u32) -> FileAttr {
-    let epoch = Timestamp::new(0, 0);
-    FileAttr {
-        ino: id,
-        size: 0,
-        blocks: 0,
-        atime: epoch,
-        mtime: epoch,
-        ctime: epoch,
-        kind,
-        perm,
-        nlink,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: BLOCK_BYTES,
-    }
+    Attributes { inode: node.inode_number(), size: 0, kind, permissions, links }
 }
 
 #[cfg(test)]
@@ -580,15 +373,16 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_panics_is_answered() {
-        assert_eq!(in_tree(|| 7), Ok(7));
-        assert_eq!(in_tree(|| panic!("as a test")), Err::<(), _>(libc::EIO.into()));
-    }
-
-    #[test]
-    fn a_listing_keeps_its_rows_until_it_is_rewound() {
-        let rows = [("a".into(), FileType::RegularFile), ("b".into(), FileType::RegularFile)];
-        let after_first: Vec<_> = rows_from(&rows, 1).map(|row| (row.next, row.name)).collect();
+    fn a_listing_goes_on_where_it_ended() {
+        let row = |(next, name): (u64, &str)| DirectoryRow {
+            name: name.into(),
+            kind: FileKind::Regular,
+            inode: UNKNOWN_INODE,
+            next,
+        };
+        let rows: Vec<_> = [(1, "a"), (2, "b")].into_iter().map(row).collect();
+        let after_first: Vec<_> = rows_from(&rows, 1).into_iter().map(|row| (row.next, row.name)).collect();
         assert_eq!(after_first, [(2, OsString::from("b"))]);
+        assert!(rows_from(&rows, u64::MAX).is_empty());
     }
 }

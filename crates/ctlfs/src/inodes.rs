@@ -7,13 +7,12 @@
 //! computed from the name, so programs that compare it (`cp`) see one file. A number lives until
 //! the kernel forgets the look-up.
 
+use crate::fuse::ROOT_ID;
 use crate::trees::TreeId;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The directory at the mount point.
-pub(crate) const ROOT_ID: u64 = 1;
 /// `pktgen` below a `/proc/net` view.
 pub(crate) const PKTGEN_ID: u64 = 2;
 

@@ -9,10 +9,9 @@
 
 pub mod control;
 mod dev_mgcap;
-mod directory;
 pub mod exec;
-mod files;
 mod fs;
+mod fuse;
 mod inodes;
 mod join;
 mod mount;

@@ -1,28 +1,23 @@
 //! A mounted tree: the FUSE session, its threads, and their end.
 
-use crate::files::Files;
 use crate::fs::ControlFs;
+use crate::fuse::{FileSystem, Session};
 use crate::inodes::Node;
 use crate::slots::{OrderNetns, SlotFs, SlotTree};
 use crate::tree::Tree;
 use crate::trees::Trees;
-use fuse3::MountOptions;
-use fuse3::raw::Session;
 use nix::errno::Errno;
-use nix::mount::{MntFlags, umount2};
+use nix::mount::{MntFlags, MsFlags, umount2};
+use nix::unistd::{getgid, getuid};
 use std::fs::File;
 use std::io;
-use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
 
 const FUSE_DEVICE: &str = "/dev/fuse";
-/// Threads that answer requests. One is faster than several, which would wake each other for each
-/// request; what may take long has a thread of its own.
-const SERVER_THREADS: usize = 1;
 /// Timeout for the last requests after the unmount.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -55,7 +50,8 @@ pub enum MountError {
 #[derive(Debug)]
 pub struct Mounted {
     path: PathBuf,
-    runtime: Option<Runtime>,
+    /// None once it is unmounted.
+    session: Option<Arc<Session>>,
     ended: mpsc::Receiver<()>,
     /// Number of the mount in the mount table, where that could be read.
     id: Option<u64>,
@@ -87,7 +83,7 @@ pub(crate) fn mount_and_then(
         TreeShape::Tree => Node::Pktgen,
         TreeShape::ProcNet => Node::ProcNet,
     };
-    mount_fs(Files::Control(ControlFs::new(trees, root)), path, source, Permissions::Own, at_end)
+    mount_fs(Arc::new(ControlFs::new(trees, root)), path, source, Permissions::Own, at_end)
 }
 
 /// Mounts `tree` on the directory `path`; `source` is the name that mount tables show for it.
@@ -100,7 +96,7 @@ pub(crate) fn mount_slots(
     source: &str,
     order_netns: OrderNetns,
 ) -> Result<Mounted, MountError> {
-    mount_fs(Files::Devices(SlotFs::new(tree, order_netns)), path, source, Permissions::AsShown, || ())
+    mount_fs(Arc::new(SlotFs::new(tree, order_netns)), path, source, Permissions::AsShown, || ())
 }
 
 /// Which side checks whether a process may open a file.
@@ -114,38 +110,31 @@ enum Permissions {
 
 /// Mounts a file system of ours.
 fn mount_fs(
-    fs: Files,
+    files: Arc<dyn FileSystem>,
     path: &Path,
     source: &str,
     permissions: Permissions,
     at_end: impl FnOnce() + Send + 'static,
 ) -> Result<Mounted, MountError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(SERVER_THREADS)
-        .thread_name("ctlfs")
-        .enable_all()
-        .build()
-        .map_err(MountError::Threads)?;
-    File::options().read(true).write(true).open(FUSE_DEVICE).map_err(MountError::NoFuse)?;
-    let mut options = MountOptions::default();
-    options.fs_name(source).allow_other(true).nonempty(true);
-    options.default_permissions(permissions == Permissions::AsShown);
-    let handle = runtime
-        .block_on(Session::new(options).mount(fs, path))
-        .map_err(|source| MountError::Mount { path: path.to_owned(), source })?;
-    let id = rows_at(path).into_iter().find(|row| row.source == source).map(|row| row.id);
+    let device = File::options().read(true).write(true).open(FUSE_DEVICE).map_err(MountError::NoFuse)?;
+    let (fd, uid, gid) = (device.as_raw_fd(), getuid(), getgid());
+    let checked = if permissions == Permissions::AsShown { ",default_permissions" } else { "" };
+    let options = format!("fd={fd},rootmode=40000,user_id={uid},group_id={gid},allow_other{checked}");
+    nix::mount::mount(Some(source), path, Some("fuse"), MsFlags::empty(), Some(options.as_str()))
+        .map_err(|errno| MountError::Mount { path: path.to_owned(), source: errno.into() })?;
     let (tell, ended) = mpsc::channel();
-    runtime.spawn(async move {
-        // Dropping an unfinished handle unmounts `path` a second time, whatever is there by then.
-        let mut handle = ManuallyDrop::new(handle);
-        if let Err(error) = (&mut *handle).await {
-            tracing::error!(%error, "the FUSE session of the control tree broke");
-        }
+    let session = Session::start(device, files, move || {
         at_end();
         // The receiver may be gone already.
         let _ = tell.send(());
     });
-    Ok(Mounted { path: path.to_owned(), runtime: Some(runtime), ended, id })
+    let session = session.map_err(|error| {
+        // No thread answers there.
+        let _ = umount2(path, MntFlags::MNT_DETACH);
+        MountError::Threads(error)
+    })?;
+    let id = rows_at(path).into_iter().find(|row| row.source == source).map(|row| row.id);
+    Ok(Mounted { path: path.to_owned(), session: Some(session), ended, id })
 }
 
 /// A line of the mount table.
@@ -199,17 +188,17 @@ impl Mounted {
     }
 
     fn end(&mut self) -> io::Result<()> {
-        let Some(runtime) = self.runtime.take() else { return Ok(()) };
+        let Some(session) = self.session.take() else { return Ok(()) };
         let done = match self.ended.try_recv() {
             Ok(()) => Ok(()),
             Err(_) if self.is_covered() => Err(Errno::EBUSY),
             Err(_) => umount2(&self.path, MntFlags::MNT_DETACH),
         };
         if done.is_ok() {
-            // A descriptor that stays open keeps the session alive; closing ours ends it then.
+            // A descriptor that stays open keeps the session alive.
             let _ = self.ended.recv_timeout(END_TIMEOUT);
         }
-        runtime.shutdown_background();
+        session.close();
         Ok(done?)
     }
 }

@@ -6,23 +6,21 @@
 //! write to the hidden file `.control` is a command. Reading it lists the captures, or the error of
 //! the last command on the same descriptor. [`SlotTree`] supplies the slots.
 
-use crate::directory::{DirectoryRow, Listing, NO_CACHING, listed, listed_plus};
-use crate::fs::{
-    FOPEN_DIRECT_IO, FOPEN_NOFLUSH, PendingWrites, only_with_one_of, panicked, plain_attributes,
+use crate::fs::{PendingWrites, only_with_one_of};
+use crate::fuse::{
+    AttributeChange, Attributes, Caller, DirectoryRow, Entry, FOPEN_DIRECT_IO, FOPEN_NOFLUSH, FOPEN_STREAM,
+    FileKind, FileSystem, NO_CACHING, Opened, PollWaker, ROOT_ID, Result,
 };
 use crate::tree::{Cancel, Errno, lock};
-use fuse3::Result;
-use fuse3::notify::Notify;
-use fuse3::raw::prelude::*;
 use host::{Netns, Right};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 /// Where the kernel module had its device files.
@@ -30,11 +28,9 @@ pub const DEFAULT_DIR: &str = "/dev/mgcap";
 /// The file that takes orders.
 pub const CONTROL: &str = ".control";
 
-/// `FOPEN_STREAM` of the FUSE protocol: offsets mean nothing.
-const FOPEN_STREAM: u32 = 1 << 4;
 const OPEN_FLAGS: u32 = FOPEN_DIRECT_IO | FOPEN_STREAM | FOPEN_NOFLUSH;
 /// Longest order.
-const MAX_WRITE_BYTES: NonZeroU32 = NonZeroU32::new(128 << 10).unwrap();
+const WRITE_BYTES_MAX: u32 = 128 << 10;
 /// From this size on a read is answered with one slot less than fits: the kernel splits long reads,
 /// and sends the next part, which would wait, only when the last one was filled.
 const CUT_BYTES: usize = 32 << 10;
@@ -44,8 +40,6 @@ const SLOT_LEN: usize = 128;
 const LOOK: Duration = Duration::from_micros(500);
 /// Poll interval for readers that poll, or have waited for long.
 const LOOK_SELDOM: Duration = Duration::from_millis(2);
-
-const ROOT_ID: u64 = 1;
 
 /// The captures behind the directory. Calls come from any number of threads at once.
 pub trait SlotTree: Send + Sync + 'static {
@@ -120,37 +114,28 @@ impl SlotFs {
         name == CONTROL || name.to_str().is_some_and(|name| self.tree.contains(name))
     }
 
-    fn handle(&self, fh: u64) -> Result<Arc<Open>> {
-        lock(&self.files).get(&fh).cloned().ok_or_else(|| libc::EBADF.into())
-    }
-
-    fn attributes(&self, inode: u64) -> Result<FileAttr> {
-        if inode == ROOT_ID || lock(&self.names).contains_key(&inode) {
-            return Ok(attributes(inode));
-        }
-        Err(libc::ESTALE.into())
+    fn handle(&self, handle: u64) -> Result<Arc<Open>> {
+        lock(&self.files).get(&handle).cloned().ok_or(Errno::EBADF)
     }
 
     /// Slots as soon as there are some.
-    async fn slots(&self, open: &Open, cpu: Option<u32>, len_max: usize, cancel: &Cancel) -> Result<Vec<u8>> {
+    fn slots(&self, open: &Open, cpu: Option<u32>, len_max: usize, cancel: &Cancel) -> Result<Vec<u8>> {
+        let name = open.name.to_str().unwrap_or_default();
         let mut looks = 0_u32;
         loop {
-            let (tree, name) = (Arc::clone(&self.tree), open.name.clone());
-            let taken = on_own_thread(move || {
-                let mut out = Vec::new();
-                let name = name.to_str().unwrap_or_default();
-                Ok(tree.take(name, cpu, len_max, &mut out).then_some(out))
-            });
-            match taken.await? {
-                // Captured no more: the end of the file.
-                None => return Ok(Vec::new()),
-                Some(slots) if !slots.is_empty() => return Ok(slots),
-                Some(_) if cancel.is_fired() => return Err(libc::EINTR.into()),
-                Some(_) if open.is_nonblocking => return Err(libc::EAGAIN.into()),
-                Some(_) => {}
+            let mut slots = Vec::new();
+            let is_captured = self.tree.take(name, cpu, len_max, &mut slots);
+            // Captured no more: the end of the file.
+            if !is_captured || !slots.is_empty() {
+                return Ok(slots);
+            }
+            if open.is_nonblocking {
+                return Err(Errno::EAGAIN);
             }
             looks = looks.saturating_add(1);
-            tokio::time::sleep(if looks < 100 { LOOK } else { LOOK_SELDOM }).await;
+            if cancel.wait(if looks < 100 { LOOK } else { LOOK_SELDOM }) {
+                return Err(Errno::EINTR);
+            }
         }
     }
 
@@ -191,206 +176,138 @@ fn cpu_of(pid: u32) -> Option<u32> {
 /// Whole slots for a read of `size` bytes; nothing fits into less than one.
 fn len_for(size: usize) -> Result<usize> {
     match size {
-        0..SLOT_LEN => Err(libc::EINVAL.into()),
+        0..SLOT_LEN => Err(Errno::EINVAL),
         SLOT_LEN..CUT_BYTES => Ok(size / SLOT_LEN * SLOT_LEN),
         _ => Ok(size / SLOT_LEN * SLOT_LEN - SLOT_LEN),
     }
 }
 
-impl Filesystem for SlotFs {
-    async fn init(&self, _req: Request) -> Result<ReplyInit> {
-        Ok(ReplyInit::new(MAX_WRITE_BYTES))
+impl FileSystem for SlotFs {
+    fn write_bytes_max(&self) -> u32 {
+        WRITE_BYTES_MAX
     }
 
-    async fn destroy(&self, _req: Request) {}
-
-    async fn lookup(&self, _req: Request, parent: u64, name: &OsStr) -> Result<ReplyEntry> {
+    fn look_up(&self, _caller: Caller, parent: u64, name: &OsStr) -> Result<Entry> {
         if parent != ROOT_ID || !self.is_there(name) {
-            return Err(libc::ENOENT.into());
+            return Err(Errno::ENOENT);
         }
-        let id = number_of(name);
-        lock(&self.names).insert(id, name.to_owned());
-        Ok(ReplyEntry { ttl: NO_CACHING, attr: attributes(id), generation: 0 })
+        let node = number_of(name);
+        lock(&self.names).insert(node, name.to_owned());
+        Ok(Entry { node, attributes: attributes(node), valid: NO_CACHING })
     }
 
-    async fn getattr(&self, _req: Request, inode: u64, _fh: Option<u64>, _flags: u32) -> Result<ReplyAttr> {
-        Ok(ReplyAttr { ttl: NO_CACHING, attr: self.attributes(inode)? })
+    fn attributes(&self, node: u64) -> Result<(Attributes, Duration)> {
+        let is_known = node == ROOT_ID || lock(&self.names).contains_key(&node);
+        is_known.then(|| (attributes(node), NO_CACHING)).ok_or(Errno::ESTALE)
     }
 
     /// `echo order > .control` truncates first, which changes nothing.
-    async fn setattr(
+    fn set_attributes(
         &self,
-        _req: Request,
-        inode: u64,
-        _fh: Option<u64>,
-        _attr: SetAttr,
-    ) -> Result<ReplyAttr> {
-        Ok(ReplyAttr { ttl: NO_CACHING, attr: self.attributes(inode)? })
+        _caller: Caller,
+        node: u64,
+        _change: AttributeChange,
+    ) -> Result<(Attributes, Duration)> {
+        FileSystem::attributes(self, node)
     }
 
     /// Frames are for those who may open a packet socket. The kernel has looked at the mode bits
     /// before.
-    async fn open(&self, req: Request, inode: u64, flags: u32) -> Result<ReplyOpen> {
-        let name = lock(&self.names).get(&inode).cloned().ok_or(libc::EISDIR)?;
+    fn open(&self, caller: Caller, node: u64, flags: u32) -> Result<Opened> {
+        let name = lock(&self.names).get(&node).cloned().ok_or(Errno::EISDIR)?;
         if !self.is_there(&name) {
-            return Err(libc::ENOENT.into());
+            return Err(Errno::ENOENT);
         }
         if name != CONTROL {
-            only_with_one_of(req, &[Right::NetRaw, Right::NetAdmin])?;
+            only_with_one_of(caller, &[Right::NetRaw, Right::NetAdmin])?;
         }
         let is_nonblocking = flags & libc::O_NONBLOCK.cast_unsigned() != 0;
-        let fh = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        lock(&self.files).insert(fh, Arc::new(Open { name, is_nonblocking, text: Mutex::default() }));
-        Ok(ReplyOpen { fh, flags: OPEN_FLAGS })
+        let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        lock(&self.files).insert(handle, Arc::new(Open { name, is_nonblocking, text: Mutex::default() }));
+        Ok(Opened { handle, flags: OPEN_FLAGS })
     }
 
-    async fn read(&self, req: Request, _inode: u64, fh: u64, _offset: u64, size: u32) -> Result<ReplyData> {
-        let open = self.handle(fh)?;
+    fn read(&self, caller: Caller, handle: u64, _offset: u64, size: u32) -> Result<Vec<u8>> {
+        let open = self.handle(handle)?;
         if open.name == CONTROL {
-            return Ok(ReplyData { data: self.text(&open, size as usize).into() });
+            return Ok(self.text(&open, size as usize));
         }
         let len_max = len_for(size as usize)?;
-        let cancel = lock(&self.pending).begin(req.unique);
-        let slots = self.slots(&open, cpu_of(req.pid), len_max, &cancel).await;
-        lock(&self.pending).end(req.unique);
-        Ok(ReplyData { data: slots?.into() })
+        let cancel = lock(&self.pending).begin(caller.unique);
+        let slots = self.slots(&open, cpu_of(caller.tid), len_max, &cancel);
+        lock(&self.pending).end(caller.unique);
+        slots
     }
 
-    async fn write(
-        &self,
-        req: Request,
-        _inode: u64,
-        fh: u64,
-        _offset: u64,
-        data: &[u8],
-        _write_flags: u32,
-        _flags: u32,
-    ) -> Result<ReplyWrite> {
-        let open = self.handle(fh)?;
+    fn write(&self, caller: Caller, handle: u64, _offset: u64, data: &[u8]) -> Result<()> {
+        let open = self.handle(handle)?;
         let (true, Ok(order)) = (open.name == CONTROL, std::str::from_utf8(data)) else {
-            return Err(libc::EINVAL.into());
+            return Err(Errno::EINVAL);
         };
-        if let Err(error) = only_with_one_of(req, &[Right::NetAdmin]) {
+        if let Err(error) = only_with_one_of(caller, &[Right::NetAdmin]) {
             *lock(&open.text) = Some(b"orders require CAP_NET_ADMIN\n".to_vec());
             return Err(error);
         }
-        let (tree, order) = (Arc::clone(&self.tree), order.trim().to_owned());
-        let writer = (self.order_netns == OrderNetns::OfWriter).then_some(req.pid);
-        let done = on_own_thread(move || Ok(carry_out(&*tree, &order, writer))).await?;
+        let writer = (self.order_netns == OrderNetns::OfWriter).then_some(caller.tid);
+        let done = carry_out(&*self.tree, order.trim(), writer);
         // A reader of this descriptor hears about this order.
         *lock(&open.text) = done.as_ref().err().map(|(_, why)| format!("{why}\n").into_bytes());
-        match done {
-            Ok(()) => Ok(ReplyWrite { written: u32::try_from(data.len()).unwrap_or(u32::MAX) }),
-            Err((errno, _)) => Err(fuse3::Errno::from(errno as i32)),
-        }
+        done.map_err(|(errno, _)| errno)
     }
 
-    async fn poll(
-        &self,
-        req: Request,
-        _inode: u64,
-        fh: u64,
-        kh: Option<u64>,
-        _flags: u32,
-        _events: u32,
-        notify: &Notify,
-    ) -> Result<ReplyPoll> {
-        let open = self.handle(fh)?;
-        let always = libc::POLLOUT as u32;
+    fn poll(&self, caller: Caller, handle: u64, waker: Option<PollWaker>) -> Result<u32> {
+        let open = self.handle(handle)?;
         if open.name == CONTROL {
-            return Ok(ReplyPoll { revents: always | libc::POLLIN as u32 });
+            return Ok((libc::POLLOUT | libc::POLLIN) as u32);
         }
-        let cpu = cpu_of(req.pid);
-        if is_ready(&self.tree, &open.name, cpu).await? {
-            return Ok(ReplyPoll { revents: (libc::POLLIN | libc::POLLRDNORM) as u32 });
+        let cpu = cpu_of(caller.tid);
+        if is_ready(&*self.tree, &open.name, cpu) {
+            return Ok((libc::POLLIN | libc::POLLRDNORM) as u32);
         }
-        if let Some(kh) = kh.filter(|kh| lock(&self.polls).insert(*kh)) {
+        if let Some(waker) = waker.filter(|_| lock(&self.polls).insert(handle)) {
             let (tree, polls, files) =
                 (Arc::clone(&self.tree), Arc::clone(&self.polls), Arc::clone(&self.files));
-            let notify = notify.clone();
-            tokio::spawn(async move {
-                // Without this message the poller queries by itself.
-                while lock(&files).contains_key(&fh)
-                    && !is_ready(&tree, &open.name, cpu).await.unwrap_or(true)
-                {
-                    tokio::time::sleep(LOOK_SELDOM).await;
+            let wait = move || {
+                while lock(&files).contains_key(&handle) && !is_ready(&*tree, &open.name, cpu) {
+                    thread::sleep(LOOK_SELDOM);
                 }
-                lock(&polls).remove(&kh);
-                notify.wakeup(kh).await;
-            });
+                lock(&polls).remove(&handle);
+                waker.wake();
+            };
+            thread::Builder::new().name("poll".to_owned()).spawn(wait).map_err(|error| {
+                tracing::error!(%error, "no thread for a poll; the caller gets an error");
+                lock(&self.polls).remove(&handle);
+                Errno::EAGAIN
+            })?;
         }
-        Ok(ReplyPoll { revents: 0 })
+        Ok(0)
     }
 
-    async fn release(
-        &self,
-        _req: Request,
-        _inode: u64,
-        fh: u64,
-        _flags: u32,
-        _lock_owner: u64,
-        _flush: bool,
-    ) -> Result<()> {
-        lock(&self.files).remove(&fh);
-        Ok(())
+    fn release(&self, handle: u64) {
+        lock(&self.files).remove(&handle);
     }
 
-    async fn interrupt(&self, _req: Request, unique: u64) -> Result<()> {
+    fn interrupt(&self, unique: u64) {
         lock(&self.pending).interrupt(unique);
-        Ok(())
     }
 
-    async fn opendir(&self, _req: Request, _inode: u64, _flags: u32) -> Result<ReplyOpen> {
-        Ok(ReplyOpen { fh: 0, flags: 0 })
-    }
-
-    #[expect(refining_impl_trait, reason = "`Files` needs the type of the listing")]
-    async fn readdir(
-        &self,
-        _req: Request,
-        _parent: u64,
-        _fh: u64,
-        offset: i64,
-    ) -> Result<ReplyDirectory<Listing<DirectoryEntry>>> {
-        Ok(listed(self.rows(usize::try_from(offset).unwrap_or(usize::MAX))))
-    }
-
-    #[expect(refining_impl_trait, reason = "`Files` needs the type of the listing")]
-    async fn readdirplus(
-        &self,
-        _req: Request,
-        _parent: u64,
-        _fh: u64,
-        offset: u64,
-        _lock_owner: u64,
-    ) -> Result<ReplyDirectoryPlus<Listing<DirectoryEntryPlus>>> {
-        Ok(listed_plus(self.rows(usize::try_from(offset).unwrap_or(usize::MAX)), attributes(0)))
-    }
-}
-
-impl SlotFs {
-    /// The rows of the directory from `offset` on; `.control` stays hidden.
-    fn rows(&self, offset: usize) -> impl Iterator<Item = DirectoryRow> + use<> {
-        let dots = [".", ".."].map(|name| (OsString::from(name), FileType::Directory));
-        let names = self.tree.names().into_iter().map(|name| (name.into(), FileType::RegularFile));
-        let row = |(next, (name, kind)): (i64, (OsString, FileType))| DirectoryRow {
+    /// `.control` stays hidden.
+    fn rows(&self, _caller: Caller, _node: u64, _handle: u64, offset: u64) -> Result<Vec<DirectoryRow>> {
+        let dots = [".", ".."].map(|name| (OsString::from(name), FileKind::Directory));
+        let names = self.tree.names().into_iter().map(|name| (name.into(), FileKind::Regular));
+        let row = |(next, (name, kind)): (u64, (OsString, FileKind))| DirectoryRow {
             inode: number_of(&name),
             name,
             kind,
             next,
         };
-        (1..).zip(dots.into_iter().chain(names)).skip(offset).map(row)
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        Ok((1..).zip(dots.into_iter().chain(names)).skip(offset).map(row).collect())
     }
 }
 
-async fn is_ready(tree: &Arc<dyn SlotTree>, name: &OsStr, cpu: Option<u32>) -> Result<bool> {
-    let (tree, name) = (Arc::clone(tree), name.to_owned());
-    on_own_thread(move || Ok(tree.is_ready(name.to_str().unwrap_or_default(), cpu))).await
-}
-
-/// Runs a call into the tree where it may block.
-async fn on_own_thread<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(call).await.unwrap_or_else(|error| Err(panicked(error)))
+fn is_ready(tree: &dyn SlotTree, name: &OsStr, cpu: Option<u32>) -> bool {
+    tree.is_ready(name.to_str().unwrap_or_default(), cpu)
 }
 
 /// Inode number of a name: the same number each time, and never that of the directory.
@@ -401,10 +318,10 @@ fn number_of(name: &OsStr) -> u64 {
 }
 
 /// The directory can be listed by anyone, the files are for root as the module's were.
-fn attributes(id: u64) -> FileAttr {
-    let (kind, perm, nlink) =
-        if id == ROOT_ID { (FileType::Directory, 0o755, 2) } else { (FileType::RegularFile, 0o600, 1) };
-    plain_attributes(id, kind, perm, nlink)
+fn attributes(node: u64) -> Attributes {
+    let (kind, permissions, links) =
+        if node == ROOT_ID { (FileKind::Directory, 0o755, 2) } else { (FileKind::Regular, 0o600, 1) };
+    Attributes { inode: node, size: 0, kind, permissions, links }
 }
 
 #[cfg(test)]

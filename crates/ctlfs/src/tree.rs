@@ -19,8 +19,8 @@ pub const REFUSED: &str = "refused_write";
 
 /// A flat directory of control files.
 ///
-/// Writes come on threads of their own, any number at once. One thread answers all other requests:
-/// it calls `names`, `contains`, `read` and `needs_net_admin`, which must not wait for a run.
+/// Calls come from any number of threads at once. `names`, `contains`, `read` and `needs_net_admin`
+/// must not wait for a run; a write may.
 pub trait Tree: Send + Sync + 'static {
     /// Every file there is now, in the order a listing shows.
     fn names(&self) -> Vec<OsString>;

@@ -13,15 +13,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub use tracing::Level;
 
 /// Prints events from `level` on, and with `has_refused` each refused write to a control file.
-///
-/// The events of the FUSE library are not printed: it returns its errors as well, and it also logs
-/// answers to processes that have ended meanwhile.
 pub fn to_stderr(level: Level, has_refused: bool) {
     let refused = if has_refused { LevelFilter::INFO } else { LevelFilter::OFF };
-    let filter = Targets::new()
-        .with_default(level)
-        .with_target("fuse3", LevelFilter::OFF)
-        .with_target(ctlfs::REFUSED, refused);
+    let filter = Targets::new().with_default(level).with_target(ctlfs::REFUSED, refused);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).event_format(PlainLines);
     // A second call, in tests, changes nothing.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
