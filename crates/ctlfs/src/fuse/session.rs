@@ -34,9 +34,10 @@ const POLL_SCHEDULE_NOTIFY: u32 = 1;
 const NOTIFY_POLL: i32 = 1;
 /// Longest name in a directory.
 const NAME_LEN_MAX: u32 = 255;
-/// So many threads wait for a request at most: one that is needed, and one more in case that the
-/// request which that one reads has to wait.
-const READERS_MAX: usize = 2;
+/// So many threads wait for a request at most. One is enough until a request has to wait; others
+/// read what the kernel sends beside it, such as the release of a file that was closed just before.
+/// Threads that end too soon would have to be started again.
+const READERS_MAX: usize = 4;
 
 /// A mount that is served.
 pub(crate) struct Session {
