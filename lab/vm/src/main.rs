@@ -32,7 +32,7 @@ struct Arguments {
     /// A shell in the machine instead
     #[arg(long)]
     shell: bool,
-    /// So many machines at once [default: one more than processors]
+    /// So many machines at once [default: one for each processor]
     #[arg(long, value_name = "N")]
     at_once: Option<NonZeroUsize>,
     /// Put the table into this file, between its marks
@@ -125,8 +125,7 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
         Some(number) => number.get(),
         // Two machines at once would disturb each other's rates.
         None if arguments.rates.is_some() => 1,
-        // pktgen's threads look for orders ten times per second, and machines wait for them.
-        None => std::thread::available_parallelism()?.get() + 1,
+        None => std::thread::available_parallelism()?.get(),
     };
     let failures = AtomicUsize::new(0);
     let said = |kernel: &Kernel, outcomes: &[CaseOutcome]| {

@@ -1,4 +1,4 @@
-//! Runs machines in parallel and collects their results.
+//! Runs machines in parallel, one per processor of the host, and collects their results.
 
 use crate::cases::{Case, MachineType};
 use crate::{Boot, CaseOutcome, Kernel, KernelSet};
