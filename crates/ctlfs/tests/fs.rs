@@ -120,7 +120,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        self.mounted.take().unwrap().unmount().unwrap();
+        self.mounted.take().map_or(Ok(()), Mounted::unmount).unwrap();
         fs::remove_dir(&self.dir).unwrap();
     }
 }
@@ -158,6 +158,18 @@ fn busybox_cat_of_a_control_file_is_not_empty() {
         assert_eq!(sent, read.len());
     }
     assert_eq!(fs::metadata(lab.path("lo@0")).unwrap().len(), 0, "as procfs shows it");
+}
+
+#[test]
+fn a_file_that_is_open_over_the_unmount_keeps_no_tree_and_says_so() {
+    let Some(mut lab) = lab("open", TreeShape::Tree) else { return };
+    let mut file = OpenOptions::new().read(true).write(true).open(lab.path("lo@0")).unwrap();
+    file.write_all(b"1").unwrap();
+    lab.mounted.take().unwrap().unmount().unwrap();
+    assert_eq!(Arc::strong_count(&lab.slate), 1, "the tree is kept");
+    let gone = Some(Errno::ENOTCONN as i32);
+    assert_eq!(file.read(&mut [0; 16]).unwrap_err().raw_os_error(), gone);
+    assert_eq!(file.write(b"2").unwrap_err().raw_os_error(), gone);
 }
 
 #[test]
