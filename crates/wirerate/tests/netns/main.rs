@@ -161,19 +161,8 @@ fn main() {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).expect("these may be caught");
     std::thread::spawn(move || clean_up_on(signals));
     lab::sweep();
-    let trials = spread(CASES.iter().copied().flatten()).into_iter().map(trial).collect();
+    let trials = CASES.iter().copied().flatten().map(trial).collect();
     libtest_mimic::run(&arguments, trials).exit();
-}
-
-/// Those that take the lock at even distances between the others, so that few of them wait for it
-/// side by side, each on a thread that could run another test.
-fn spread(cases: impl Iterator<Item = &'static Case>) -> Vec<&'static Case> {
-    let (locked, mut all): (Vec<_>, Vec<_>) = cases.partition(|case| case.lock.is_some());
-    let distance = all.len() / locked.len().max(1) + 1;
-    for (number, case) in locked.into_iter().enumerate() {
-        all.insert(all.len().min(number * distance), case);
-    }
-    all
 }
 
 /// Leaves nothing behind when the tests are interrupted.
