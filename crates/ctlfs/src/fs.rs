@@ -15,7 +15,7 @@ use crate::seq_file::Handle;
 use crate::tree::{Cancel, Errno, REFUSED, Tree, lock};
 use crate::trees::{TreeId, Trees};
 use host::{Right, thread_has_right};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,44 +35,6 @@ const UNKNOWN_INODE: u64 = 0xffff_ffff;
 /// `stat`, which asks anew, gets procfs's zero. An open must not ask anew in between, as the kernel
 /// does when it checks permissions itself: so they are checked here.
 const LEN_UNTIL_READ: u64 = 1 << 20;
-/// Interrupts remembered for requests that have not begun yet.
-const EARLY_INTERRUPTS: usize = 64;
-
-/// Writes that wait for the tree, and interrupts that overtook theirs.
-#[derive(Debug, Default)]
-pub(crate) struct PendingWrites {
-    writes: HashMap<u64, Cancel>,
-    early: VecDeque<u64>,
-}
-
-impl PendingWrites {
-    /// Registers a write; an interrupt that overtook it has fired its token already.
-    pub(crate) fn begin(&mut self, unique: u64) -> Cancel {
-        let cancel = Cancel::new();
-        if let Some(index) = self.early.iter().position(|early| *early == unique) {
-            self.early.remove(index);
-            cancel.fire();
-        }
-        self.writes.insert(unique, cancel.clone());
-        cancel
-    }
-
-    /// The request has its answer.
-    pub(crate) fn end(&mut self, unique: u64) {
-        self.writes.remove(&unique);
-    }
-
-    pub(crate) fn interrupt(&mut self, unique: u64) {
-        if let Some(cancel) = self.writes.get(&unique) {
-            cancel.fire();
-            return;
-        }
-        if self.early.len() == EARLY_INTERRUPTS {
-            self.early.pop_front();
-        }
-        self.early.push_back(unique);
-    }
-}
 
 /// [`Trees`] as a FUSE server.
 pub(crate) struct ControlFs {
@@ -80,7 +42,6 @@ pub(crate) struct ControlFs {
     nodes: Mutex<Inodes>,
     files: Mutex<HashMap<u64, Arc<Handle>>>,
     listings: Mutex<HashMap<u64, Vec<DirectoryRow>>>,
-    pending: Mutex<PendingWrites>,
     next_handle: AtomicU64,
 }
 
@@ -92,7 +53,6 @@ impl ControlFs {
             nodes: Mutex::new(Inodes::new(root)),
             files: Mutex::default(),
             listings: Mutex::default(),
-            pending: Mutex::default(),
             next_handle: AtomicU64::new(1),
         }
     }
@@ -256,16 +216,20 @@ impl FileSystem for ControlFs {
         Ok((entry, self.open_file(&tree, name, flags)))
     }
 
-    fn read(&self, _caller: Caller, handle: u64, offset: u64, size: u32) -> Result<Vec<u8>> {
+    fn read(
+        &self,
+        _caller: Caller,
+        handle: u64,
+        offset: u64,
+        size: u32,
+        _cancel: &Cancel,
+    ) -> Result<Vec<u8>> {
         self.handle(handle)?.read(offset, size)
     }
 
-    fn write(&self, caller: Caller, handle: u64, offset: u64, data: &[u8]) -> Result<()> {
-        let cancel = lock(&self.pending).begin(caller.unique);
-        let handle = self.handle(handle).and_then(|handle| self.may_write(caller, handle));
-        let answer = handle.and_then(|handle| handle.write(offset, data, &cancel));
-        lock(&self.pending).end(caller.unique);
-        answer
+    fn write(&self, caller: Caller, handle: u64, offset: u64, data: &[u8], cancel: &Cancel) -> Result<()> {
+        let handle = self.may_write(caller, self.handle(handle)?)?;
+        handle.write(offset, data, cancel)
     }
 
     fn release(&self, handle: u64) {
@@ -274,10 +238,6 @@ impl FileSystem for ControlFs {
 
     fn sync(&self, _handle: u64) -> Result<()> {
         Err(Errno::EINVAL)
-    }
-
-    fn interrupt(&self, unique: u64) {
-        lock(&self.pending).interrupt(unique);
     }
 
     fn open_directory(&self) -> u64 {
@@ -356,21 +316,6 @@ fn attributes(node: &Node) -> Attributes {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_interrupt_that_overtakes_its_write_is_not_lost() {
-        let mut pending = PendingWrites::default();
-        pending.interrupt(12);
-        assert!(!pending.begin(10).is_fired());
-        assert!(pending.begin(12).is_fired());
-        assert!(!pending.begin(12).is_fired(), "it is spent");
-        (0..1000).for_each(|unique| pending.interrupt(1000 + unique));
-        assert_eq!(
-            pending.early.len(),
-            EARLY_INTERRUPTS,
-            "those whose request has ended are not kept for good"
-        );
-    }
 
     #[test]
     fn a_listing_goes_on_where_it_ended() {

@@ -6,7 +6,7 @@
 //! write to the hidden file `.control` is a command. Reading it lists the captures, or the error of
 //! the last command on the same descriptor. [`SlotTree`] supplies the slots.
 
-use crate::fs::{PendingWrites, only_with_one_of};
+use crate::fs::only_with_one_of;
 use crate::fuse::{
     AttributeChange, Attributes, Caller, DirectoryRow, Entry, FOPEN_DIRECT_IO, FOPEN_NOFLUSH, FOPEN_STREAM,
     FileKind, FileSystem, NO_CACHING, Opened, PollWaker, ROOT_ID, Result,
@@ -91,8 +91,7 @@ pub(crate) struct SlotFs {
     /// Names by the numbers that the kernel has for them.
     names: Mutex<HashMap<u64, OsString>>,
     files: Arc<Mutex<HashMap<u64, Arc<Open>>>>,
-    pending: Mutex<PendingWrites>,
-    /// Poll handles with a thread.
+    /// Open files that are polled, each with a thread.
     polls: Arc<Mutex<HashSet<u64>>>,
     next_handle: AtomicU64,
 }
@@ -104,7 +103,6 @@ impl SlotFs {
             order_netns,
             names: Mutex::default(),
             files: Arc::default(),
-            pending: Mutex::default(),
             polls: Arc::default(),
             next_handle: AtomicU64::new(1),
         }
@@ -227,19 +225,16 @@ impl FileSystem for SlotFs {
         Ok(Opened { handle, flags: OPEN_FLAGS })
     }
 
-    fn read(&self, caller: Caller, handle: u64, _offset: u64, size: u32) -> Result<Vec<u8>> {
+    fn read(&self, caller: Caller, handle: u64, _offset: u64, size: u32, cancel: &Cancel) -> Result<Vec<u8>> {
         let open = self.handle(handle)?;
         if open.name == CONTROL {
             return Ok(self.text(&open, size as usize));
         }
         let len_max = len_for(size as usize)?;
-        let cancel = lock(&self.pending).begin(caller.unique);
-        let slots = self.slots(&open, cpu_of(caller.tid), len_max, &cancel);
-        lock(&self.pending).end(caller.unique);
-        slots
+        self.slots(&open, cpu_of(caller.tid), len_max, cancel)
     }
 
-    fn write(&self, caller: Caller, handle: u64, _offset: u64, data: &[u8]) -> Result<()> {
+    fn write(&self, caller: Caller, handle: u64, _offset: u64, data: &[u8], _cancel: &Cancel) -> Result<()> {
         let open = self.handle(handle)?;
         let (true, Ok(order)) = (open.name == CONTROL, std::str::from_utf8(data)) else {
             return Err(Errno::EINVAL);
@@ -285,10 +280,6 @@ impl FileSystem for SlotFs {
 
     fn release(&self, handle: u64) {
         lock(&self.files).remove(&handle);
-    }
-
-    fn interrupt(&self, unique: u64) {
-        lock(&self.pending).interrupt(unique);
     }
 
     /// `.control` stays hidden.

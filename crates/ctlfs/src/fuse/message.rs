@@ -64,6 +64,8 @@ pub(super) struct Request {
     pub(super) opcode: u32,
     /// What it is about.
     pub(super) node: u64,
+    /// Its number.
+    pub(super) unique: u64,
     pub(super) caller: Caller,
 }
 
@@ -74,7 +76,7 @@ impl Request {
         let (_len, opcode, unique) = (fields.u32()?, fields.u32()?, fields.u64()?);
         let (node, uid, _gid) = (fields.u64()?, fields.u32()?, fields.u32()?);
         let (tid, _extensions) = (fields.u32()?, fields.u32()?);
-        Ok((Self { opcode, node, caller: Caller { unique, uid, tid } }, fields))
+        Ok((Self { opcode, node, unique, caller: Caller { uid, tid } }, fields))
     }
 }
 
@@ -225,8 +227,8 @@ mod tests {
         let whole = Answer::default().u32(48).u32(opcode::OPEN).u64(9).u64(3).u32(0).u32(0).u32(77).u32(0);
         let whole = whole.u32(2).u32(0).0;
         let (request, mut arguments) = Request::parse(&whole).unwrap();
-        let caller = Caller { unique: 9, uid: 0, tid: 77 };
-        assert_eq!(request, Request { opcode: opcode::OPEN, node: 3, caller });
+        let caller = Caller { uid: 0, tid: 77 };
+        assert_eq!(request, Request { opcode: opcode::OPEN, node: 3, unique: 9, caller });
         assert_eq!((arguments.u32(), arguments.u32(), arguments.u32()), (Ok(2), Ok(0), Err(Errno::EINVAL)));
         for len in 0..REQUEST_HEADER_LEN {
             assert_eq!(Request::parse(&whole[..len]).unwrap_err(), Errno::EINVAL);

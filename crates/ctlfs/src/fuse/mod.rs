@@ -1,20 +1,21 @@
 //! A server of the kernel's FUSE protocol (`include/uapi/linux/fuse.h`, version 7.31), for file
-//! systems of root's whose files come and go.
+//! systems whose files belong to root.
 //!
 //! A thread of the [`Session`] reads a request, calls a method of the [`FileSystem`] and writes the
-//! answer. A request is handed to no other thread: a read, write or poll, which may wait, keeps its
-//! thread, and another one takes the requests that come meanwhile.
+//! answer. A read, write or poll may wait. It keeps its thread, and another thread takes the
+//! requests that come meanwhile.
 //!
 //! No library does this: `fuser` 0.18 answers FUSE_INTERRUPT itself and `fuse-backend-rs` 0.14
 //! drops it, so that Ctrl-C would not end the writer of `start`. `fuse3` 0.10 hands a request on to
 //! several threads, and an `echo` into a control file takes more than twice as long with it.
 
 mod message;
+mod pending;
 mod session;
 
 pub(crate) use session::{PollWaker, Session};
 
-use crate::tree::Errno;
+use crate::tree::{Cancel, Errno};
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
@@ -38,8 +39,6 @@ pub(crate) type Result<T> = std::result::Result<T, Errno>;
 /// Who makes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// Number of the request; an interrupt has it, too.
-    pub(crate) unique: u64,
     /// The user, as the file system sees it.
     pub(crate) uid: u32,
     /// The thread, in our PID namespace; 0 when it is in another.
@@ -166,11 +165,12 @@ pub(crate) trait FileSystem: Send + Sync + 'static {
         Err(Errno::ENOSYS)
     }
 
-    /// At most `size` bytes from `offset` on; may wait.
-    fn read(&self, caller: Caller, handle: u64, offset: u64, size: u32) -> Result<Vec<u8>>;
+    /// At most `size` bytes from `offset` on. May wait; `cancel` fires when the caller gets a
+    /// signal.
+    fn read(&self, caller: Caller, handle: u64, offset: u64, size: u32, cancel: &Cancel) -> Result<Vec<u8>>;
 
-    /// Takes all of `data`; may wait.
-    fn write(&self, caller: Caller, handle: u64, offset: u64, data: &[u8]) -> Result<()>;
+    /// Takes all of `data`. May wait; `cancel` fires when the caller gets a signal.
+    fn write(&self, caller: Caller, handle: u64, offset: u64, data: &[u8], cancel: &Cancel) -> Result<()>;
 
     /// The last descriptor of an open is closed.
     fn release(&self, handle: u64);
@@ -179,11 +179,6 @@ pub(crate) trait FileSystem: Send + Sync + 'static {
     fn sync(&self, handle: u64) -> Result<()> {
         let _ = handle;
         Err(Errno::ENOSYS)
-    }
-
-    /// The process behind the read or write with the number `unique` got a signal.
-    fn interrupt(&self, unique: u64) {
-        let _ = unique;
     }
 
     /// What a descriptor is ready for (`POLLIN` and others). `waker` is for one that becomes ready

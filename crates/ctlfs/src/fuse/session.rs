@@ -1,8 +1,9 @@
 //! The threads that read the requests of one mount, and what each request calls.
 
 use super::message::{Answer, Arguments, Request, answer_header, buffer_len, opcode};
+use super::pending::Pending;
 use super::{AttributeChange, FileSystem, Result};
-use crate::tree::Errno;
+use crate::tree::{Cancel, Errno, lock};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -47,6 +48,7 @@ pub(crate) struct Session {
     write_bytes_max: u32,
     /// Threads that wait for a request.
     readers: AtomicUsize,
+    pending: Mutex<Pending>,
     at_end: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
@@ -66,6 +68,7 @@ impl Session {
             write_bytes_max: files.write_bytes_max(),
             files: RwLock::new(Some(files)),
             readers: AtomicUsize::new(0),
+            pending: Mutex::default(),
             at_end: Mutex::new(Some(Box::new(at_end))),
         });
         session.add_reader()?;
@@ -115,7 +118,7 @@ impl Session {
         if error.raw_os_error() != Some(libc::ENODEV) {
             tracing::error!(%error, "the FUSE session of the control tree broke");
         }
-        let at_end = self.at_end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let at_end = lock(&self.at_end).take();
         if let Some(at_end) = at_end {
             at_end();
         }
@@ -127,9 +130,17 @@ impl Session {
             return Ok(());
         }
         self.add_reader().map_err(|error| {
-            tracing::error!(%error, "no thread for a request that may wait; the caller gets EAGAIN");
+            tracing::error!(%error, "cannot start a thread for a request that may wait; the caller gets EAGAIN");
             Errno::EAGAIN
         })
+    }
+
+    /// A call that may wait; its token fires when the process that waits for it gets a signal.
+    fn interruptible<T>(self: &Arc<Self>, unique: u64, call: impl FnOnce(&Cancel) -> Result<T>) -> Result<T> {
+        let cancel = lock(&self.pending).begin(unique);
+        let answer = self.read_on().and_then(|()| caught(|| call(&cancel)));
+        lock(&self.pending).end(unique);
+        answer
     }
 
     fn answer(self: &Arc<Self>, message: &[u8]) {
@@ -140,13 +151,13 @@ impl Session {
             let files = self.files.read().unwrap_or_else(PoisonError::into_inner).clone();
             self.call(&*files.ok_or(Errno::ENOTCONN)?, &request, arguments)
         });
-        // Who forgets or interrupts waits for no answer.
+        // The kernel expects no answer to these.
         if !matches!(request.opcode, opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT) {
             let (error, body) = match answer {
                 Ok(Answer(body)) => (0, body),
                 Err(errno) => (-(errno as i32), Vec::new()),
             };
-            self.send(request.caller.unique, error, &body);
+            self.send(request.unique, error, &body);
         }
     }
 
@@ -167,7 +178,7 @@ impl Session {
         request: &Request,
         mut arguments: Arguments<'_>,
     ) -> Result<Answer> {
-        let Request { opcode, node, caller } = *request;
+        let Request { opcode, node, unique, caller } = *request;
         let answer = Answer::default();
         Ok(match opcode {
             opcode::INIT => self.settings(arguments)?,
@@ -220,15 +231,15 @@ impl Session {
             }
             opcode::READ => {
                 let (handle, offset, size) = (arguments.u64()?, arguments.u64()?, arguments.u32()?);
-                self.read_on()?;
-                Answer(files.read(caller, handle, offset, size)?)
+                let read = |cancel: &Cancel| files.read(caller, handle, offset, size, cancel);
+                Answer(self.interruptible(unique, read)?)
             }
             opcode::WRITE => {
                 let (handle, offset, size) = (arguments.u64()?, arguments.u64()?, arguments.u32()?);
                 // Flags of the write, owner of a lock, flags of the open.
                 arguments.skip(20)?;
-                self.read_on()?;
-                files.write(caller, handle, offset, arguments.data(size)?)?;
+                let data = arguments.data(size)?;
+                self.interruptible(unique, |cancel| files.write(caller, handle, offset, data, cancel))?;
                 answer.u32(size).u32(0)
             }
             opcode::POLL => {
@@ -248,7 +259,7 @@ impl Session {
                 answer
             }
             opcode::INTERRUPT => {
-                files.interrupt(arguments.u64()?);
+                lock(&self.pending).interrupt(arguments.u64()?);
                 answer
             }
             opcode::OPENDIR => answer.u64(files.open_directory()).u64(0),
@@ -273,7 +284,7 @@ impl Session {
         let wanted = ATOMIC_O_TRUNC | BIG_WRITES | PARALLEL_DIROPS | MAX_PAGES;
         let pages = u16::try_from(self.write_bytes_max.div_ceil(PAGE_BYTES)).unwrap_or(u16::MAX);
         let answer = Answer::default().u32(VERSION.0).u32(VERSION.1).u32(readahead).u32(can & wanted);
-        // Requests in the background: what the kernel thinks right. Resolution of times: 1 ns.
+        // Requests in the background: the kernel's default. Resolution of times: 1 ns.
         let answer = answer.u32(0).u32(self.write_bytes_max).u32(1).u16(pages);
         Ok(answer.zeros(34))
     }
