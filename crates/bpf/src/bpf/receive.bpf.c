@@ -32,7 +32,6 @@ const volatile __u8 wr_own_mac[6] = {};		/* of the device, for a reflector */
 #define MARK_MAGIC bpf_htonl(0x57524f54)
 #define END_MAGIC bpf_htonl(0x5752454e)
 #define END_HAS_RUN bpf_htons(1)
-#define END_LEN 16
 #define SIGNATURE_LEN 16
 #define SHORT_LEN 18
 #define FULL_LEN 32
@@ -110,6 +109,15 @@ struct mark {
 	__be16 time_high;
 	__be32 time_low;
 } __attribute__((packed));
+
+/* measure::AnnouncedEnd. */
+struct end {
+	__be32 magic;
+	__be16 flags;
+	__be16 run;
+	__be64 sent;
+};
+#define END_LEN sizeof(struct end)
 
 /* A frame of this run. */
 struct measured {
@@ -335,31 +343,29 @@ static __always_inline bool read_mark(const struct mark *mark, struct wr_receive
 	return is_of_run(control, own, frame->line, bpf_ntohs(mark->run));
 }
 
-/* Finds the announcement that the run has ended: measure::AnnouncedEnd. */
-static __always_inline const __u8 *find_end(const __u8 *data, const __u8 *data_end)
+/* Where the announcement starts that the run has ended; 0 without one. */
+static __always_inline __u32 find_end(const __u8 *data, const __u8 *data_end)
 {
 	for (__u32 at = FRONT_MIN; at <= FRONT_MAX; at += 2) {
 		const __u8 *front = data + at;
 
 		if (front + END_LEN > data_end)
-			return NULL;
+			return 0;
 		if (*(const __be32 *)front == END_MAGIC)
-			return front;
+			return at;
 	}
-	return NULL;
+	return 0;
 }
 
 /* Notes the announced end, unless it is that of another run. Such a frame is not counted. */
-static __always_inline void take_end(const __u8 *front, struct wr_receive_control *control,
+static __always_inline void take_end(const struct end *end, struct wr_receive_control *control,
 				     struct wr_receive_cpu *own, __u64 len)
 {
-	bool has_run = *(const __be16 *)(front + 4) & END_HAS_RUN;
-
 	own->frames--;
 	own->frame_bytes -= len;
-	if (has_run && control->run != WR_ANY_RUN && control->run != bpf_ntohs(*(const __be16 *)(front + 6)))
+	if (end->flags & END_HAS_RUN && control->run != WR_ANY_RUN && control->run != bpf_ntohs(end->run))
 		return;
-	control->end_sent = bpf_be64_to_cpu(*(const __be64 *)(front + 8));
+	control->end_sent = bpf_be64_to_cpu(end->sent);
 	control->end_count++;
 }
 
@@ -654,6 +660,11 @@ static __always_inline bool measure(struct xdp_md *ctx, __u64 len, bool is_bound
 	data = (const __u8 *)(long)ctx->data;
 	data_end = (const __u8 *)(long)ctx->data_end;
 	if (find_front(data, data_end, own)) {
+		/* The verifier knows of new pointers that no byte behind them was checked. With those of
+		 * the search, it would follow what comes now for each of the places in find_front. */
+		barrier();
+		data = (const __u8 *)(long)ctx->data;
+		data_end = (const __u8 *)(long)ctx->data_end;
 		if (is_icmp_error(data, data_end, own))
 			return false;
 		is_ours = read_front(data, data_end, control, own, now_ns, &frame);
@@ -662,13 +673,11 @@ static __always_inline bool measure(struct xdp_md *ctx, __u64 len, bool is_bound
 			return false;
 		is_ours = read_mark(&mark, control, own, now_ns, &frame);
 	} else {
-		const __u8 *end;
+		__u32 at = find_end((const __u8 *)(long)ctx->data, (const __u8 *)(long)ctx->data_end);
+		struct end end = {};
 
-		data = (const __u8 *)(long)ctx->data;
-		data_end = (const __u8 *)(long)ctx->data_end;
-		end = find_end(data, data_end);
-		if (end) {
-			take_end(end, control, own, len);
+		if (at && !bpf_xdp_load_bytes(ctx, at, &end, END_LEN)) {
+			take_end(&end, control, own, len);
 			return true;
 		}
 		own->foreign++;
