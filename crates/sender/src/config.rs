@@ -23,15 +23,13 @@ pub const PORT_DEFAULT: Interval<u16> = Interval { first: 9, last: 9 };
 /// Most flows of a thread in full signatures.
 const FLOWS_IN_TURN_MAX: u64 = 1 << 20;
 
-/// The configuration that `job` asks for. The destination MAC stays zero when it was not given.
+/// The configuration that `job` asks for, whose frames are pktgen's. The destination MAC stays zero
+/// when it was not given.
 ///
 /// # Errors
 /// Bad usage when arguments exclude each other or pktgen has no setting for them.
 pub fn config(job: &SendJob) -> Result<Config, Failure> {
-    if job.has_own_frames() {
-        let why = "only `wirerate send` and `wirerate measure` send them";
-        return Err(Failure::usage(format!("use {} here", job.own_frames_option()), why));
-    }
+    debug_assert!(!job.has_own_frames(), "these have packets");
     let job = &*flows::spread(job)?;
     let mut config = Config { seed: job.seed, are_ends_included: true, ..Config::default() };
     config.ttl = job.ttl.unwrap_or(config.ttl);
@@ -56,13 +54,8 @@ pub fn config(job: &SendJob) -> Result<Config, Failure> {
     set_memory(&mut config, job)?;
     config.skb_priority = job.skb_priority.unwrap_or(0);
     (config.tos, config.traffic_class) = (job.tos.unwrap_or(0), job.tos.unwrap_or(0));
-    config.xmit_mode = xmit_mode(job);
+    config.xmit_mode = job.xmit_mode;
     Ok(config)
-}
-
-/// Where frames enter the kernel.
-pub fn xmit_mode(job: &SendJob) -> XmitMode {
-    job.xmit_mode
 }
 
 /// 0 seconds, perhaps computed by a script, must not mean a run without end.
@@ -112,15 +105,6 @@ impl SendJob {
     /// True when the frames are not pktgen's.
     pub fn has_own_frames(&self) -> bool {
         self.frames_are_given() || self.has_packet_options()
-    }
-
-    /// The option that asks for such frames.
-    pub fn own_frames_option(&self) -> &'static str {
-        match () {
-            () if self.frame.is_some() => "--frame",
-            () if self.frames.is_some() => "--frames",
-            () => self.packet_option(),
-        }
     }
 
     /// True when the frames are IPv6.

@@ -1,20 +1,17 @@
 //! `wirerate send --dry-run`: the first frames of a plan, shown and written to a file, without a
 //! device.
 
-use super::decode::Frame;
 use super::raw_frame::RawFrame;
 use anyhow::anyhow;
 use capture_files::frame_file::{FrameFile, FrameFileFacts};
 use engine::{Clock, Engine, MemEngine, Pace, Pacer};
-use packet::ipsec::Associations;
-use packet::{Config, Cursor, DeviceFacts, Plan};
+use packet::{Cursor, Plan};
 use pcapng::pcap::Precision;
 use program::outcome::{Failure, Outcome};
 use program::stop::Stop;
 use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::sync::Arc;
 use units::human_count;
 
 /// What to show, and how.
@@ -28,25 +25,12 @@ pub struct Preview<'a> {
     pub pace: Pace,
     /// Time of day of the first frame, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// The security associations for IPsec.
-    pub associations: &'a Arc<Associations>,
-    /// Seed for a configuration that has none.
-    pub fresh_seed: u64,
     /// Print JSON.
     pub json: bool,
     /// A file for the frames.
     pub write: Option<&'a Path>,
     /// Ends it early.
     pub stop: &'a Stop,
-}
-
-/// Shows the first frames that `config` makes on a device with these `facts`.
-///
-/// # Errors
-/// Bad usage for a configuration that gives no frame; refused when the file cannot be written.
-pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Result<Outcome, Failure> {
-    let (plan, cursor) = super::plan(&mut config, facts, preview.fresh_seed, preview.associations)?;
-    show(plan, cursor, config.count, preview)
 }
 
 /// Shows the first frames of a plan, of which `count` would be sent.
@@ -72,7 +56,9 @@ pub fn show(plan: Plan, cursor: Cursor, count: u64, preview: &Preview<'_>) -> Re
             .map_err(|why| Failure::engine(format!("make frame {number}"), why, None))?;
         let Some(frame) = engine.sink_mut().pop() else { return Err(unprotected(number)) };
         pacer.sent(1, frame.len() as u64);
-        preview.stop.console().text(&text_of(number, time_ns, &frame, preview.json))?;
+        let decoded = RawFrame::new(number, time_ns, &frame);
+        let text = if preview.json { decoded.json_line() } else { decoded.to_string() };
+        preview.stop.console().text(&text)?;
         if let Some(file) = &mut file {
             file.add(0, wall_ns, &frame)?;
         }
@@ -94,18 +80,6 @@ pub(super) fn frame_file<'a>(path: &'a Path, device: &str) -> Result<FrameFile<'
         precision: Precision::Nanoseconds,
     };
     FrameFile::create(path, &facts)
-}
-
-/// A frame as text or JSON. In JSON, UDP and IPsec outside of tunnels have a schema of their own.
-fn text_of(number: u64, time_ns: u64, frame: &[u8], json: bool) -> String {
-    let shown = RawFrame::new(number, time_ns, frame);
-    if !json {
-        return shown.to_string();
-    }
-    match Frame::decode(number, time_ns, frame) {
-        Some(decoded) if !shown.is_tunnel() => decoded.json_line(),
-        _ => shown.json_line(),
-    }
 }
 
 /// The note about frames that were not shown; a count of 0 has no end.

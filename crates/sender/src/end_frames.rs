@@ -36,12 +36,11 @@ pub fn count(job: &SendJob) -> Result<u32, Failure> {
     }
 }
 
-/// Sends `count` frames like the first one of `config`, each of which says that `sent` numbers were
-/// sent.
+/// A frame like the first one of `config` that says that `sent` numbers were sent.
 ///
 /// # Errors
-/// Refused by the host.
-pub fn announce(device: &TxDevice, cpu: u32, config: &Config, sent: u64, count: u32) -> Result<(), Failure> {
+/// Bad usage for a configuration that gives no frame.
+pub fn of_pktgen(device: &TxDevice, cpu: u32, config: &Config, sent: u64) -> Result<Vec<u8>, Failure> {
     let mut config = Config { imix: Vec::new(), clone_skb: 0, flows: 0, ..config.clone() };
     config.signature.level = SignatureLevel::Full;
     for flag in [Flags::TXSIZE_RND, Flags::IPSEC] {
@@ -51,7 +50,7 @@ pub fn announce(device: &TxDevice, cpu: u32, config: &Config, sent: u64, count: 
     config.max_pkt_size = config.min_pkt_size;
     let facts = DeviceFacts { cpu, ..device.facts };
     let (plan, mut cursor) = super::plan(&mut config, &facts, 0, &Arc::<Associations>::default())?;
-    send(device, cpu, plan.end_frame(&mut cursor, sent), count)
+    Ok(plan.end_frame(&mut cursor, sent))
 }
 
 /// No packet of the user's can announce the end.

@@ -3,7 +3,7 @@
 use super::workers::StartedRuns;
 use engine::{CatchUp, EngineKind, Ramp, SendFcs};
 use host::StartTime;
-use packet::{Arrivals, MacAddr, XmitMode};
+use packet::{Arrivals, MacAddr, SignatureLevel, XmitMode};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -98,9 +98,8 @@ pub enum SignatureName {
 }
 
 impl SignatureName {
-    /// That of pktgen's frames; `None` for a mark, which they do not have.
-    pub fn level(self) -> Option<packet::SignatureLevel> {
-        use packet::SignatureLevel;
+    /// What stands at the start of the payload; `None` for a mark, which is at its end.
+    pub fn level(self) -> Option<SignatureLevel> {
         match self {
             Self::None => Some(SignatureLevel::None),
             Self::Pktgen => Some(SignatureLevel::Pktgen),
@@ -293,11 +292,9 @@ impl SendJob {
         if self.is_of_file { format!("\"size\": {frame_len}") } else { format!("--size {frame_len}") }
     }
 
-    /// True if frames are to carry a signature that only pktgen's frames have.
-    pub fn has_front_signature(&self) -> bool {
-        self.signature
-            .and_then(SignatureName::level)
-            .is_some_and(|level| level != packet::SignatureLevel::None)
+    /// What frames are asked to carry at the start of their payload.
+    pub fn front_signature(&self) -> Option<SignatureLevel> {
+        self.signature.and_then(SignatureName::level).filter(|level| *level != SignatureLevel::None)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The layers of a frame as text, for `--dry-run`.
 
-use super::decode::Checksum;
-use super::layers::FrameLayer;
+use super::layers::{Checksum, FrameLayer};
 use packet::headers::ethernet;
 use std::fmt;
 

@@ -3,20 +3,111 @@
 //! The walk of `packet` finds the headers and their checksums. What it does not know, and a packet
 //! that an ICMP error quotes, is payload here.
 
-use super::decode::{Checksum, MarkFields, SignatureFields, is_fragment, verdict};
 use facts::Described;
+use measure::{Mark, Signature};
 use packet::MacAddr;
 use packet::headers::{
     FirstHeader, Header, Protocol, PseudoPlaces, SumFinder, SumPlace, SumProtocol, Walk, ah, arp, esp,
-    ethernet, geneve, gre, gtpu, icmp, ipv4, ipv6, mpls, pppoe, sctp, tcp, udp, vlan, vxlan,
+    ethernet, fragment, geneve, gre, gtpu, icmp, ipv4, ipv6, mpls, pppoe, sctp, tcp, udp, vlan, vxlan,
 };
-use packet::plan::{ChecksumField, PseudoHeader, SumKind};
+use packet::plan::{ChecksumField, MARK_LEN, PseudoHeader, SumKind};
 use serde::Serialize;
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 /// Layers of a frame: more are payload.
 const LAYERS_MAX: usize = 32;
+
+/// What a checksum of a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Described)]
+#[serde(rename_all = "lowercase")]
+pub enum Checksum {
+    /// The field is zero.
+    None,
+    /// As computed from the frame.
+    Right,
+    /// Anything else.
+    Wrong,
+}
+
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Right => "right",
+            Self::Wrong => "WRONG",
+        })
+    }
+}
+
+/// What the signature of a frame says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
+pub struct SignatureFields {
+    /// Sequence number in the pktgen header; absent with `--signature none`.
+    pub seq_num: u32,
+    /// Seconds in the pktgen header; absent with `--signature none`.
+    pub tv_sec: u32,
+    /// Microseconds in the pktgen header; absent with `--signature none`.
+    pub tv_usec: u32,
+    /// Flow, number in the flow and run; only full signatures have them.
+    #[serde(flatten)]
+    pub in_flow: Option<InFlow>,
+}
+
+/// The place of a frame in its flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
+pub struct InFlow {
+    /// The flow. Of signatures, only full ones have it.
+    pub flow: u32,
+    /// Number in the flow. Of signatures, only full ones have it.
+    pub flow_number: u64,
+    /// The run. Of signatures, only full ones have it.
+    pub run: u16,
+}
+
+impl SignatureFields {
+    /// The signature at the start of `payload`, if there is one.
+    pub(super) fn parse(payload: &[u8]) -> Option<Self> {
+        let Signature { seq_num, sec, usec, full, .. } = Signature::parse(payload)?;
+        let in_flow = full.map(|full| InFlow { flow: full.flow, flow_number: full.number, run: full.run });
+        Some(Self { seq_num, tv_sec: sec, tv_usec: usec, in_flow })
+    }
+
+    /// The lines that a dry run prints.
+    pub(super) fn write_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seq_num, tv_sec, tv_usec, in_flow } = self;
+        write!(f, "pktgen    seq {seq_num}  time {tv_sec}.{tv_usec:06}")?;
+        in_flow.iter().try_for_each(|InFlow { flow, flow_number, run }| {
+            write!(f, "\n  flow      {flow}  number {flow_number}  run {run}")
+        })
+    }
+}
+
+/// What the mark at the end of a frame says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
+pub struct MarkFields {
+    /// Flow, number in the flow and run.
+    #[serde(flatten)]
+    pub in_flow: InFlow,
+    /// CLOCK_MONOTONIC of the sender, modulo 2^48; 0 for no time.
+    pub time_ns: u64,
+}
+
+impl MarkFields {
+    /// The mark of `frame`, if it has one.
+    pub(super) fn of(frame: &[u8]) -> Option<Self> {
+        let Mark { flow, run, seq_num, time_ns } = Mark::parse(frame.last_chunk::<MARK_LEN>()?)?;
+        let in_flow = InFlow { flow: flow.into(), flow_number: seq_num.into(), run };
+        Some(Self { in_flow, time_ns })
+    }
+
+    /// The line that a dry run prints.
+    pub(super) fn write_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let InFlow { flow, flow_number, run } = &self.in_flow;
+        write!(f, "mark      flow {flow}  number {flow_number}  run {run}  time {} ns", self.time_ns)
+    }
+}
 
 /// One header, or the payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Described)]
@@ -206,6 +297,27 @@ pub fn tail(frame: &[u8]) -> FrameTail {
     FrameTail { bytes: start..frame.len(), checksums: found.sums, is_known }
 }
 
+/// If the checksum is the right one.
+fn verdict(sum: &SumPlace, frame: &[u8]) -> Checksum {
+    match sum.is_right(frame) {
+        _ if sum.is_none(frame) => Checksum::None,
+        Some(true) => Checksum::Right,
+        // A checksum over bytes that are not there is not right.
+        _ => Checksum::Wrong,
+    }
+}
+
+/// True if what follows is only a part of a payload.
+fn is_fragment(frame: &[u8], header: &Header) -> bool {
+    let bytes = header.bytes(frame);
+    match header.protocol {
+        Protocol::Ipv4 => ipv4::View::new(bytes).is_some_and(|view| view.is_fragment()),
+        // A packet in one fragment is whole (RFC 6946).
+        Protocol::Fragment => fragment::View::new(bytes).is_none_or(|view| view.is_fragment()),
+        _ => false,
+    }
+}
+
 struct FoundLayers {
     layers: Vec<FrameLayer>,
     /// The first byte behind the headers.
@@ -234,7 +346,8 @@ impl FoundLayers {
             }
             found.sums.extend(sum.and_then(|sum| rewritable(&sum, frame)));
             found.layers.push(layer);
-            if let Some(signature) = signature(frame, &header) {
+            let payload = frame.get(found.payload_at..header.visible_end);
+            if let Some(signature) = payload.and_then(SignatureFields::parse) {
                 found.layers.push(FrameLayer::Pktgen { signature });
                 return found;
             }
@@ -253,12 +366,6 @@ impl FoundLayers {
     fn ends_itself(&self) -> bool {
         matches!(self.layers.last(), Some(FrameLayer::Pktgen { .. } | FrameLayer::Esp { .. }))
     }
-}
-
-/// pktgen's header behind a UDP header.
-fn signature(frame: &[u8], header: &Header) -> Option<SignatureFields> {
-    let payload = header.bytes(frame).get(udp::LEN..)?;
-    (header.protocol == Protocol::Udp).then(|| SignatureFields::parse(payload))?
 }
 
 /// A right checksum of a payload as a plan computes it; nothing if the plan's is another one, as

@@ -5,23 +5,24 @@
 pub mod capture_frames;
 pub mod config;
 pub mod control;
-pub mod decode;
 pub mod device;
 pub mod device_count;
 pub mod dry_run;
 pub mod end_frames;
 pub mod flows;
 pub mod job;
+pub mod job_packets;
 pub mod layer_text;
 pub mod layers;
 pub mod limits;
 pub mod next_hop;
-pub mod own_frames;
 pub mod packet_options;
 pub mod packet_sizes;
 pub mod packets;
+pub mod plain_frame;
 pub mod rate;
 pub mod raw_frame;
+pub mod ready;
 pub mod report;
 pub mod run;
 pub mod shown;
@@ -35,7 +36,7 @@ pub mod workers;
 pub use job::SendJob;
 
 use packet::ipsec::Associations;
-use packet::{Config, Cursor, DeviceFacts, MacAddr, Plan, PlanError};
+use packet::{Config, Cursor, DeviceFacts, MacAddr, Plan, PlanError, Rng};
 use program::outcome::{Failure, Outcome};
 use program::runs::Repeated;
 use program::seed::fresh_seed;
@@ -63,41 +64,65 @@ fn run_once(job: &SendJob, stop: &Stop) -> Result<Outcome, Failure> {
             None => streams::send(job, stop),
         };
     }
-    if job.has_own_frames() {
-        return own_frames::run(job, stop);
-    }
-    let config = config::config(job)?;
-    let pace = rate::RequestedRate::of(job)?;
+    let pktgen = if job.has_own_frames() { None } else { Some(config::config(job)?) };
     match job.dry_run {
-        Some(frame_count) => show(job, config, pace, frame_count, stop),
-        None => run::run(job, config, pace, stop),
+        Some(frame_count) => show(job, pktgen, frame_count, stop),
+        None => ready::run(job, pktgen, stop),
     }
 }
 
-/// The dry run: no device needed, nothing sent.
-fn show(
-    job: &SendJob,
-    mut config: Config,
-    pace: rate::RequestedRate,
-    frame_count: u64,
-    stop: &Stop,
-) -> Result<Outcome, Failure> {
+/// The dry run: no device needed, nothing sent. It shows what the first thread sends.
+fn show(job: &SendJob, pktgen: Option<Config>, frame_count: u64, stop: &Stop) -> Result<Outcome, Failure> {
+    let is_of_packets = pktgen.is_none();
+    if is_of_packets {
+        job_packets::check(job)?;
+    }
+    let pace = rate::RequestedRate::of(job)?;
+    let seed = job.seed.unwrap_or_else(fresh_seed);
+    let mut config =
+        pktgen.unwrap_or_else(|| Config { dst_mac: job_packets::shown_dst_mac(job), ..Config::default() });
     let to = config::destinations(job);
     let shown = shown::for_show(job.netns.as_deref(), &job.device, &mut config, &to)?;
     shown.notes.iter().for_each(|note| stop.console().note(note));
-    let seed = config.seed.unwrap_or_else(fresh_seed);
+    let (plan, cursor) = match is_of_packets {
+        true => shown_packets(job, &mut config, &shown.facts, seed, stop)?,
+        false => plan(&mut config, &shown.facts, seed, &shown.associations)?,
+    };
     let preview = dry_run::Preview {
         device: &job.device,
         frame_count,
-        associations: &shown.associations,
         pace: split::pace_of_one_thread(pace, &config, seed),
         start_ns: time_of_day_ns(),
-        fresh_seed: seed,
         json: job.json,
         write: job.write.as_deref(),
         stop,
     };
-    dry_run::run(config, &shown.facts, &preview)
+    dry_run::show(plan, cursor, config.count, &preview)
+}
+
+/// The plan of the first thread of a run of packets, whose settings become `config`.
+fn shown_packets(
+    job: &SendJob,
+    config: &mut Config,
+    facts: &DeviceFacts,
+    seed: u64,
+    stop: &Stop,
+) -> Result<(Plan, Cursor), Failure> {
+    if !job.frames_are_given() && !job.quiet {
+        let text = packet_options::text(job, config.dst_mac)?;
+        stop.console().note(format!("--frame '{text}'{}", packet_sizes::PacketSizes::text(job)));
+    }
+    let mut packets = job_packets::packets(job, config.dst_mac, facts, seed)?;
+    job_packets::note(job, &packets).into_iter().for_each(|note| stop.console().note(note));
+    job_packets::mark(&mut packets, job, 1, None)?;
+    packets.notes().iter().filter(|_| !job.quiet).for_each(|note| stop.console().note(note));
+    *config = job_packets::config(job, &packets, seed)?;
+    let plan = packets.of_thread(0).ok_or_else(|| {
+        Failure::usage("show the frames of the first thread", "all packets are for other threads")
+            .try_this("packets without cpu()")
+    })?;
+    let (plan, cursor) = plan.sent_as(config, facts).on(facts);
+    Ok((plan, Cursor { rng: Rng(seed), ..cursor }))
 }
 
 /// The dry run of several streams.

@@ -3,11 +3,13 @@
 //! Frames to a range have one MAC address, as in pktgen: that of the router, or of the first host
 //! of the range that answers.
 
+use super::config;
 use super::device::TxDevice;
+use super::job::SendJob;
 use anyhow::anyhow;
 use facts::Described;
 use host::{Address, HostError};
-use packet::{Config, MacAddr};
+use packet::{Config, MacAddr, XmitMode};
 use program::outcome::Failure;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -41,6 +43,19 @@ impl fmt::Display for NextHopMac {
 
 fn as_text<S: Serializer>(mac: &MacAddr, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(mac)
+}
+
+/// Fills in the MAC address for the frames of `job`, unless the configuration has one, and returns
+/// whose it is.
+///
+/// # Errors
+/// Refused when it is unknown, with the command to set it.
+pub fn of_job(job: &SendJob, device: &TxDevice, config: &mut Config) -> Result<Option<NextHopMac>, Failure> {
+    if config.xmit_mode == XmitMode::NetifReceive && config.dst_mac.is_zero() {
+        // The receive path drops frames for other MAC addresses.
+        config.dst_mac = device.facts.mac;
+    }
+    fill_in(device, config, &config::destinations(job), true)
 }
 
 /// Fills in the MAC address of the next hop to `to`, unless the configuration has one, and returns

@@ -111,7 +111,6 @@ fn check(job: &SendJob) -> Result<(), Failure> {
     let has_ports = job.udp_dst.is_some() || job.udp_src.is_some();
     let is_ip = !job.arp;
     let carries = "an ARP message is no IP packet";
-    let unsigned = "receivers look for it in UDP without a tunnel; these frames have a mark at their end";
     let is_inner_random = job.is_random(RandomField::InnerDst) || job.is_random(RandomField::InnerSrc);
     let has_inner = job.inner_dst.is_some() || job.inner_src.is_some() || is_inner_random;
     let obstacles: &[Conflict] = &[
@@ -129,7 +128,6 @@ fn check(job: &SendJob) -> Result<(), Failure> {
             Some("--vxlan 42"),
         ),
         (job.ipsec, "--ipsec", "IPsec protects pktgen's frames only", None),
-        (job.has_front_signature(), "--signature", unsigned, Some("--signature mark")),
     ];
     for (is_given, what, why, advice) in obstacles {
         if *is_given {

@@ -4,11 +4,13 @@ use super::capture_frames::CaptureFiles;
 use super::layers::{FrameTail, tail};
 use super::packet_sizes::PacketSizes;
 use frames::{DeviceAddresses, FrameSpec, PacketOrder, ParseSettings};
+use measure::STREAMS_MAX;
 use packet::plan::{ChecksumField, Field, FrameMark, MARK_LEN, MarkCount};
-use packet::{Config, Cursor, DeviceFacts, Plan, Rng, XmitMode};
+use packet::{Config, Cursor, DeviceFacts, Plan, Rng, SignatureLevel, SignatureSetting, XmitMode};
 use program::outcome::Failure;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 /// Bytes of an Ethernet header: no device sends less.
 const FRAME_LEN_MIN: usize = 14;
@@ -21,9 +23,9 @@ const TAG_LEN: usize = 4;
 
 /// Flows that a mark can name.
 const FLOWS_MAX: usize = 1 << 16;
-/// Largest offset in a frame at which receivers look for the announced end of a run. Offsets are
-/// even.
-const END_AT_MAX: usize = 252;
+/// Largest offset in a frame at which receivers look for a signature and for the announced end of a
+/// run. Offsets are even.
+const FRONT_AT_MAX: usize = 252;
 
 /// The packets that a run sends.
 #[derive(Clone, Debug)]
@@ -32,13 +34,15 @@ pub struct Packets {
     lengths: Vec<Vec<FrameSpec>>,
     order: PacketOrder,
     marking: Option<Marking>,
-    /// Per packet, why it has no mark; empty if it has one.
-    unmarked: Vec<Option<Unmarked>>,
+    /// Per packet, the first byte of its mark in frames of the first length, or why it has none.
+    marks: Vec<Result<usize, Unmarked>>,
 }
 
 /// How packets are marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marking {
+    /// With what.
+    pub kind: MarkKind,
     /// Which packets.
     pub wanted: MarkWanted,
     /// The first flow.
@@ -53,6 +57,44 @@ pub struct Marking {
     pub is_one_flow: bool,
 }
 
+/// What tells a receiver the number of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkKind {
+    /// A mark, which is the last bytes of the frame.
+    Mark,
+    /// A signature, at the first even offset behind the headers.
+    Signature(SignatureLevel),
+}
+
+impl MarkKind {
+    fn byte_count(self) -> usize {
+        match self {
+            Self::Mark => MARK_LEN,
+            Self::Signature(level) => level.byte_count(),
+        }
+    }
+
+    /// Its place in a frame of `len` bytes with headers up to `start`.
+    ///
+    /// # Errors
+    /// Why it has none.
+    fn place(self, start: usize, len: usize) -> Result<Range<usize>, Unmarked> {
+        let takes = self.byte_count();
+        let at = match self {
+            Self::Mark => len.saturating_sub(takes),
+            Self::Signature(_) => start.next_multiple_of(2),
+        };
+        match () {
+            () if at < start || at + takes > len => {
+                let needed = takes + if self == Self::Mark { start } else { at };
+                Err(Unmarked::Short { kind: self, free: len - start, missing: needed - len, needed })
+            }
+            () if self != Self::Mark && at > FRONT_AT_MAX => Err(Unmarked::Behind { at }),
+            () => Ok(at..at + takes),
+        }
+    }
+}
+
 /// Which packets are marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkWanted {
@@ -65,12 +107,21 @@ pub enum MarkWanted {
 /// Why a packet has no mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmarked {
-    /// Fewer than 18 bytes are behind its headers.
+    /// Too few bytes are behind its headers.
     Short {
+        /// What needs them.
+        kind: MarkKind,
         /// Bytes behind its headers.
         free: usize,
-        /// The shortest frame that has space for a mark.
+        /// Bytes that are missing.
+        missing: usize,
+        /// The shortest frame that has space for it.
         needed: usize,
+    },
+    /// A receiver does not look for a signature so far behind.
+    Behind {
+        /// First byte behind the headers.
+        at: usize,
     },
     /// Its last 18 bytes are not all zero, or change.
     InUse,
@@ -81,9 +132,17 @@ pub enum Unmarked {
 impl fmt::Display for Unmarked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Short { free, needed } => write!(
+            Self::Short { kind, free, needed, .. } => {
+                let what = if *kind == MarkKind::Mark { "mark" } else { "signature" };
+                write!(
+                    f,
+                    "a {what} takes {} bytes behind the headers, and there are {free}; frames of {needed} bytes have them",
+                    kind.byte_count()
+                )
+            }
+            Self::Behind { at } => write!(
                 f,
-                "a mark takes {MARK_LEN} bytes behind the headers, and there are {free}; frames of {needed} bytes have them"
+                "its headers end at byte {at}, and receivers look for a signature up to byte {FRONT_AT_MAX}"
             ),
             Self::InUse => {
                 write!(f, "its last {MARK_LEN} bytes are not zeros (--signature mark overwrites them)")
@@ -158,6 +217,7 @@ impl Packets {
             min_pkt_size: frame_len,
             max_pkt_size: frame_len,
             seed: Some(seed),
+            signature: self.signature(0, self.lengths[0].len()),
             xmit_mode,
             ..Config::default()
         }
@@ -175,7 +235,7 @@ impl Packets {
         let numbered = lengths.iter().flat_map(|specs| (1..).zip(specs));
         let mut lens = numbered.map(|(number, spec)| (number, spec.template.len()));
         match lens.find(|(_, len): &(u32, usize)| *len < FRAME_LEN_MIN) {
-            None => Ok(Self { lengths, order, marking: None, unmarked: Vec::new() }),
+            None => Ok(Self { lengths, order, marking: None, marks: Vec::new() }),
             Some((number, len)) => {
                 let act = format!("send packet {number} of {len} bytes");
                 Err(Failure::usage(act, format!("a frame has at least {FRAME_LEN_MIN} bytes"))
@@ -197,6 +257,13 @@ impl Packets {
     pub fn mean_len(&self) -> usize {
         let lens = || self.lengths.iter().flatten().map(|spec| spec.template.len());
         lens().sum::<usize>() / lens().count().max(1)
+    }
+
+    /// The length of all frames, in bytes without FCS; `None` if they differ.
+    pub fn only_len(&self) -> Option<u32> {
+        let len = self.len_max();
+        let is_only = self.lengths.iter().flatten().all(|spec| spec.template.len() == len);
+        is_only.then_some(len as u32)
     }
 
     /// Longest frame, in bytes without FCS.
@@ -227,39 +294,43 @@ impl Packets {
             .map(|(packet, spec)| self.marked(packet, index as usize, spec.clone()))
             .collect();
         let packet_count = specs.len() / self.lengths.len();
-        (!specs.is_empty()).then(|| Plan::of_packet_lengths(&specs, packet_count, self.order))
+        (!specs.is_empty()).then(|| {
+            let mut plan = Plan::of_packet_lengths(&specs, packet_count, self.order);
+            plan.signature = self.signature(index as usize, packet_count);
+            plan
+        })
     }
 
-    /// Gives the packets a mark at their end.
+    /// Gives the packets a mark or signature.
     pub fn mark(&mut self, marking: Marking) {
         self.marking = Some(marking);
-        self.unmarked =
-            (0..self.lengths[0].len()).map(|packet| self.prepare(packet, marking).err()).collect();
+        self.marks = (0..self.lengths[0].len()).map(|packet| self.prepare(packet, &marking)).collect();
     }
 
-    /// Prepares all lengths of a packet for a mark, or none.
-    fn prepare(&mut self, packet: usize, marking: Marking) -> Result<(), Unmarked> {
-        let lengths: Vec<FrameSpec> = self.lengths.iter().map(|specs| specs[packet].clone()).collect();
-        let prepared: Vec<FrameSpec> =
-            lengths.into_iter().map(|spec| prepare_mark(spec, marking.wanted)).collect::<Result<_, _>>()?;
-        let fields = |spec: &FrameSpec| kept_fields(spec).count();
-        if prepared.iter().any(|spec| fields(spec) != fields(&prepared[0])) {
+    /// Prepares all lengths of a packet for a mark, or none. Returns its first byte in frames of
+    /// the first length.
+    fn prepare(&mut self, packet: usize, marking: &Marking) -> Result<usize, Unmarked> {
+        let lengths = self.lengths.iter().map(|specs| prepare_mark(specs[packet].clone(), marking));
+        let prepared: Vec<(FrameSpec, Range<usize>)> = lengths.collect::<Result<_, _>>()?;
+        let fields = |(spec, place): &(FrameSpec, Range<usize>)| kept_fields(spec, place).count();
+        if prepared.iter().any(|one| fields(one) != fields(&prepared[0])) {
             // All lengths of a packet have the same fields.
             return Err(Unmarked::InUse);
         }
-        self.lengths.iter_mut().zip(prepared).for_each(|(specs, spec)| specs[packet] = spec);
-        Ok(())
+        let at = prepared[0].1.start;
+        self.lengths.iter_mut().zip(prepared).for_each(|(specs, (spec, _))| specs[packet] = spec);
+        Ok(at)
     }
 
     /// The first packet without a mark, from 1, and why it has none. `None` if all have one.
     pub fn unmarked(&self) -> Option<(usize, Unmarked)> {
-        let mut reasons = (1..).zip(&self.unmarked);
-        reasons.find_map(|(number, reason)| reason.map(|reason| (number, reason)))
+        let mut marks = (1..).zip(&self.marks);
+        marks.find_map(|(number, mark)| mark.err().map(|reason| (number, reason)))
     }
 
     /// What a report says about marks.
     pub fn notes(&self) -> Vec<String> {
-        let unmarked = self.unmarked.iter().filter(|reason| reason.is_some()).count();
+        let unmarked = self.marks.iter().filter(|mark| mark.is_err()).count();
         let Some((number, why)) = self.unmarked() else { return Vec::new() };
         let which = match (self.lengths[0].len(), unmarked) {
             (1, _) => "the frames are not marked for `wirerate receive`".to_owned(),
@@ -273,42 +344,65 @@ impl Packets {
 
     /// Flows that marks name, of all threads.
     pub fn flow_count(&self) -> u32 {
-        self.marking.map_or(0, |marking| (self.flows_per_thread(&marking) * marking.thread_count) as u32)
+        let flows = |marking: Marking| self.flows_per_thread(&marking) * marking.thread_count;
+        self.marking.map_or(0, |marking| flows(marking) as u32)
     }
 
+    /// Flows of each thread: its packets, unless they are one flow.
     fn flows_per_thread(&self, marking: &Marking) -> usize {
         let flows = self.lengths[0].len();
         let is_too_many = flows * marking.thread_count + usize::from(marking.flow_first) > FLOWS_MAX;
-        if marking.is_one_flow || is_too_many { 1 } else { flows }
+        // The flow in a signature is that of a packet only if packets come in turn.
+        let is_random = marking.kind != MarkKind::Mark && self.order != PacketOrder::RoundRobin;
+        if marking.is_one_flow || is_too_many || is_random { 1 } else { flows }
+    }
+
+    /// The signature of a thread that sends `packet_count` packets; that of no frame without one.
+    fn signature(&self, thread: usize, packet_count: usize) -> SignatureSetting {
+        let Some(Marking { kind: MarkKind::Signature(level), flow_first, run, .. }) = self.marking else {
+            return SignatureSetting::default();
+        };
+        let flows = self.marking.map_or(1, |marking| self.flows_per_thread(&marking));
+        SignatureSetting {
+            level,
+            stream: (thread % STREAMS_MAX) as u8,
+            flow_count: flows.min(packet_count) as u32,
+            flow_len: 1,
+            flow_first: u32::from(flow_first) + (thread * flows) as u32,
+            run,
+        }
     }
 
     /// The packet with its mark for a thread, if it has one.
     fn marked(&self, packet: usize, thread: usize, mut spec: FrameSpec) -> FrameSpec {
-        if let (Some(marking), Some(None)) = (self.marking, self.unmarked.get(packet)) {
-            let flows = self.flows_per_thread(&marking);
-            let (flow, counts) = match flows {
-                1 => (thread, MarkCount::Run),
-                _ => (thread * flows + packet, MarkCount::Packet),
-            };
-            let Marking { flow_first, run, has_time, .. } = marking;
-            let flow = flow_first.wrapping_add(flow as u16);
-            FrameMark { flow, run, has_time, counts }.add(spec.template.len(), &mut spec);
+        let (Some(marking), Some(Ok(at))) = (self.marking, self.marks.get(packet)) else { return spec };
+        let Marking { kind, flow_first, run, has_time, .. } = marking;
+        if kind != MarkKind::Mark {
+            self.signature(thread, 1).add(*at, has_time, &mut spec);
+            return spec;
         }
+        let flows = self.flows_per_thread(&marking);
+        let (flow, counts) = match flows {
+            1 => (thread, MarkCount::Run),
+            _ => (thread * flows + packet, MarkCount::Packet),
+        };
+        let flow = flow_first.wrapping_add(flow as u16);
+        FrameMark { flow, run, has_time, counts }.add(spec.template.len(), &mut spec);
         spec
     }
 
     /// A frame like the first one with a mark, which announces the end of the run: `payload` stands
     /// behind its headers. `None` if no packet is marked.
     pub fn end_frame(&self, payload: &[u8]) -> Option<Vec<u8>> {
-        let packet = self.unmarked.iter().position(Option::is_none)?;
+        let packet = self.marks.iter().position(Result::is_ok)?;
         let spec = &self.lengths[0][packet];
         let mut frame = first_frame(spec);
         let start = free_bytes(spec, &tail(&frame)).next_multiple_of(2);
-        if start > END_AT_MAX {
+        if start > FRONT_AT_MAX {
             return None;
         }
-        let len = frame.len();
-        frame[len - MARK_LEN..].fill(0);
+        let place = self.marking?.kind.place(start, frame.len()).ok()?;
+        frame[place].fill(0);
         frame.get_mut(start..start + payload.len())?.copy_from_slice(payload);
         spec.checksums.iter().for_each(|checksum| checksum.write(&mut frame));
         Some(frame)
@@ -328,41 +422,39 @@ fn free_bytes(spec: &FrameSpec, tail: &FrameTail) -> usize {
     tail.bytes.start.max(spec.payload_at).min(spec.template.len())
 }
 
-/// Prepares a packet for a mark: all checksums that cover it are those of the packet.
-fn prepare_mark(mut spec: FrameSpec, wanted: MarkWanted) -> Result<FrameSpec, Unmarked> {
+/// Prepares a packet for a mark, and says where it is: all checksums that cover it are those of the
+/// packet.
+fn prepare_mark(mut spec: FrameSpec, marking: &Marking) -> Result<(FrameSpec, Range<usize>), Unmarked> {
     let tail = tail(&first_frame(&spec));
-    let (start, len) = (free_bytes(&spec, &tail), spec.template.len());
-    let free = len - start;
-    if free < MARK_LEN {
-        return Err(Unmarked::Short { free, needed: start + MARK_LEN });
-    }
-    let place = len - MARK_LEN..len;
+    let place = marking.kind.place(free_bytes(&spec, &tail), spec.template.len())?;
     let is_moved = spec.fields.iter().any(|field| field.offset + field.width > place.start);
-    match wanted {
+    match marking.wanted {
         MarkWanted::OverZeros if !tail.is_known => return Err(Unmarked::Unknown),
-        MarkWanted::OverZeros if is_moved || spec.template[place].iter().any(|byte| *byte != 0) => {
+        MarkWanted::OverZeros if is_moved || spec.template[place.clone()].iter().any(|byte| *byte != 0) => {
             return Err(Unmarked::InUse);
         }
         _ => {}
     }
     // Bytes that the user gave may be a header with its checksum.
     let is_new = |sum: &ChecksumField| spec.checksums.iter().all(|known| known.offset != sum.offset);
-    let given: Vec<ChecksumField> =
-        tail.checksums.into_iter().filter(|sum| is_new(sum) && !is_moved_by(&spec, sum)).collect();
+    let is_given = |sum: &ChecksumField| is_new(sum) && !is_moved_by(&spec, &place, sum);
+    let given: Vec<ChecksumField> = tail.checksums.into_iter().filter(is_given).collect();
     spec.checksums.splice(0..0, given);
-    Ok(spec)
+    Ok((spec, place))
 }
 
 /// The fields that are not in the place of the mark alone.
-fn kept_fields(spec: &FrameSpec) -> impl Iterator<Item = &Field> {
-    let place = spec.template.len() - MARK_LEN;
-    spec.fields.iter().filter(move |field| field.offset < place)
+fn kept_fields<'a>(spec: &'a FrameSpec, place: &Range<usize>) -> impl Iterator<Item = &'a Field> {
+    let place = place.clone();
+    let is_covered =
+        move |field: &&Field| place.start <= field.offset && field.offset + field.width <= place.end;
+    spec.fields.iter().filter(move |field| !is_covered(field))
 }
 
 /// True if fields of the packet change what a checksum covers.
-fn is_moved_by(spec: &FrameSpec, sum: &ChecksumField) -> bool {
+fn is_moved_by(spec: &FrameSpec, place: &Range<usize>, sum: &ChecksumField) -> bool {
     let [src, dst] = sum.pseudo_header.addresses();
-    kept_fields(spec).any(|field| {
+    kept_fields(spec, place).any(|field| {
         let end = field.offset + field.width;
         [sum.start..sum.end, src.clone(), dst.clone()]
             .into_iter()
@@ -389,7 +481,15 @@ mod tests {
     }
 
     fn marking(wanted: MarkWanted) -> Marking {
-        Marking { wanted, flow_first: 3, run: 7, has_time: true, thread_count: 2, is_one_flow: false }
+        Marking {
+            kind: MarkKind::Mark,
+            wanted,
+            flow_first: 3,
+            run: 7,
+            has_time: true,
+            thread_count: 2,
+            is_one_flow: false,
+        }
     }
 
     fn marked(text: &str, wanted: MarkWanted) -> Packets {
@@ -459,12 +559,13 @@ mod tests {
 
     #[test]
     fn what_the_user_gave_is_overwritten_on_request_only() {
+        let short = |free| Unmarked::Short { kind: MarkKind::Mark, free, missing: 18 - free, needed: 72 };
         for (text, reason, is_always) in [
-            ("{ ipv4() tcp(syn) fill(0, 6) }", Unmarked::Short { free: 6, needed: 72 }, false),
+            ("{ ipv4() tcp(syn) fill(0, 6) }", short(6), false),
             ("{ ipv4() udp() fill(0, 17) 1 }", Unmarked::InUse, true),
             ("{ ipv4() udp() drnd(30) }", Unmarked::InUse, true),
             ("{ eth(type=0x8809) fill(0, 50) }", Unmarked::Unknown, true),
-            ("{ eth() ipv6() fill(0, 3) }", Unmarked::Short { free: 3, needed: 72 }, false),
+            ("{ eth() ipv6() fill(0, 3) }", short(3), false),
         ] {
             assert_eq!(marked(text, MarkWanted::OverZeros).unmarked(), Some((1, reason)), "{text}");
             let always = marked(text, MarkWanted::Always);
@@ -479,13 +580,76 @@ mod tests {
         assert_eq!(unmarked, frames_of(&packets("{ ipv4() tcp(syn) }").expect("a packet"), 0, 1));
     }
 
+    fn signed(text: &str, level: SignatureLevel) -> Packets {
+        let mut packets = packets(text).expect("frames");
+        packets.mark(Marking { kind: MarkKind::Signature(level), ..marking(MarkWanted::Always) });
+        packets
+    }
+
+    /// Number, flow, number in the flow and run.
+    fn signature_of(frame: &[u8]) -> (u32, Option<(u32, u64, u16)>) {
+        let signature = measure::find_signature(frame).expect("a signature");
+        (signature.seq_num, signature.full.map(|full| (full.flow, full.number, full.run)))
+    }
+
+    /// Whatever the headers are, and also where the user's bytes or fields are.
+    #[test]
+    fn a_signature_stands_behind_any_headers() {
+        for text in [
+            "{ ipv4(sa=drnd()) tcp(syn) fill(7, 32) }",
+            "{ ipv4() udp(csum=0) drnd(60) }",
+            "{ ipv4() icmp4(echorequest, seq=dinc()) fill(0, 40) }",
+            "{ ipv4() sctp(sp=9) fill(0, 32) }",
+            "{ vxlan(vni=3) eth() ipv4(sa=10.0.0.1) udp(sp=dinc()) fill(0, 32) }",
+            "{ eth(type=0x86dd) ipv6(sa=fd00::1) icmp6(echorequest) fill(0, 40) }",
+            "{ eth() arp(request) fill(0, 32) }",
+            "{ eth(type=0x88b5) fill(1, 70) }",
+        ] {
+            for level in [SignatureLevel::Pktgen, SignatureLevel::Short, SignatureLevel::Full] {
+                let packets = signed(text, level);
+                assert_eq!((packets.unmarked(), packets.flow_count()), (None, 2), "{text}");
+                let frames = frames_of(&packets, 1, 3);
+                assert!(frames.iter().all(|frame| has_right_checksums(frame)), "{text}");
+                let full = (level == SignatureLevel::Full).then_some((4, 2, 7));
+                assert_eq!(signature_of(&frames[2]), (3, full), "{text}");
+                let shown = crate::raw_frame::RawFrame::new(1, 0, &frames[2]).to_string();
+                assert!(shown.contains("\n  pktgen    seq 3  time "), "{shown}");
+            }
+        }
+        let kind = MarkKind::Signature(SignatureLevel::Full);
+        let labels = "mpls(label=16)".repeat(60);
+        for (text, reason) in [
+            (
+                "{ ipv4() tcp(syn) fill(0, 31) }".to_owned(),
+                Unmarked::Short { kind, free: 31, missing: 1, needed: 86 },
+            ),
+            (format!("{{ eth() {labels} fill(0, 99) }}"), Unmarked::Behind { at: 254 }),
+        ] {
+            assert_eq!(signed(&text, SignatureLevel::Full).unmarked(), Some((1, reason)), "{text}");
+        }
+    }
+
+    #[test]
+    fn packets_with_signatures_are_flows_in_turn() {
+        let text = "{ ipv4() tcp(syn) fill(0, 32) } { ipv4() udp() fill(0, 40) }";
+        let packets = signed(text, SignatureLevel::Full);
+        assert_eq!(packets.flow_count(), 4);
+        let flows: Vec<_> = frames_of(&packets, 1, 4).iter().map(|frame| signature_of(frame).1).collect();
+        assert_eq!(flows, [(5, 0, 7), (6, 0, 7), (5, 1, 7), (6, 1, 7)].map(Some));
+    }
+
     #[test]
     fn an_end_is_announced_behind_the_headers() {
         let end = measure::AnnouncedEnd { run: Some(7), sent: 1234 };
-        for text in
-            ["{ ipv4() udp() fill(0, 18) }", "{ ipv4() udp() fill(0, 100) }", "{ ipv4() tcp() fill(0, 19) }"]
+        let full = signed("{ ipv4() tcp(syn) fill(0, 32) }", SignatureLevel::Full);
+        let texts =
+            ["{ ipv4() udp() fill(0, 18) }", "{ ipv4() udp() fill(0, 100) }", "{ ipv4() tcp() fill(0, 19) }"];
+        for (text, packets) in texts
+            .map(|text| (text, marked(text, MarkWanted::Always)))
+            .into_iter()
+            .chain([("a signature", full)])
         {
-            let frame = marked(text, MarkWanted::Always).end_frame(&end.emit()).expect("an end frame");
+            let frame = packets.end_frame(&end.emit()).expect("an end frame");
             let mut meter = measure::Meter::new(measure::MeterOptions::default());
             meter.receive(&frame, measure::Arrival::default());
             assert_eq!((meter.announced(), meter.totals().frames), (Some(1234), 0), "{text}");

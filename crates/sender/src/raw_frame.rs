@@ -2,6 +2,7 @@
 
 use super::layer_text::write_text;
 use super::layers::{FrameLayer, layers};
+use super::plain_frame::{FRAME, PlainFrame};
 use facts::{Described, Document};
 use packet::wire_len;
 use program::out;
@@ -17,17 +18,17 @@ pub const RAW_FRAME: Document =
 #[derive(Clone, Debug, Serialize, Described)]
 pub struct RawFrame {
     /// Number of the frame in the run, from 1.
-    number: u64,
+    pub(super) number: u64,
     /// Scheduled time since the start of the run.
-    time_ns: u64,
+    pub(super) time_ns: u64,
     /// Length without FCS.
     #[fact(unit = "bytes")]
-    frame_len: u32,
+    pub(super) frame_len: u32,
     /// Length on the wire, with FCS, preamble and gap.
     #[fact(unit = "bytes")]
-    wire_len: u32,
+    pub(super) wire_len: u32,
     /// Its headers from the outside in, and what follows them.
-    layers: Vec<FrameLayer>,
+    pub(super) layers: Vec<FrameLayer>,
     /// Its bytes, hexadecimal.
     #[fact(kind = Kind::Text)]
     #[serde(serialize_with = "as_hex")]
@@ -48,16 +49,20 @@ impl RawFrame {
     }
 
     /// True for a frame inside another one.
-    pub fn is_tunnel(&self) -> bool {
+    pub(super) fn is_tunnel(&self) -> bool {
         let is_ip = |layer: &&FrameLayer| {
             matches!(layer, FrameLayer::Ethernet { .. } | FrameLayer::Ipv4 { .. } | FrameLayer::Ipv6 { .. })
         };
         self.layers.iter().filter(is_ip).count() > 2
     }
 
-    /// The frame as one line of JSON.
+    /// The frame as one line of JSON: UDP and IPsec outside of tunnels have a document of their
+    /// own.
     pub fn json_line(&self) -> String {
-        out::json_line(&RAW_FRAME, self)
+        match PlainFrame::of(self) {
+            Some(plain) => out::json_line(&FRAME, &plain),
+            None => out::json_line(&RAW_FRAME, self),
+        }
     }
 }
 

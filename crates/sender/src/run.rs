@@ -1,22 +1,19 @@
 //! A run of `wirerate send`: the device, its next hop, the CPUs, the workers, and the report.
 
-use super::config;
 use super::control::SendControl;
 use super::device::TxDevice;
 use super::device_count::DeviceCount;
-use super::end_frames;
 use super::job::SendJob;
-use super::next_hop::{self, NextHopMac};
+use super::next_hop::NextHopMac;
 use super::packets::Packets;
 use super::rate::RequestedRate;
 use super::report::{self, EndReason, Report, RunInfo};
 use super::split::shares;
 use super::watch::{View, Watch};
 use super::workers::{SentTotals, WorkerSet};
-use anyhow::anyhow;
 use engine::{CatchUp, EngineError, EngineKind, Limits, Request, SendFcs, TxOptions};
 use host::{CpuList, StartTime};
-use packet::{Config, DeviceFacts, Flags, XmitMode};
+use packet::{Config, DeviceFacts, XmitMode};
 use program::console::Console;
 use program::monitor::sources::{self, DeviceLabels};
 use program::outcome::{Failure, Outcome};
@@ -24,62 +21,13 @@ use program::row_printer::{Joined, RowFormat};
 use program::seed::fresh_seed;
 use program::start_at::{announce, left, refuse_if_late};
 use program::stop::Stop;
-use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use units::{Interval, Queues, quantity_of, time_of_day_ns, utc_time};
+use units::{time_of_day_ns, utc_time};
 
 /// Twice the rate: a policer with a margin of 100 % passes a late run.
 pub const CATCH_UP_DEFAULT: CatchUp = CatchUp::Times(NonZeroU32::MIN.saturating_add(1));
-
-/// Threads that a signature can name.
-pub const STREAMS: u32 = 64;
-
-/// Sends what `config` asks for and prints the report.
-///
-/// # Errors
-/// Refused by the host or the device before the first frame.
-pub fn run(job: &SendJob, config: Config, pace: RequestedRate, stop: &Stop) -> Result<Outcome, Failure> {
-    let (report, error) = transmit(job, config, pace, stop)?;
-    conclude(&job.device, job.netns.as_deref(), &report, error, stop.console(), |report| {
-        print(job, report, stop.console())
-    })
-}
-
-/// Sends what `config` asks for. An error is returned beside the report of what was sent before it.
-///
-/// # Errors
-/// Refused by the host or the device before the first frame.
-pub fn transmit(
-    job: &SendJob,
-    mut config: Config,
-    pace: RequestedRate,
-    stop: &Stop,
-) -> Result<(Report, Option<EngineError>), Failure> {
-    let device = find(job, config.xmit_mode)?;
-    check_queues(job, &device)?;
-    check_node(job)?;
-    let cpus = cpus(job, &device)?;
-    part_queues(job, &device, &cpus, &mut config)?;
-    if config.xmit_mode == XmitMode::NetifReceive && config.dst_mac.is_zero() {
-        // The receive path drops frames for other MAC addresses.
-        config.dst_mac = device.facts.mac;
-    }
-    let next_hop = next_hop::fill_in(&device, &mut config, &config::destinations(job), true)?;
-    let end_frames = end_frames::count(job)?;
-    let (announced, cpu) = (config.clone(), cpus.first().copied().unwrap_or(0));
-    let run = DeviceJob { next_hop, pace, ..DeviceJob::of(job, &device, cpus, config) };
-    let (report, error) = run.run(stop, View::of(job, stop.console()))?;
-    if end_frames > 0 && error.is_none() {
-        // Each number is sent as often as there are copies.
-        let sent = report.sent.div_ceil(announced.clone_skb.max(1) as u64);
-        if let Err(why) = end_frames::announce(&device, cpu, &announced, sent, end_frames) {
-            why.show(stop.console());
-        }
-    }
-    Ok((report, error))
-}
 
 /// Finds the device, which can send and may be sent on.
 ///
@@ -140,62 +88,6 @@ pub fn drive(
     device_count.enter(device, stop, &mut report);
     watch.finish(SentTotals::of(&done), Duration::from_nanos(report.duration_ns))?;
     Ok((report, report::failure(done)))
-}
-
-/// pktgen silently takes the last queue for one that does not exist, and treats queue 0 as unset.
-fn check_queues(job: &SendJob, device: &TxDevice) -> Result<(), Failure> {
-    let Some(Queues::Listed(queues)) = job.queues else { return Ok(()) };
-    let act = || format!("send to queue {queues} of {}", job.device);
-    let count = device.facts.tx_queues.max(1);
-    if queues.last >= count {
-        let has = quantity_of(count.into(), "transmit queue");
-        let why = anyhow!("it has {has}, the last is {}", count - 1);
-        return Err(Failure::refused(act(), why).try_this("--queues cpu"));
-    }
-    if queues == Interval::one(0) && job.engine.is_none() {
-        let why = "pktgen treats queue 0 alone as unset, so the engine must be named";
-        return Err(Failure::usage(act(), why).try_this("--engine af_xdp"));
-    }
-    Ok(())
-}
-
-/// Gives each of several af_xdp threads the queue of its CPU, because a queue takes one socket.
-fn part_queues(job: &SendJob, device: &TxDevice, cpus: &[u32], config: &mut Config) -> Result<(), Failure> {
-    if job.engine != Some(EngineKind::AfXdp) || cpus.len() < 2 {
-        return Ok(());
-    }
-    let act = || format!("send from {} threads by af_xdp on {}", cpus.len(), job.device);
-    if let Some(Queues::Listed(queues)) = job.queues {
-        let why = format!("a queue takes one thread, and all would use queue {queues}");
-        return Err(Failure::usage(act(), why).try_this("--queues cpu"));
-    }
-    let count = device.facts.tx_queues.max(1);
-    if let Some((one, other)) = sharing(cpus, count) {
-        let why = anyhow!("CPUs {one} and {other} would share a queue: it has {count}");
-        return Err(Failure::refused(act(), why)
-            .try_this("--threads 1")
-            .try_this(format!("--cpus with a queue each (queue = CPU modulo {count})")));
-    }
-    config.flags.set(Flags::QUEUE_MAP_CPU, true);
-    Ok(())
-}
-
-/// Two CPUs with the same one of `queue_count` queues.
-fn sharing(cpus: &[u32], queue_count: u16) -> Option<(u32, u32)> {
-    let mut owners = HashMap::new();
-    cpus.iter().find_map(|cpu| owners.insert(cpu % u32::from(queue_count), *cpu).map(|other| (other, *cpu)))
-}
-
-/// pktgen reports `ERROR: node not possible` and continues without.
-fn check_node(job: &SendJob) -> Result<(), Failure> {
-    let Some(node) = job.node else { return Ok(()) };
-    let act = || format!("use memory of node {node}");
-    let nodes = CpuList::possible_nodes().map_err(|why| Failure::host(act(), why))?;
-    match nodes.contains(node) {
-        true => Ok(()),
-        false => Err(Failure::refused(act(), anyhow!("this machine has node {nodes} only"))
-            .try_this("leave --node out")),
-    }
 }
 
 /// Prints the report, or the error if nothing was sent. Returns the outcome.
@@ -456,7 +348,7 @@ impl<'a> DeviceJob<'a> {
 
 /// Sets what the signatures of one thread have: its number, and flows of its own.
 fn sign_thread(config: &mut Config, thread: u32) {
-    config.signature.stream = (thread % STREAMS) as u8;
+    config.signature.stream = (thread as usize % measure::STREAMS_MAX) as u8;
     config.signature.flow_first = thread * flows_per_thread(config);
 }
 
@@ -480,16 +372,4 @@ fn notes(config: &Config, packets: Option<&Packets>) -> Vec<String> {
     .map(|(_, note)| note.to_owned())
     .chain(packets.into_iter().flat_map(Packets::notes))
     .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_cpus_share_a_queue_when_there_are_too_few() {
-        assert_eq!(sharing(&[1, 0], 4), None);
-        assert_eq!(sharing(&[3, 2, 7], 4), Some((3, 7)));
-        assert_eq!(sharing(&[1, 0], 1), Some((1, 0)));
-    }
 }

@@ -6,7 +6,7 @@ use program::row_printer::Row;
 use program::rx_stats::{CaptureRow, ReceiveRow};
 use receiver::count;
 use sender::watch::SendSecond;
-use sender::{decode, raw_frame, streams};
+use sender::{plain_frame, raw_frame, streams};
 use std::collections::BTreeSet;
 use std::fs;
 use testkit::root;
@@ -16,7 +16,7 @@ use wirerate::cmd;
 fn documents() -> Vec<Document> {
     vec![
         wirerate::json_error::ERROR,
-        decode::FRAME,
+        plain_frame::FRAME,
         raw_frame::RAW_FRAME,
         streams::STREAM_FRAME,
         cmd::capture::report::CAPTURE,

@@ -74,7 +74,7 @@ impl PortReceiver {
             xdp: XdpModeChoice::Best,
             meter: MeterOptions {
                 flow_count: 1,
-                stream_count: sender::run::STREAMS,
+                stream_count: measure::STREAMS_MAX as u32,
                 carried_flows,
                 run: Some(part.mark),
                 ..MeterOptions::default()

@@ -6,7 +6,7 @@
 //! (Linux 7.3, sections 4 to 6 of the specification).
 
 use super::template::{Layout, MPLS_BOTTOM, PROTOCOL_UDP, template};
-use super::{Config, DeviceFacts, Flags, MPLS_LABELS_MAX, SignatureLevel};
+use super::{Config, DeviceFacts, Flags, MPLS_LABELS_MAX};
 use crate::flow_sa::FlowAssociations;
 use crate::plan::{
     ChecksumField, Field, FieldMode, FlowRule, FrameSpec, Imix, LengthRule, PacketOrder, PacketPlan, Plan,
@@ -302,22 +302,9 @@ impl<'a> PktgenFrames<'a> {
 
     /// The fields of the signature that differ from frame to frame.
     fn add_signature(&self, fields: &mut Fields) {
-        let (signature, start) = (self.config.signature, self.layout.pktgen_header);
-        let has_time = !self.has(Flags::NO_TIMESTAMP);
-        let bits = u16::from(signature.stream) << 10;
-        let [sequence, seconds, micros, nanos, flow, number] = Slot::SIGNATURE;
-        let all = [
-            (SignatureLevel::Pktgen, 4, 4, sequence, Some(FieldMode::Sequence)),
-            (SignatureLevel::Pktgen, 8, 4, seconds, has_time.then_some(FieldMode::WallSeconds)),
-            (SignatureLevel::Pktgen, 12, 4, micros, has_time.then_some(FieldMode::WallMicros)),
-            (SignatureLevel::Short, 16, 2, nanos, has_time.then_some(FieldMode::WallNanos { bits })),
-            (SignatureLevel::Full, 20, 4, flow, Some(FieldMode::Flow)),
-            (SignatureLevel::Full, 24, 6, number, Some(FieldMode::FlowNumber)),
-        ];
-        for (level, offset, width, slot, mode) in all {
-            if signature.level >= level {
-                fields.add(start + offset, width, slot, mode);
-            }
+        let all = self.config.signature.fields(!self.has(Flags::NO_TIMESTAMP));
+        for ((offset, width, mode), slot) in all.into_iter().zip(Slot::SIGNATURE) {
+            fields.add(self.layout.pktgen_header + offset, width, slot, mode);
         }
     }
 
@@ -351,12 +338,6 @@ impl<'a> PktgenFrames<'a> {
                 false => put(ip + 2, &(udp_len + IPV4_LEN as u16).to_be_bytes()),
             }
             put(udp + 4, &udp_len.to_be_bytes());
-        }
-        if self.config.signature.level >= SignatureLevel::Short {
-            put(
-                self.layout.pktgen_header + 16,
-                &(u16::from(self.config.signature.stream) << 10).to_be_bytes(),
-            );
         }
         header
     }

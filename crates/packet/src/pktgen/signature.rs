@@ -1,11 +1,14 @@
-//! Which signature the frames of a plan carry at the start of their UDP payload. `measure` reads
-//! it; its documentation has the layout.
+//! Which signature the frames of a plan carry at the start of their payload. `measure` reads it;
+//! its documentation has the layout.
 
-use crate::wire::PKTGEN_HEADER_LEN;
+use crate::plan::{Field, FieldMode, FrameSpec};
+use crate::wire::{PKTGEN_HEADER_LEN, PKTGEN_MAGIC};
 
 /// Names the fields behind the nanoseconds.
 const TAG: [u8; 2] = 0x5752_u16.to_be_bytes();
-/// Where the fields are that the template holds: tag, and run.
+/// Where the fields are that the template holds: thread (in the bits above the nanoseconds), tag,
+/// and run.
+const NANOS_AT: usize = 16;
 const TAG_AT: usize = 18;
 const RUN_AT: usize = 30;
 
@@ -67,15 +70,54 @@ impl Default for SignatureSetting {
 
 impl SignatureSetting {
     /// The signature with its constant fields; the others are zero.
-    pub(crate) fn template(&self, magic: u32) -> Vec<u8> {
+    pub(crate) fn template(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.level.byte_count()];
         if self.level >= SignatureLevel::Pktgen {
-            bytes[..4].copy_from_slice(&magic.to_be_bytes());
+            bytes[..4].copy_from_slice(&PKTGEN_MAGIC.to_be_bytes());
+        }
+        if self.level >= SignatureLevel::Short {
+            bytes[NANOS_AT..NANOS_AT + 2].copy_from_slice(&self.stream_bits().to_be_bytes());
         }
         if self.level == SignatureLevel::Full {
             bytes[TAG_AT..TAG_AT + 2].copy_from_slice(&TAG);
             bytes[RUN_AT..].copy_from_slice(&self.run.to_be_bytes());
         }
         bytes
+    }
+
+    /// Its thread, in the bits above the nanoseconds.
+    fn stream_bits(&self) -> u16 {
+        u16::from(self.stream) << 10
+    }
+
+    /// The fields that differ from frame to frame, in the order of their places: offset in the
+    /// signature, width, and mode, which a level without the field does not have.
+    pub(crate) fn fields(&self, has_time: bool) -> [(usize, usize, Option<FieldMode>); 6] {
+        let nanos = FieldMode::WallNanos { bits: self.stream_bits() };
+        [
+            (SignatureLevel::Pktgen, 4, 4, Some(FieldMode::Sequence)),
+            (SignatureLevel::Pktgen, 8, 4, has_time.then_some(FieldMode::WallSeconds)),
+            (SignatureLevel::Pktgen, 12, 4, has_time.then_some(FieldMode::WallMicros)),
+            (SignatureLevel::Short, NANOS_AT, 2, has_time.then_some(nanos)),
+            (SignatureLevel::Full, 20, 4, Some(FieldMode::Flow)),
+            (SignatureLevel::Full, 24, 6, Some(FieldMode::FlowNumber)),
+        ]
+        .map(|(level, offset, width, mode)| (offset, width, mode.filter(|_| self.level >= level)))
+    }
+
+    /// Writes the signature into the template of any frame from byte `at` on, and adds its fields.
+    /// Other fields do not change these bytes any more. `has_time` lets frames carry the time of
+    /// day.
+    ///
+    /// # Panics
+    /// With fewer bytes from `at` on than the level has.
+    pub fn add(&self, at: usize, has_time: bool, spec: &mut FrameSpec) {
+        let bytes = self.template();
+        let place = at..at + bytes.len();
+        spec.template[place.clone()].copy_from_slice(&bytes);
+        spec.spare(place);
+        for (offset, width, mode) in self.fields(has_time) {
+            spec.fields.extend(mode.map(|mode| Field::whole(at + offset, width, mode)));
+        }
     }
 }

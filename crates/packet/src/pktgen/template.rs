@@ -1,7 +1,7 @@
 //! The headers of pktgen's frames, and where they are.
 
 use super::Config;
-use crate::wire::{PKTGEN_MAGIC, UDP_LEN};
+use crate::wire::UDP_LEN;
 
 /// Most labels in an MPLS stack.
 pub const MPLS_LABELS_MAX: usize = 16;
@@ -70,7 +70,7 @@ pub(super) fn template(config: &Config, is_ipv6: bool) -> (Vec<u8>, Layout) {
     layout.udp = bytes.len();
     bytes.extend([0; UDP_LEN]);
     layout.pktgen_header = bytes.len();
-    bytes.extend(config.signature.template(PKTGEN_MAGIC));
+    bytes.extend(config.signature.template());
     layout.end = bytes.len();
     (bytes, layout)
 }

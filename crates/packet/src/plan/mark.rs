@@ -56,8 +56,7 @@ impl FrameMark {
         mark[..4].copy_from_slice(&MARK_MAGIC.to_be_bytes());
         mark[4..6].copy_from_slice(&self.flow.to_be_bytes());
         mark[6..8].copy_from_slice(&self.run.to_be_bytes());
-        spec.fields.iter_mut().for_each(|field| field.spare(start..end));
-        spec.fields.retain(|field| field.mask != 0);
+        spec.spare(start..end);
         spec.fields.push(Field::whole(start + 8, 4, self.counts.mode()));
         if self.has_time {
             spec.fields.push(Field::whole(start + 12, 6, FieldMode::Time));

@@ -189,6 +189,12 @@ pub struct FrameFacts {
 }
 
 impl FrameSpec {
+    /// No field changes these bytes any more.
+    pub(crate) fn spare(&mut self, place: Range<usize>) {
+        self.fields.iter_mut().for_each(|field| field.spare(place.clone()));
+        self.fields.retain(|field| field.mask != 0);
+    }
+
     /// The template; with its checksums if no frame changes.
     pub(super) fn first_template(&self) -> Vec<u8> {
         let mut template = self.template.clone();

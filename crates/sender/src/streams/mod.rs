@@ -14,11 +14,12 @@ use super::packet_sizes::PacketSizes;
 use super::packets::Packets;
 use super::rate::RequestedRate;
 use super::report::{Report, RunInfo, StreamInfo};
-use super::run::{DeviceJob, STREAMS, argv, conclude, cpus, drive, find, print};
+use super::run::{DeviceJob, argv, conclude, cpus, drive, find, print};
 use super::watch::View;
-use super::{config, next_hop, own_frames, packet_options};
+use super::{config, job_packets, next_hop};
 use anyhow::anyhow;
 use engine::{EngineError, EngineKind, Request};
+use measure::STREAMS_MAX;
 use packet::{Config, DeviceFacts, MacAddr, Range, Rng, SignatureLevel, Walk};
 use program::outcome::{Failure, Outcome};
 use program::seed::fresh_seed;
@@ -91,18 +92,18 @@ pub fn prepare_numbered(
         let packets = match &entry.frame {
             Some(text) => {
                 let name = format!("the frame of stream {}", entry.name);
-                own_frames::check_options(&entry.job, &name)?;
+                job_packets::check_options(&entry.job, &name)?;
                 Some(Packets::parse(text, &name, (facts, seed), &PacketSizes::of(&entry.job)?)?)
             }
             // The next hop is not known yet.
             None if entry.job.has_packet_options() => {
-                Some(packet_options::packets(&entry.job, MacAddr::ZERO, facts, seed)?)
+                Some(job_packets::packets(&entry.job, MacAddr::ZERO, facts, seed)?)
             }
             None => None,
         };
         let mut config = match &packets {
             None => config::config(&entry.job)?,
-            Some(packets) => packets.config(config::count(&entry.job), config::xmit_mode(run), seed),
+            Some(packets) => job_packets::config(&entry.job, packets, seed)?,
         };
         // A stream is a flow.
         config.signature.flow_count = 1;
@@ -195,7 +196,7 @@ impl Stream {
         let number = u16::try_from(self.index).map_err(|_| {
             Failure::usage(format!("send stream {}", self.entry.name), "marks name one of 65,536 streams")
         })?;
-        own_frames::mark(&mut packets, &self.entry.job, 1, Some((number, &self.entry.name)))?;
+        job_packets::mark(&mut packets, &self.entry.job, 1, Some((number, &self.entry.name)))?;
         Ok(packets)
     }
 
@@ -208,9 +209,9 @@ impl Stream {
         let size = |frame_len| self.entry.job.size_advice(frame_len);
         match self.config.signature.level {
             SignatureLevel::Full => Ok(()),
-            SignatureLevel::Short if self.index < STREAMS => Ok(()),
+            SignatureLevel::Short if (self.index as usize) < STREAMS_MAX => Ok(()),
             SignatureLevel::Short => {
-                let why = format!("frames as short as these name one of {STREAMS} streams");
+                let why = format!("frames as short as these name one of {STREAMS_MAX} streams");
                 Err(Failure::usage(act(), why).try_this(size("74, or 94 for IPv6")))
             }
             SignatureLevel::Pktgen | SignatureLevel::None => {
@@ -237,10 +238,10 @@ impl Stream {
         let act = || format!("send stream {}", self.entry.name);
         let mut packets = self.packets.clone();
         if packets.is_none() {
-            next_hop::fill_in(device, &mut config, &config::destinations(&self.entry.job), true)?;
+            next_hop::of_job(&self.entry.job, device, &mut config)?;
         } else if self.entry.frame.is_none() {
-            let (dst_mac, _) = own_frames::next_hop(&self.entry.job, device)?;
-            let resolved = packet_options::packets(&self.entry.job, dst_mac, &device.facts, self.seed)?;
+            let (dst_mac, _) = job_packets::next_hop(&self.entry.job, device)?;
+            let resolved = job_packets::packets(&self.entry.job, dst_mac, &device.facts, self.seed)?;
             packets = Some(self.marked(resolved)?);
         }
         let duration_ns = self.entry.job.duration.map_or(0, |duration| duration.0);
@@ -320,7 +321,7 @@ impl StreamSet {
     /// # Errors
     /// Bad usage in one of the streams; refused by the host or the device.
     pub fn prepare(job: &SendJob, measured: Option<u16>) -> Result<Self, Failure> {
-        let device = find(job, config::xmit_mode(job))?;
+        let device = find(job, job.xmit_mode)?;
         let seed = job.seed.unwrap_or_else(fresh_seed);
         let streams = prepare(job.streams.clone(), job, &device.facts, seed, measured)?;
         let requests = requests(&streams, job, &device, &cpus(job, &device)?)?;

@@ -4,7 +4,7 @@ use super::Stream;
 use crate::dry_run::{Schedule, frame_file};
 use crate::job::SendJob;
 use crate::split::pace_of_one_thread;
-use crate::{config, packet_options, shown};
+use crate::{config, job_packets, shown};
 use capture_files::frame_file::FrameFile;
 use engine::{Engine, MemEngine, Pacer};
 use facts::{Described, Document};
@@ -129,12 +129,12 @@ fn prepare<'a>(
         Some(_) if stream.entry.frame.is_none() => {
             config.dst_mac = stream.entry.job.dst_mac.map_or(config.dst_mac, |given| given.first);
             show(&mut config)?;
-            Some(stream.marked(packet_options::packets(&stream.entry.job, config.dst_mac, facts, seed)?)?)
+            Some(stream.marked(job_packets::packets(&stream.entry.job, config.dst_mac, facts, seed)?)?)
         }
         packets => packets.clone(),
     };
     let (plan, mut cursor) = match packets.and_then(|packets| packets.of_thread(0)) {
-        Some(plan) => plan.on(facts),
+        Some(plan) => plan.sent_as(&config, facts).on(facts),
         None => {
             let shown = show(&mut config)?;
             super::super::plan(&mut config, facts, seed, &shown.associations)?

@@ -30,8 +30,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let mut runner = TrialRunner::new(&args.path, stop)?.with_budget(args.budget);
     let mut record = Rfc2544Record { provenance: Provenance::default(), sizes: Vec::new() };
     let mut is_complete = true;
-    for size in sizes(args) {
-        let tester = runner.tester(Traffic { size: Some(size), ..Traffic::default() })?;
+    let tester = |size| runner.tester(Traffic { size: Some(size), ..Traffic::default() });
+    // A size that the frames cannot have is refused before the first trial of any.
+    let testers: Vec<Tester> = sizes(args).into_iter().map(tester).collect::<Result<_, _>>()?;
+    for tester in testers {
         let mut deviations = all_deviations(args);
         deviations.extend(tester.deviations());
         record.provenance = tester.provenance(start_ns, deviations);

@@ -44,8 +44,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let mut runner = TrialRunner::new(&args.path, stop)?;
     let mut is_answered = true;
     let mut records = Vec::new();
-    for traffic in traffic::all(args.path.sizes(), &args.flows, &args.threads) {
-        let tester = runner.tester(traffic)?;
+    // What cannot be sent is refused before the first trial.
+    let traffics = traffic::all(args.path.sizes(), &args.flows, &args.threads).into_iter();
+    let testers: Vec<Tester> = traffics.map(|traffic| runner.tester(traffic)).collect::<Result<_, _>>()?;
+    for tester in testers {
         let start_ns = time_of_day_ns();
         let mut search = searcher(args, args.path.loads(tester.max_load_pps())?)?;
         is_answered &= runner.run(&tester, &mut search, ThroughputSearch::results)?;

@@ -7,18 +7,20 @@ use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpMod
 use clap::{Args as _, FromArgMatches};
 use engine::{PagePools, Ramp};
 use host::{CpuTicks, DevicePlace, Link, LinkCounters, Machine, Netns, Stack, raise_priority};
-use measure::{Latency, MeterOptions, first_number};
+use measure::{Latency, MeterOptions};
 use options::send::SendArgs;
 use options::stream_file::job_of;
-use packet::{Config, SignatureLevel, wire_len};
+use packet::{Config, MacAddr, SignatureLevel, wire_len};
 use program::outcome::Failure;
 use program::stop::Stop;
 use search::record::{Provenance, TrafficShape};
 use search::{LatencyFigures, SecondPhase, TesterLimits, TrialRequest, TrialResult};
-use sender::SendJob;
 use sender::device::TxDevice;
+use sender::job::SignatureName;
+use sender::packets::Packets;
+use sender::ready::ReadyRun;
 use sender::turn_back::turn_back;
-use sender::{self, config, rate::RequestedRate};
+use sender::{SendJob, config, job_packets};
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::thread;
@@ -59,6 +61,8 @@ struct TestedPath {
     rx: RxDrops,
     wire_len: Option<u64>,
     speed_bps: Option<u64>,
+    /// The first number in a frame.
+    first_number: u32,
 }
 
 impl TestedPath {
@@ -77,8 +81,14 @@ impl TestedPath {
         let netns = netns.map_err(|why| Failure::host(format!("receive on {rx}"), why))?;
         let drops = || RxDrops::new(netns.as_ref(), rx);
         let drops = drops().map_err(|why| Failure::host(format!("receive on {rx}"), why))?;
-        let settings = signed(&send)?;
-        let is_one_size = settings.min_pkt_size == settings.max_pkt_size && settings.imix.is_empty();
+        let (frame_len, carried_flows, first_number) = if send.has_own_frames() {
+            let packets = marked(&mut send, &device)?;
+            (packets.only_len(), packets.flow_count(), 0)
+        } else {
+            let settings = signed(&send)?;
+            let is_one_size = settings.min_pkt_size == settings.max_pkt_size && settings.imix.is_empty();
+            (is_one_size.then_some(settings.min_pkt_size), 0, 1)
+        };
         Ok(Self {
             send,
             rx_netns: rx_netns.map(str::to_owned),
@@ -89,20 +99,20 @@ impl TestedPath {
                 mode: Mode::Drop,
                 source: SourceKind::Xdp,
                 xdp: XdpModeChoice::Best,
-                meter: MeterOptions::default(),
+                meter: MeterOptions { carried_flows, ..MeterOptions::default() },
                 is_shared: false,
                 has_details: false,
                 has_tags: false,
                 reflects: false,
             },
-            wire_len: is_one_size.then(|| wire_len(settings.min_pkt_size.max(60)).into()),
+            wire_len: frame_len.map(|frame_len| wire_len(frame_len.max(60)).into()),
             speed_bps: device.line_bps(),
+            first_number,
         })
     }
 
     fn threads(&self) -> usize {
-        let of_list = self.send.cpus.as_ref().map(|cpus| cpus.0.len());
-        of_list.unwrap_or(self.send.threads.unwrap_or(1) as usize)
+        thread_count(&self.send)
     }
 
     /// Sends one of `parts` of a trial's frames.
@@ -119,7 +129,8 @@ impl TestedPath {
         send.ramp = request.then.map(|then| two_loads(request, then));
         send.pps = Some(Pps(share(request.load_pps).max(1)).into());
         send.duration = Some(Nanos(sending_ns + (sending_ns / 1000).max(LATE_NS_MIN)));
-        let (report, error) = sender::run::transmit(&send, signed(&send)?, RequestedRate::of(&send)?, stop)?;
+        let pktgen = if send.has_own_frames() { None } else { Some(signed(&send)?) };
+        let (report, error) = ReadyRun::prepare(&send, pktgen)?.transmit(&send, stop)?;
         match error {
             Some(error) => {
                 Err(Failure::engine(format!("send on {}", send.device), error, send.netns.as_deref()))
@@ -227,14 +238,20 @@ impl Tester {
         Provenance { command, start_ns, host, deviations }
     }
 
-    /// Refuses several sending threads, whose frames have numbers of their own.
+    /// Refuses several sending threads or packets, whose frames have numbers of their own.
     ///
     /// # Errors
     /// Bad usage with the `act` that needs one thread.
     pub(crate) fn check_one_thread(&self, act: &str) -> Result<(), Failure> {
         match self.directions.as_slice() {
-            [one] if one.threads() <= 1 => Ok(()),
-            [_] => Err(Failure::usage(act, "several threads send").try_this("--threads 1")),
+            [one] if one.threads() > 1 => {
+                Err(Failure::usage(act, "several threads send").try_this("--threads 1"))
+            }
+            [one] if one.receive.meter.carried_flows > 1 => {
+                let why = "each packet of these frames has numbers of its own";
+                Err(Failure::usage(act, why).try_this("one packet in --frame or --frames"))
+            }
+            [_] => Ok(()),
             _ => Err(Failure::usage(act, "both directions send")
                 .try_this("--tests throughput,latency,loss,back-to-back")),
         }
@@ -329,6 +346,8 @@ impl RunsTrials for Tester {
         let gaps = || reports.iter().filter_map(|report| report.gaps.as_ref());
         let sent = reports.iter().map(|report| report.sent).sum();
         let ramp = request.then.map(|then| two_loads(request, then));
+        // Of a test that needs it, one thread sends.
+        let first_number = measure::first_number(self.directions[0].first_number, 1);
         Ok(TrialResult {
             sent,
             refused: reports.iter().map(|report| report.errors + report.replaced).sum(),
@@ -344,7 +363,9 @@ impl RunsTrials for Tester {
             gap_ns_max: gaps().map(|gaps| gaps.max_ns).max().unwrap_or(0),
             latency: figures.latency.as_ref().map(latency_figures),
             causes: self.causes(&reports, steal_ppb),
-            last_lost_ns: ramp.zip(last_lost(&received, sent)).map(|(ramp, index)| due_ns(&ramp, index)),
+            last_lost_ns: ramp
+                .zip(last_lost(&received, first_number, sent))
+                .map(|(ramp, index)| due_ns(&ramp, index)),
             switched_ns: ramp.map(|ramp| due_ns(&ramp, request.frames)),
             ..TrialResult::default()
         })
@@ -377,18 +398,28 @@ fn device_fact(place: &DevicePlace) -> String {
 
 /// Settings with a signature that tells the threads apart, if the frame has space for it.
 fn signed(send: &SendJob) -> Result<Config, Failure> {
-    if send.signature.is_some() {
-        let why = "a search chooses the signature of its frames";
-        return Err(Failure::usage("use --signature here", why).try_this("leave --signature out"));
-    }
     let mut settings = config::config(send)?;
     config::sign(&mut settings, SignatureLevel::Short);
-    let threads = send.cpus.as_ref().map_or(send.threads.unwrap_or(1), |cpus| cpus.0.len() as u32);
-    if threads > 1 && settings.signature.level < SignatureLevel::Short {
+    if thread_count(send) > 1 && settings.signature.level < SignatureLevel::Short {
         let why = "the frames are too short for the number of their thread";
         return Err(Failure::usage("send from several threads", why).try_this("a longer --size"));
     }
     Ok(settings)
+}
+
+/// Packets that are not pktgen's, each with a mark at its end, and lets `send` mark them.
+fn marked(send: &mut SendJob, device: &TxDevice) -> Result<Packets, Failure> {
+    send.signature = Some(SignatureName::Mark);
+    job_packets::check(send)?;
+    // The destination and random values change no length.
+    let mut packets = job_packets::packets(send, MacAddr::ZERO, &device.facts, 0)?;
+    job_packets::mark(&mut packets, send, thread_count(send), None)?;
+    Ok(packets)
+}
+
+fn thread_count(send: &SendJob) -> usize {
+    let of_list = send.cpus.as_ref().map(|cpus| cpus.0.len());
+    of_list.unwrap_or(send.threads.unwrap_or(1) as usize)
 }
 
 /// Gives the directions different CPUs, if there are enough and the user chose none.
@@ -452,8 +483,7 @@ fn due_ns(ramp: &Ramp, index: u64) -> u64 {
 
 /// The index of the lost frame that was sent last, from 0 on, if one thread sent all. A frame that
 /// came late counts as lost. Frames before the first one that arrived are passed over.
-fn last_lost(received: &ReceiveResult, sent: u64) -> Option<u64> {
-    let first = first_number(1, 1);
+fn last_lost(received: &ReceiveResult, first: u64, sent: u64) -> Option<u64> {
     let behind_highest = received.lines.iter().map(|line| line.high).max().unwrap_or(0);
     if behind_highest < first + sent {
         return sent.checked_sub(1);
@@ -521,6 +551,8 @@ fn refuse_own(send: &SendJob) -> Result<(), Failure> {
         (send.ramp.is_some(), "--ramp", loads),
         (send.arrivals.is_some(), "--arrivals", "the frames of a trial have equal gaps"),
         (send.dry_run.is_some(), "--dry-run", "a search sends"),
+        (send.signature.is_some(), "--signature", "a search chooses the signature of its frames"),
+        (send.clone_skb.is_some(), "--clone-skb", "a search counts numbers, and copies have the same one"),
         (!send.streams.is_empty(), "--streams", "the frames of a search are one stream"),
     ];
     match given.into_iter().find(|(is_given, ..)| *is_given) {

@@ -317,6 +317,10 @@ fn frames_of_any_kind() -> TestResult {
         ("--dst 198.18.0.2 --icmp echo --size 60 --engine af_packet", 1),
         ("--dst 198.18.0.2 --vxlan 7 --size 300", 1),
         ("--dst 198.18.0.2 --arp --size 60", 1),
+        ("--dst 198.18.0.2 --tcp --syn --size 100 --engine xdp --signature full", 1),
+        ("--dst 198.18.0.2 --icmp echo --size 100 --engine skb --signature full", 1),
+        ("--dst 198.18.0.2 --vxlan 7 --size 300 --engine af_packet --signature short", 1),
+        ("--dst 198.18.0.2 --gre --tcp --size 300 --engine af_xdp --signature pktgen", 1),
         (&two, 4),
     ] {
         let report = measure(send);
@@ -334,6 +338,16 @@ fn frames_of_any_kind() -> TestResult {
     ] {
         wirerate_run(&format!("{} -- {send}", measure_words(&lab))).expect_code(2).says(&[says]);
     }
+    // Copies are duplicates and not lost.
+    let copied = report(
+        &wirerate_run(&format!(
+            "{} --json --expect lost=0 -- --count 1000 --dst 198.18.0.2 --tcp --size 90 --clone-skb 2",
+            measure_words(&lab)
+        ))
+        .expect_code(0)
+        .stdout,
+    );
+    assert_eq!(counts(&copied, ["unique", "duplicate"]), [500, 500]);
     // `send` sends them without a mark and says so.
     let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --tcp --count 3", lab.tx_netns);
     let text = wirerate_run(&words).expect_code(0).stdout;
@@ -495,6 +509,8 @@ fn ends_with_the_sender() -> TestResult {
         ("--signature short --udp-checksum --vlan 5 --size 64", [1000, 0, 1]),
         ("--end-frames 3 --clone-skb 2", [500, 0, 1]),
         ("--tcp --signature mark --size 90", [1000, 0, 1]),
+        ("--tcp --signature mark --size 90 --clone-skb 4", [250, 0, 1]),
+        ("--icmp echo --signature full --size 90 --clone-skb 2", [500, 0, 1]),
     ] {
         let report = run_without_errors(|| {
             let running = receive(&lab, 0, "--json --expect lost=0");

@@ -16,6 +16,7 @@ const PYTHON: &str = "/var/cache/wirerate/python/bin/python";
 /// Tests of the search.
 pub(crate) const CASES: &[Case] = &[
     case("search::counts_what_arrives_in_each_trial", &[], counts_what_arrives_in_each_trial),
+    case("search::any_frames_are_searched_and_tested", &[], any_frames_are_searched_and_tested),
     case("search::a_count_cap_lies_between_the_bounds", &[], a_count_cap_lies_between_the_bounds)
         .with_lock("measures throughput"),
     case("search::disturbed_trials_are_listed_beside_busy_loops", &[], disturbed_trials_are_listed)
@@ -77,6 +78,52 @@ fn counts_what_arrives_in_each_trial() -> TestResult {
     let start = run(&["date", "--utc", "--date", &format!("@{start_s}"), "+%Y-%m-%d"]);
     for fact in [concat!("wirerate ", env!("CARGO_PKG_VERSION")), start.trim(), TX_DEV, RX_DEV, "veth"] {
         assert!(report.stdout.contains(fact), "no {fact} in the report: {}", report.stdout);
+    }
+    Ok(())
+}
+
+/// Trials of TCP, of a tunnel and of packets in trafgen's language, over the pair, which loses
+/// nothing; and the recovery from an overload, which needs to know the first number.
+fn any_frames_are_searched_and_tested() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let path = format!("--tx {TX_DEV}@{} --rx {RX_DEV}@{} --json", lab.tx_netns, lab.rx_netns);
+    let to = format!("--dst 198.18.0.2 --dst-mac {RX_MAC}");
+    let packets = lab.file("two.cfg");
+    let udp = format!("eth(da={RX_MAC}), ipv4(sa=drnd(), da=198.18.0.2), udp(dp=9)");
+    std::fs::write(&packets, format!("{{ {udp}, fill(0, 18) }} {{ {udp}, fill(1, 12), fill(0, 18) }}"))?;
+    let packets = format!("--frames {}", packets.display());
+    let rfc2544 = "rfc2544 --quick --throughput 1000 --tests recovery --frame-sizes";
+    for (command, frames, sizes) in [
+        ("search --method quick --frame-sizes 128,512", format!("--tcp --syn --flows 3 {to}"), 2),
+        ("search --method quick", format!("--vxlan 7 --size 200 {to}"), 1),
+        ("search --method quick", packets.clone(), 1),
+        (&format!("{rfc2544} 128"), format!("--tcp {to}"), 1),
+    ] {
+        let words = format!("{command} {path} --max-pps 2000 --min-pps 1000 --budget 20s -- {frames}");
+        let said = wirerate_run(&words);
+        let (_, lines) = lines_of(&said);
+        let trials: Vec<&Value> = lines.iter().filter(|line| line["schema"] == "wirerate.trial/1").collect();
+        assert!(trials.len() >= sizes, "{words}: {}", said.stderr);
+        for trial in trials {
+            assert_eq!((&trial["unique"], &trial["duplicate"]), (&trial["sent"], &Value::from(0)), "{trial}");
+            assert_eq!(trial["last_lost_ns"], Value::Null, "{trial}");
+        }
+    }
+    for (words, said) in [
+        (
+            format!("search {path} -- --tcp {to}"),
+            "there are 0; frames of 72 bytes have them\n  try: --size 72",
+        ),
+        // Before the trials of the size that is long enough.
+        (format!("search {path} --frame-sizes 128,64 -- --tcp {to}"), "try: --size 72"),
+        (format!("search {path} -- {to} --clone-skb 2"), "copies have the same one"),
+        (format!("search {path} -- {to} --signature full"), "a search chooses the signature"),
+        (format!("{rfc2544} 128 {path} -- {packets}"), "each packet of these frames has numbers of its own"),
+    ] {
+        let refused = wirerate_run(&words).expect_code(2);
+        let (end, trials) = lines_of(&refused);
+        assert_eq!((end["schema"].as_str(), trials.len()), (Some("wirerate.error/1"), 0), "{words}");
+        refused.says(&[said]);
     }
     Ok(())
 }

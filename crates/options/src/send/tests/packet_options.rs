@@ -132,10 +132,6 @@ fn options_without_meaning_together_are_refused_with_the_reason() {
         ("--arp --payload x", "cannot use --payload with --arp: an ARP message is no IP packet"),
         ("--arp --ttl 3", "cannot use --ttl with --arp"),
         ("--payload x --inner-dst 10.0.0.9", "cannot use addresses in a tunnel: there is no tunnel"),
-        (
-            "--tcp --signature full",
-            "cannot use --signature with --tcp: receivers look for it in UDP without a tunnel",
-        ),
         ("--tcp --random src", "cannot draw src at random: it needs a range"),
         ("--tcp --src-mac 02:00:00:00:00:01-02:01:00:00:00:01 ", "only the last four bytes"),
     ] {

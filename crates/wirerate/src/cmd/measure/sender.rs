@@ -2,15 +2,15 @@
 //! carry what the receiver needs.
 
 use engine::EngineError;
+use measure::STREAMS_MAX;
 use packet::{Config, SignatureLevel};
 use program::outcome::Failure;
 use program::stop::Stop;
 use receiver::{Counting, MeterRules, ReceiverOptions};
 use sender::job::{SendJob, SignatureName};
-use sender::own_frames::OwnFrames;
-use sender::rate::RequestedRate;
+use sender::ready::ReadyRun;
 use sender::report::Report;
-use sender::run::{STREAMS, flows_per_thread};
+use sender::run::flows_per_thread;
 use sender::streams::StreamSet;
 use sender::workers::StartedRuns;
 
@@ -32,8 +32,7 @@ pub(super) struct MeasureSender {
 /// What is sent.
 #[derive(Debug)]
 enum MeasuredFrames {
-    Pktgen { config: Box<Config>, pace: RequestedRate },
-    Own(Box<OwnFrames>),
+    Run(Box<ReadyRun>),
     Streams(Box<StreamSet>),
 }
 
@@ -91,18 +90,25 @@ impl MeasureSender {
                 Some(_) => {}
             }
             job.run = Some(run);
-            let frames = OwnFrames::prepare(&job)?;
-            let options = marked(frames.flow_count());
-            return Ok((Self { job, frames: MeasuredFrames::Own(Box::new(frames)), copies: 1 }, options));
+            let ready = ReadyRun::prepare(&job, None)?;
+            let mut options = marked(ready.flow_count());
+            if job.front_signature().is_some() {
+                options = join(&options, &job, &mut ready.config().clone(), run)?;
+            }
+            return Ok((Self::of_run(job, ready), options));
         }
         let mut config = sender::config::config(&job)?;
-        let pace = RequestedRate::of(&job)?;
         if job.signature.is_none() {
             sender::config::sign(&mut config, SignatureLevel::Full);
         }
         let options = join(options, &job, &mut config, run)?;
-        let copies = config.clone_skb.max(1) as u64;
-        Ok((Self { job, frames: MeasuredFrames::Pktgen { config: Box::new(config), pace }, copies }, options))
+        let ready = ReadyRun::prepare(&job, Some(config))?;
+        Ok((Self::of_run(job, ready), options))
+    }
+
+    fn of_run(job: SendJob, ready: ReadyRun) -> Self {
+        let copies = ready.copies();
+        Self { job, frames: MeasuredFrames::Run(Box::new(ready)), copies }
     }
 
     /// The numbers that are not sent, also while it sends.
@@ -118,8 +124,7 @@ impl MeasureSender {
     pub(super) fn transmit(self, shows: bool, stop: &Stop) -> Result<(Report, Option<EngineError>), Failure> {
         let job = SendJob { quiet: self.job.quiet || !shows, is_measured: true, ..self.job };
         match self.frames {
-            MeasuredFrames::Pktgen { config, pace } => sender::run::transmit(&job, *config, pace, stop),
-            MeasuredFrames::Own(frames) => frames.transmit(&job, stop),
+            MeasuredFrames::Run(run) => run.transmit(&job, stop),
             MeasuredFrames::Streams(streams) => streams.transmit(&job, stop),
         }
     }
@@ -129,7 +134,7 @@ fn unsigned(advice: &str) -> Failure {
     Failure::usage(ACT, "frames without a signature cannot be measured").try_this(advice)
 }
 
-/// Options of the receiver for pktgen's frames.
+/// Options of the receiver for frames with the signature of `config`.
 ///
 /// # Errors
 /// Bad usage for a run that cannot be measured.
@@ -152,9 +157,9 @@ fn join(
             "the numbers of several threads overlap in time, and pktgen's header does not name the thread";
         return Err(Failure::usage(ACT, why).try_this("--size 60, or --threads 1"));
     }
-    if thread_count > STREAMS {
-        return Err(Failure::usage(ACT, format!("a signature names one of {STREAMS} threads"))
-            .try_this(format!("--threads {STREAMS}")));
+    if thread_count as usize > STREAMS_MAX {
+        return Err(Failure::usage(ACT, format!("a signature names one of {STREAMS_MAX} threads"))
+            .try_this(format!("--threads {STREAMS_MAX}")));
     }
     let mut options = options.clone();
     if sender.flows.is_some() && config.flows == 0 && config.hold == 1 {
