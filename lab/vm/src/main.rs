@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use clap::Parser;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::num::NonZeroUsize;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,9 +32,10 @@ struct Arguments {
     /// A shell in the machine instead
     #[arg(long)]
     shell: bool,
-    /// So many machines at once [default: one for each processor]
+    /// Processors of all machines at once; one that has more runs by itself [default: two for each
+    /// processor of this host]
     #[arg(long, value_name = "N")]
-    at_once: Option<NonZeroUsize>,
+    cpus: Option<NonZeroU32>,
     /// Put the table into this file, between its marks
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
@@ -121,18 +122,18 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for signals")?;
     }
-    let at_once = match arguments.at_once {
+    let cpus = match arguments.cpus {
         Some(number) => number.get(),
         // Two machines at once would disturb each other's rates.
         None if arguments.rates.is_some() => 1,
-        None => std::thread::available_parallelism()?.get(),
+        None => 2 * u32::try_from(std::thread::available_parallelism()?.get())?,
     };
     let failures = AtomicUsize::new(0);
     let said = |kernel: &Kernel, outcomes: &[CaseOutcome]| {
         print!("{}", vm::plain(&kernel.name, outcomes));
         failures.fetch_add(tell_failures(&kernel.name, outcomes), Ordering::Relaxed);
     };
-    let all = run.all(&kernels, &cases, at_once, said)?;
+    let all = run.all(&kernels, &cases, cpus, said)?;
     if let Some(path) = &arguments.table {
         put_table(path, &all)?;
     }

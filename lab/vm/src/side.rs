@@ -1,11 +1,12 @@
-//! Runs machines in parallel, one per processor of the host, and collects their results.
+//! Runs machines in parallel, two emulated processors per processor of the host, and collects their
+//! results.
 
 use crate::cases::{Case, MachineType};
 use crate::{Boot, CaseOutcome, Kernel, KernelSet};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What all machines of a run have in common.
@@ -40,9 +41,9 @@ impl MachineRun<'_> {
         Boot { lab, kernel, machine, wirerate, init, parameters, silence: *silence, stop }
     }
 
-    /// Runs the cases on each kernel, `at_once` machines at a time and at the end those of
-    /// [`MachineType::Alone`], and tells `said` of each machine that ended. The outcomes are in the
-    /// order of kernels and cases.
+    /// Runs the cases on each kernel, with `cpus` emulated processors at a time or one machine that
+    /// has more, and at the end those of [`MachineType::Alone`]. It tells `said` of each machine
+    /// that ended. The outcomes are in the order of kernels and cases.
     ///
     /// # Errors
     /// When a machine could not be started, or the run was stopped.
@@ -50,35 +51,47 @@ impl MachineRun<'_> {
         &self,
         kernels: &[&Kernel],
         cases: &[&Case],
-        at_once: usize,
+        cpus: u32,
         said: impl Fn(&Kernel, &[CaseOutcome]) + Sync,
     ) -> Result<Vec<(String, Vec<CaseOutcome>)>> {
         let (alone, jobs): (Vec<_>, Vec<_>) =
             jobs(kernels, cases).into_iter().partition(|job| job.machine == MachineType::Alone);
-        let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let all = Mutex::new(Vec::new());
         let run = |job: &MachineJob| -> Result<()> {
             let outcomes = self.boot(job.kernel, job.machine).run(&job.cases)?;
             said(job.kernel, &outcomes);
-            all.lock().unwrap_or_else(PoisonError::into_inner).push((job.kernel.name.clone(), outcomes));
+            lock(&all).push((job.kernel.name.clone(), outcomes));
             Ok(())
         };
-        let work = || -> Result<()> {
-            while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                run(job)?;
-            }
-            Ok(())
-        };
+        let (free, ended) = (Mutex::new(cpus), Condvar::new());
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
-            workers.into_iter().try_for_each(|worker| match worker.join() {
+            let mut machines = Vec::new();
+            for job in jobs.iter().take_while(|_| !self.stop.load(Ordering::Relaxed)) {
+                let needed = job.machine.cpus().min(cpus);
+                let waited = ended.wait_while(lock(&free), |free| *free < needed);
+                *waited.unwrap_or_else(PoisonError::into_inner) -= needed;
+                let (run, free, ended) = (&run, &free, &ended);
+                machines.push(scope.spawn(move || {
+                    let result = run(job);
+                    *lock(free) += needed;
+                    ended.notify_one();
+                    result
+                }));
+            }
+            machines.into_iter().try_for_each(|machine| match machine.join() {
                 Ok(ended) => ended,
                 Err(panic) => std::panic::resume_unwind(panic),
             })
         })?;
+        ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
         alone.iter().try_for_each(run)?;
         let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(kernels.iter().map(|kernel| (kernel.name.clone(), in_order(&all, &kernel.name, cases))).collect())
     }
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The machines, those that take longest first, so that none is left over at the end.
