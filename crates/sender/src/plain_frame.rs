@@ -1,8 +1,8 @@
 //! `wirerate.frame/1`: a frame of UDP, ESP or AH as JSON without a list of layers.
 
 use super::layers::{Checksum, FrameLayer, MarkFields, SignatureFields};
-use super::raw_frame::RawFrame;
 use facts::{Described, Document, Part, Record};
+use packet::wire_len;
 use serde::Serialize;
 use std::net::IpAddr;
 
@@ -110,16 +110,14 @@ pub struct PlainFrame {
 }
 
 impl PlainFrame {
-    /// Frame `number` of a run, due `time_ns` after its start. `None` for a frame with another
-    /// protocol, or inside another frame.
-    pub(super) fn of(frame: &RawFrame) -> Option<Self> {
-        let [FrameLayer::Ethernet { src_mac, dst_mac, .. }, inner @ ..] = &frame.layers[..] else {
-            return None;
-        };
+    /// Frame `number` of a run, due `time_ns` after its start, with these layers. `None` for a frame
+    /// with another protocol, or with another frame inside.
+    pub(super) fn of(number: u64, time_ns: u64, frame_len: u32, layers: &[FrameLayer]) -> Option<Self> {
+        let [FrameLayer::Ethernet { src_mac, dst_mac, .. }, inner @ ..] = layers else { return None };
         let ends = |layer: &FrameLayer| {
             matches!(layer, FrameLayer::Udp { .. } | FrameLayer::Esp { .. } | FrameLayer::Ah { .. })
         };
-        let (outer, carried) = inner.split_at(inner.iter().position(ends).filter(|_| !frame.is_tunnel())?);
+        let (outer, carried) = inner.split_at(inner.iter().position(ends).filter(|_| !is_tunnel(layers))?);
         let vlan_id = |layer: &FrameLayer| match layer {
             FrameLayer::Vlan { id, .. } => Some(*id),
             _ => None,
@@ -129,10 +127,10 @@ impl PlainFrame {
             _ => None,
         };
         Some(Self {
-            number: frame.number,
-            time_ns: frame.time_ns,
-            frame_len: frame.frame_len,
-            wire_len: frame.wire_len,
+            number,
+            time_ns,
+            frame_len,
+            wire_len: wire_len(frame_len),
             dst_mac: dst_mac.clone(),
             src_mac: src_mac.clone(),
             vlan_ids: outer.iter().filter_map(vlan_id).collect(),
@@ -145,6 +143,14 @@ impl PlainFrame {
             },
         })
     }
+}
+
+/// True for a frame or packet inside another one.
+fn is_tunnel(layers: &[FrameLayer]) -> bool {
+    let is_outer = |layer: &&FrameLayer| {
+        matches!(layer, FrameLayer::Ethernet { .. } | FrameLayer::Ipv4 { .. } | FrameLayer::Ipv6 { .. })
+    };
+    layers.iter().filter(is_outer).count() > 2
 }
 
 impl IpFields {
@@ -183,29 +189,31 @@ impl Content {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layers::layers;
+    use crate::raw_frame::RawFrame;
     use packet::ipsec::{Association, Associations, SecurityAssociation, Transform};
     use packet::{Config, DeviceFacts, Flags};
     use std::sync::Arc;
 
-    /// The first frame of `config`, decoded.
-    fn first(mut config: Config, associations: Associations) -> RawFrame {
+    /// The first frame of `config`.
+    fn first(mut config: Config, associations: Associations) -> Vec<u8> {
         config.dst_min = Some([10, 0, 0, 2].into());
         let facts = DeviceFacts::default();
         let (plan, mut cursor) = crate::plan(&mut config, &facts, 1, &Arc::new(associations)).unwrap();
         let mut bytes = vec![0; plan.frame_len_max() as usize];
         let len = plan.emit(&mut cursor, 0, &mut bytes);
         bytes.truncate(len);
-        RawFrame::new(1, 0, &bytes)
+        bytes
     }
 
     #[test]
     fn labels_are_shown_from_the_outside_in() {
         let config = Config { mpls: vec![0x0001_0e40, 0x0001_100a], ..Config::default() };
-        let shown = first(config, Associations::default());
-        let frame = PlainFrame::of(&shown).unwrap();
+        let bytes = first(config, Associations::default());
+        let frame = PlainFrame::of(1, 0, bytes.len() as u32, &layers(&bytes)).unwrap();
         let label = |label, class, ttl| Label { label, class, ttl };
         assert_eq!(frame.mpls, [label(16, 7, 64), label(17, 0, 10)]);
-        let shown = shown.to_string();
+        let shown = RawFrame::new(1, 0, &bytes).to_string();
         assert!(shown.contains("  MPLS 16 17\n  IPv4 "), "{shown}");
         assert!(matches!(
             frame.content,
@@ -227,7 +235,7 @@ mod tests {
         let ready = SecurityAssociation::new(what).expect("no key can be wrong");
         let mut config = Config { flows: 1, spi: 0x100, ..Config::default() };
         config.flags.set(Flags::IPSEC, true);
-        let frame = first(config, Associations::new(vec![ready], Vec::new()));
+        let frame = RawFrame::new(1, 0, &first(config, Associations::new(vec![ready], Vec::new())));
         let shown = frame.to_string();
         assert!(shown.ends_with("  ESP       spi 0x100  seq 7\n"), "{shown}");
         let json = frame.json_line();

@@ -18,17 +18,17 @@ pub const RAW_FRAME: Document =
 #[derive(Clone, Debug, Serialize, Described)]
 pub struct RawFrame {
     /// Number of the frame in the run, from 1.
-    pub(super) number: u64,
+    number: u64,
     /// Scheduled time since the start of the run.
-    pub(super) time_ns: u64,
+    time_ns: u64,
     /// Length without FCS.
     #[fact(unit = "bytes")]
-    pub(super) frame_len: u32,
+    frame_len: u32,
     /// Length on the wire, with FCS, preamble and gap.
     #[fact(unit = "bytes")]
-    pub(super) wire_len: u32,
+    wire_len: u32,
     /// Its headers from the outside in, and what follows them.
-    pub(super) layers: Vec<FrameLayer>,
+    layers: Vec<FrameLayer>,
     /// Its bytes, hexadecimal.
     #[fact(kind = Kind::Text)]
     #[serde(serialize_with = "as_hex")]
@@ -48,18 +48,10 @@ impl RawFrame {
         Self { number, time_ns, frame_len, wire_len, layers: layers(bytes), bytes: bytes.to_vec() }
     }
 
-    /// True for a frame inside another one.
-    pub(super) fn is_tunnel(&self) -> bool {
-        let is_ip = |layer: &&FrameLayer| {
-            matches!(layer, FrameLayer::Ethernet { .. } | FrameLayer::Ipv4 { .. } | FrameLayer::Ipv6 { .. })
-        };
-        self.layers.iter().filter(is_ip).count() > 2
-    }
-
     /// The frame as one line of JSON: UDP and IPsec outside of tunnels have a document of their
     /// own.
     pub fn json_line(&self) -> String {
-        match PlainFrame::of(self) {
+        match PlainFrame::of(self.number, self.time_ns, self.frame_len, &self.layers) {
             Some(plain) => out::json_line(&FRAME, &plain),
             None => out::json_line(&RAW_FRAME, self),
         }
