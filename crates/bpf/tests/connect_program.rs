@@ -4,7 +4,7 @@
 mod common;
 
 use bpf::{AcceptParams, AcceptProgram, AnswerCheck, ConnectKind, ConnectParams, ConnectProgram, GroupBy};
-use common::{XDP_DROP, XDP_PASS, XDP_TX, may_load};
+use common::{XDP_DROP, XDP_PASS, XDP_TX, check_loads_soon, may_load};
 use connect::{
     ACK, Addresses, Arrival, Close, Connection, Counts, Departure, Events, FIN, Order, PSH, Place, RST,
     ResponseEnd, SYN, ServerRange, Settings, State, Verdict, initial_number,
@@ -97,9 +97,10 @@ fn all_settings_load() {
                         let all =
                             if close == Close::Server { vec![params, of_several] } else { vec![params] };
                         for params in all {
-                            if let Err(why) = ConnectProgram::load(&params) {
-                                panic!("{params:?}: {why}");
-                            }
+                            let program = ConnectProgram::load(&params)
+                                .unwrap_or_else(|why| panic!("{params:?}: {why}"));
+                            check_loads_soon(program.send_program(), &params);
+                            check_loads_soon(program.receive_program(), &params);
                         }
                     }
                 }

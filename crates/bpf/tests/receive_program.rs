@@ -5,7 +5,7 @@ mod common;
 
 use bpf::sys::{ProgRun, prog_run};
 use bpf::{Receiver, ReceiverParams, SinkVerdict};
-use common::{XDP_DROP, XDP_PASS, XDP_TX, may_load};
+use common::{XDP_DROP, XDP_PASS, XDP_TX, check_loads_soon, may_load};
 use measure::{AnnouncedEnd, Arrival, FullFields, Mark, Meter, MeterOptions, Signature, TagPart, Totals};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -143,6 +143,28 @@ fn front(signature: &Signature, at: usize, len: usize) -> Vec<u8> {
 
 fn signature(seq_num: u32) -> Signature {
     Signature { seq_num, sec: START_S + 4, usec: 999_000, ..Signature::default() }
+}
+
+/// Every receiver and each trial of a search loads two programs: once they took 310 ms.
+#[test]
+fn each_form_loads_soon() {
+    testkit::needs!(may_load());
+    for bits in 0..1 << 6 {
+        let is = |bit: u32| bits & 1 << bit != 0;
+        let params = ReceiverParams {
+            is_shared: is(0),
+            has_details: is(1),
+            has_tags: is(2),
+            has_wide_window: is(3),
+            has_test_clock: is(4),
+            reflect_as: is(5).then_some([2, 0, 0, 0, 0, 1]),
+            ..PARAMS
+        };
+        let receiver = Receiver::load(&params).expect("the program loads");
+        check_loads_soon(receiver.as_fd(), &params);
+        let frags = receiver.frags_program();
+        frags.into_iter().for_each(|program| check_loads_soon(program, &params));
+    }
 }
 
 #[test]

@@ -69,10 +69,15 @@ static __always_inline __u64 clock_ns(void)
 	return wr_has_test_clock ? wr_page.test_time_ns : bpf_ktime_get_ns();
 }
 
+static __always_inline bool locked_at_once(struct wr_connection *c)
+{
+	return !__sync_val_compare_and_swap(&c->lock, 0, 1);
+}
+
 static __always_inline bool locked(struct wr_connection *c)
 {
 	for (int i = 0; i < 64; i++)
-		if (!__sync_val_compare_and_swap(&c->lock, 0, 1))
+		if (locked_at_once(c))
 			return true;
 	return false;
 }
@@ -296,7 +301,7 @@ __noinline int wr_open_next(struct wr_connect_cpu *n, __u64 ns, struct sides *si
 		c = bpf_map_lookup_elem(&wr_connections, &index);
 		if (!c)
 			goto none;
-		if (!is_open(c) && locked(c)) {
+		if (!is_open(c) && locked_at_once(c)) {
 			if (!is_open(c) && client_begins(n, index))
 				break;
 			unlock(c);
