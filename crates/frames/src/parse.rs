@@ -13,6 +13,8 @@ use packet::Rng;
 use packet::plan::{FieldMode, FrameSpec};
 use std::ops::RangeInclusive;
 
+/// Bytes of a part of a field; trafgen has no eight.
+const PART_LENS: &str = "a number of bytes: 1, 2, 4 or 8";
 /// Bytes of all packets of a configuration together.
 const CONFIG_FRAMES_MAX: usize = 256 << 20;
 
@@ -409,9 +411,9 @@ impl Parser<'_> {
         if self.scanner.eat(b':')? {
             self.scanner.skip_blanks()?;
             let place = self.scanner.place();
-            len = self.scanner.number("a number of bytes: 1, 2 or 4")?;
-            if ![1, 2, 4].contains(&len) {
-                return Err(self.scanner.error_at(place, "expected a number of bytes: 1, 2 or 4"));
+            len = self.scanner.number(PART_LENS)?;
+            if ![1, 2, 4, 8].contains(&len) {
+                return Err(self.scanner.error_at(place, format!("expected {PART_LENS}")));
             }
         }
         self.scanner.expect(b']', "']' or ':'")?;

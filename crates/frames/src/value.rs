@@ -13,6 +13,8 @@ const MOVING_WIDTH_MAX: usize = 4;
 const FIELD_WIDTH_MAX: usize = 8;
 /// The largest random value of a four-byte field without a range: trafgen draws 31 bits.
 const RANDOM_MAX: u64 = 0x7fff_ffff;
+/// The greatest number of trafgen's functions.
+const NARROW_MAX: u64 = u32::MAX as u64;
 /// Values that a counter of trafgen wraps at if it has no range.
 const COUNTER_VALUES: u64 = 1 << 32;
 
@@ -27,8 +29,8 @@ pub(crate) enum Value {
 /// How a field changes from frame to frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Motion {
-    Count { is_up: bool, range: Option<(u32, u32)>, step: u32 },
-    Random { range: Option<(u32, u32)> },
+    Count { is_up: bool, range: Option<(u64, u64)>, step: u32 },
+    Random { range: Option<(u64, u64)> },
     List(Vec<u128>),
     Entropy,
     Held { frames: u32, motion: Box<Motion> },
@@ -122,7 +124,7 @@ fn function(scanner: &mut Scanner<'_>, kind: ValueKind, name: &str) -> Result<Mo
     }
     let mut arguments = Vec::new();
     while !scanner.eat(b')')? {
-        arguments.push(scanner.number("a number or ')'")? as u32);
+        arguments.push(scanner.number("a number or ')'")? as u64);
         if !scanner.eat(b',')? && scanner.peek() != Some(b')') && arguments.len() == 3 {
             return Err(scanner.expected("')'"));
         }
@@ -131,9 +133,9 @@ fn function(scanner: &mut Scanner<'_>, kind: ValueKind, name: &str) -> Result<Mo
         ("entropy", []) if kind == ValueKind::Number => return Ok(Motion::Entropy),
         ("entropy", _) => return Err(scanner.error_at(place, "expected entropy() for a number")),
         (_, []) => (None, 1),
-        ("dinc" | "ddec", [step]) => (None, *step),
+        ("dinc" | "ddec", [step]) => (None, *step as u32),
         (_, [min, max]) => (Some((*min, *max)), 1),
-        ("dinc" | "ddec", [min, max, step]) => (Some((*min, *max)), *step),
+        ("dinc" | "ddec", [min, max, step]) => (Some((*min, *max)), *step as u32),
         _ => {
             let (_, usage, _) = FIELD_FUNCTIONS.iter().find(|(of, ..)| *of == name).expect("it has a row");
             return Err(scanner.error_at(place, format!("expected {name}({usage})")));
@@ -185,24 +187,23 @@ fn list(scanner: &mut Scanner<'_>, kind: ValueKind) -> Result<Motion, ConfigErro
 
 /// Lets a field move.
 pub(crate) fn apply_motion(builder: &mut PacketBuilder, spot: Spot, motion: Motion) {
-    let last = last_bytes(spot);
     match motion {
         Motion::Count { is_up: true, range, step } => {
-            let (min, max) = range.map_or((0, 0), |(min, max)| (u64::from(min), u64::from(max)));
+            let (last, range) = moving_bytes(spot, range);
+            let (min, max) = range.unwrap_or_default();
             // trafgen takes a MAX of 0 as none. It then skips the last of 2^32 values.
-            let (max, wrap) = if max == 0 { (COUNTER_VALUES - 2, COUNTER_VALUES) } else { (max, max + 1) };
+            let (max, wrap) =
+                if max == 0 { (COUNTER_VALUES - 2, COUNTER_VALUES) } else { (max, max.wrapping_add(1)) };
             let first = if range.is_some() { min } else { builder.read_number(last) };
-            let step = u64::from(step) % wrap;
+            let step = remainder(step, wrap);
             builder.move_spot(last, FieldMode::Increment { first, min, max, step, wrap });
         }
         Motion::Count { is_up: false, range, step } => {
+            let (last, range) = moving_bytes(spot, range);
             let bits = width_mask(last) >> last.shift;
-            let (min, max) = match range {
-                Some((min, max)) if max != 0 => (u64::from(min), u64::from(max)),
-                _ => (0, bits),
-            };
+            let (min, max) = range.filter(|(_, max)| *max != 0).unwrap_or((0, bits));
             let first = if range.is_some() { max } else { builder.read_number(last) };
-            let step = u64::from(step) % (max - min + 1);
+            let step = remainder(step, (max - min).wrapping_add(1));
             builder.move_spot(last, FieldMode::Decrement { first, min, max, step });
         }
         Motion::Held { frames, motion } => {
@@ -222,9 +223,14 @@ pub(crate) fn apply_motion(builder: &mut PacketBuilder, spot: Spot, motion: Moti
     }
 }
 
-fn apply_random(builder: &mut PacketBuilder, spot: Spot, range: Option<(u32, u32)>) {
+fn apply_random(builder: &mut PacketBuilder, spot: Spot, range: Option<(u64, u64)>) {
     if let Some((min, max)) = range {
-        let mode = FieldMode::Random { min: min.into(), max: max.into() };
+        let (last, range) = moving_bytes(spot, Some((min, max)));
+        let (min, max) = range.unwrap_or_default();
+        let mode = FieldMode::Random { min, max };
+        if max > NARROW_MAX {
+            return builder.move_spot(last, mode);
+        }
         // trafgen draws each byte of a long field alone.
         let is_long = spot.width > MOVING_WIDTH_MAX;
         let width = if is_long { 1 } else { spot.width };
@@ -247,10 +253,19 @@ fn width_mask(spot: Spot) -> u64 {
     if spot.mask == 0 { all } else { spot.mask & all }
 }
 
-/// The last bytes of a long field.
-fn last_bytes(spot: Spot) -> Spot {
-    let width = spot.width.min(MOVING_WIDTH_MAX);
-    Spot { offset: spot.offset + spot.width - width, width, ..spot }
+/// The last bytes of a long field, which are those that move: as in trafgen four, unless the range
+/// has greater numbers and the field has more bytes. Numbers of narrow fields have 32 bits.
+fn moving_bytes(spot: Spot, range: Option<(u64, u64)>) -> (Spot, Option<(u64, u64)>) {
+    let is_wide = spot.width > MOVING_WIDTH_MAX && range.is_some_and(|(_, max)| max > NARROW_MAX);
+    let width = spot.width.min(if is_wide { FIELD_WIDTH_MAX } else { MOVING_WIDTH_MAX });
+    let cut = |number: u64| if is_wide { number } else { number & NARROW_MAX };
+    let last = Spot { offset: spot.offset + spot.width - width, width, ..spot };
+    (last, range.map(|(min, max)| (cut(min), cut(max))))
+}
+
+/// A step below the number of values; 0 of them stand for 2^64.
+fn remainder(step: u32, values: u64) -> u64 {
+    u64::from(step).checked_rem(values).unwrap_or(step.into())
 }
 
 /// A field in parts that fit, each with the bytes behind it.

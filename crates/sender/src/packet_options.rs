@@ -27,8 +27,6 @@ const INNER_SRC: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
 const INNER_SRC_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 /// MAC addresses of the frames in a VXLAN tunnel.
 const INNER_MACS: &str = "da=02:00:00:00:00:02, sa=02:00:00:00:00:01";
-/// Bytes that a header begins with in each counted address: the last four are counted.
-const COUNTED_LEN: usize = 4;
 
 impl SendJob {
     /// True when options describe a packet that is not pktgen's.
@@ -172,19 +170,6 @@ fn ethernet(job: &SendJob, dst_mac: MacAddr) -> Result<String, Failure> {
     Ok(format!("eth({})", fields.join(", ")))
 }
 
-/// The last four bytes of a range that have the others in common.
-fn counted<const N: usize>(option: &str, first: [u8; N], last: [u8; N]) -> Result<(u32, u32), Failure> {
-    let (common, count) = first.split_at(N - COUNTED_LEN);
-    if common != &last[..N - COUNTED_LEN] {
-        return Err(Failure::usage(
-            format!("use this range with {option}"),
-            "only the last four bytes of an address can change",
-        ));
-    }
-    let number = |bytes: &[u8]| bytes.iter().fold(0, |sum: u32, byte| sum << 8 | u32::from(*byte));
-    Ok((number(count), number(&last[N - COUNTED_LEN..])))
-}
-
 /// How a field goes through a range of addresses or ports.
 #[derive(Clone, Copy, Debug)]
 struct RangeWalk {
@@ -206,7 +191,7 @@ impl RangeWalk {
     }
 
     /// Numbers in hexadecimal.
-    fn hex(self, first: u32, last: u32) -> String {
+    fn hex(self, first: u64, last: u64) -> String {
         self.text(format_args!("{first:#x}"), format_args!("{last:#x}"))
     }
 }
@@ -225,8 +210,13 @@ fn mac(field: &str, option: &str, range: Interval<MacAddr>, walk: RangeWalk) -> 
             Ok(text)
         };
     }
-    let (first, last) = counted(option, range.first.0, range.last.0)?;
-    Ok(format!("{text}, {field}[2:4]={}", walk.hex(first, last)))
+    let number = |mac: MacAddr| mac.0.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    let (first, last) = (number(range.first), number(range.last));
+    if first >> 32 != last >> 32 {
+        return Ok(format!("{field}={}", walk.hex(first, last)));
+    }
+    let low = |number: u64| number & u64::from(u32::MAX);
+    Ok(format!("{text}, {field}[2:4]={}", walk.hex(low(first), low(last))))
 }
 
 fn tags(job: &SendJob) -> Result<Vec<String>, Failure> {
@@ -300,11 +290,21 @@ fn address(field: &str, option: &str, range: Addresses, walk: RangeWalk) -> Resu
         }
         _ if range.is_one() => Ok(format!("{field}={}", range.first())),
         Addresses::V4(Interval { first, last }) => {
-            Ok(format!("{field}={}", walk.hex(first.to_bits(), last.to_bits())))
+            Ok(format!("{field}={}", walk.hex(first.to_bits().into(), last.to_bits().into())))
         }
         Addresses::V6(Interval { first, last }) => {
-            let (low, high) = counted(&format!("--{option}"), first.octets(), last.octets())?;
-            Ok(format!("{field}={first}, {field}[12:4]={}", walk.hex(low, high)))
+            let moved = first.to_bits() ^ last.to_bits();
+            let (place, bits) = match moved.leading_zeros() {
+                96.. => ("12:4", 32),
+                64.. => ("8:8", 64),
+                _ => {
+                    let why = "more than the last eight bytes of its addresses differ";
+                    let failure = Failure::usage(format!("use {first}-{last} with --{option}"), why);
+                    return Err(failure.try_this(format!("--{option} {first}/64")));
+                }
+            };
+            let low = |address: Ipv6Addr| (address.to_bits() & ((1 << bits) - 1)) as u64;
+            Ok(format!("{field}={first}, {field}[{place}]={}", walk.hex(low(first), low(last))))
         }
     }
 }

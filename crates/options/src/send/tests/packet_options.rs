@@ -46,6 +46,12 @@ fn options_are_a_packet_in_the_language() {
              tcp(sp=hold(5, dinc(1024, 1035)), dp=9, ack, win=64240) }",
         ),
         (
+            "--tcp --dst fd00::/64 --src fd00:1::-fd00:1::ff --random dst --src-mac 02:00:00:00:00:01-02:01:00:00:00:01",
+            "{ eth(da=02:00:00:00:00:09, sa=dinc(0x20000000001, 0x20100000001)), ipv6(hl=32, sa=fd00:1::, \
+             sa[12:4]=dinc(0x0, 0xff), da=fd00::, da[8:8]=drnd(0x0, 0xffffffffffffffff)), \
+             tcp(sp=9, dp=9, ack, win=64240) }",
+        ),
+        (
             "--geneve 7 --tunnel-src-port 50000-50009 --dst 10.0.0.2 --icmp echo",
             "{ eth(da=02:00:00:00:00:09), ipv4(ttl=32, da=10.0.0.2), udp(sp=dinc(50000, 50009)), geneve(vni=7), \
              eth(da=02:00:00:00:00:02, sa=02:00:00:00:00:01), ipv4(ttl=32, sa=198.19.0.1, da=198.19.0.2), \
@@ -133,9 +139,13 @@ fn options_without_meaning_together_are_refused_with_the_reason() {
         ("--arp --ttl 3", "cannot use --ttl with --arp"),
         ("--payload x --inner-dst 10.0.0.9", "cannot use addresses in a tunnel: there is no tunnel"),
         ("--tcp --random src", "cannot draw src at random: it needs a range"),
-        ("--tcp --src-mac 02:00:00:00:00:01-02:01:00:00:00:01 ", "only the last four bytes"),
+        (
+            "--tcp --src fd00::-fd00:1:: --dst fd00::2",
+            "more than the last eight bytes of its addresses differ",
+        ),
     ] {
-        let refusal = written(&format!("{words} --dst 10.0.0.2")).unwrap_err().to_string();
+        let dst = if words.contains("--dst") { "" } else { "--dst 10.0.0.2" };
+        let refusal = written(&format!("{words} {dst}")).unwrap_err().to_string();
         assert!(refusal.contains(said), "{words}: {refusal}");
     }
     let refusal = written("--arp --dst fd00::2").unwrap_err().to_string();
