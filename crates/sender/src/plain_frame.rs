@@ -97,7 +97,7 @@ pub struct PlainFrame {
     pub vlan_ids: Vec<u16>,
     /// MPLS labels, outermost first.
     pub mpls: Vec<Label>,
-    /// Its innermost IP header.
+    /// Its IP header.
     #[serde(flatten)]
     pub ip: IpFields,
     /// What it carries.
@@ -110,8 +110,8 @@ pub struct PlainFrame {
 }
 
 impl PlainFrame {
-    /// Frame `number` of a run, due `time_ns` after its start, with these layers. `None` for a frame
-    /// with another protocol, or with another frame inside.
+    /// Frame `number` of a run, due `time_ns` after its start, with these layers. `None` for a
+    /// frame with another protocol, or with another frame inside.
     pub(super) fn of(number: u64, time_ns: u64, frame_len: u32, layers: &[FrameLayer]) -> Option<Self> {
         let [FrameLayer::Ethernet { src_mac, dst_mac, .. }, inner @ ..] = layers else { return None };
         let ends = |layer: &FrameLayer| {
