@@ -185,7 +185,7 @@ fn append_record(builder: &mut PacketBuilder, record: &ResourceRecord) -> Result
         if record.numbers[*index].is_none() {
             builder.write_number(spot, 0);
         }
-        value::apply_motion(builder, spot, motion.clone());
+        value::apply_motion(builder, spot, motion.clone())?;
         builder.write_number(spot, default);
     }
     Ok(())

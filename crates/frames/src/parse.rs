@@ -436,8 +436,7 @@ fn assign(builder: &mut PacketBuilder, assignment: Assignment) -> Result<(), Str
             return Err("a packet has entropy() in one field only".to_owned());
         }
         Value::Moving(motion) => {
-            value::apply_motion(builder, spot, motion);
-            return Ok(());
+            return value::apply_motion(builder, spot, motion);
         }
         Value::Number(number) => builder.write_number(spot, number),
         Value::Address(bytes) => builder.write_bytes(spot, &bytes),

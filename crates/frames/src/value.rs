@@ -26,11 +26,14 @@ pub(crate) enum Value {
     Moving(Motion),
 }
 
+/// First and last value.
+type ValueRange = (u64, u64);
+
 /// How a field changes from frame to frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Motion {
-    Count { is_up: bool, range: Option<(u64, u64)>, step: u32 },
-    Random { range: Option<(u64, u64)> },
+    Count { is_up: bool, range: Option<ValueRange>, step: u32 },
+    Random { range: Option<ValueRange> },
     List(Vec<u128>),
     Entropy,
     Held { frames: u32, motion: Box<Motion> },
@@ -141,9 +144,9 @@ fn function(scanner: &mut Scanner<'_>, kind: ValueKind, name: &str) -> Result<Mo
             return Err(scanner.error_at(place, format!("expected {name}({usage})")));
         }
     };
-    if let Some((min, max)) = range.filter(|(min, max)| *min != 0 && min >= max) {
-        return Err(scanner.error_at(place, format!("MIN ({min}) must be less than MAX ({max})")));
-    }
+    // What greater numbers mean depends on the field.
+    let known = range.filter(|(min, max)| *min.max(max) <= NARROW_MAX);
+    known.map_or(Ok(()), check_range).map_err(|why| scanner.error_at(place, why))?;
     Ok(match name {
         "drnd" => Motion::Random { range },
         _ => Motion::Count { is_up: name == "dinc", range, step },
@@ -186,10 +189,13 @@ fn list(scanner: &mut Scanner<'_>, kind: ValueKind) -> Result<Motion, ConfigErro
 }
 
 /// Lets a field move.
-pub(crate) fn apply_motion(builder: &mut PacketBuilder, spot: Spot, motion: Motion) {
+///
+/// # Errors
+/// A range that is none.
+pub(crate) fn apply_motion(builder: &mut PacketBuilder, spot: Spot, motion: Motion) -> Result<(), String> {
     match motion {
         Motion::Count { is_up: true, range, step } => {
-            let (last, range) = moving_bytes(spot, range);
+            let (last, range) = moving_bytes(spot, range)?;
             let (min, max) = range.unwrap_or_default();
             // trafgen takes a MAX of 0 as none. It then skips the last of 2^32 values.
             let (max, wrap) =
@@ -199,7 +205,7 @@ pub(crate) fn apply_motion(builder: &mut PacketBuilder, spot: Spot, motion: Moti
             builder.move_spot(last, FieldMode::Increment { first, min, max, step, wrap });
         }
         Motion::Count { is_up: false, range, step } => {
-            let (last, range) = moving_bytes(spot, range);
+            let (last, range) = moving_bytes(spot, range)?;
             let bits = width_mask(last) >> last.shift;
             let (min, max) = range.filter(|(_, max)| *max != 0).unwrap_or((0, bits));
             let first = if range.is_some() { max } else { builder.read_number(last) };
@@ -208,11 +214,11 @@ pub(crate) fn apply_motion(builder: &mut PacketBuilder, spot: Spot, motion: Moti
         }
         Motion::Held { frames, motion } => {
             let before = builder.field_count();
-            apply_motion(builder, spot, *motion);
+            apply_motion(builder, spot, *motion)?;
             builder.hold_fields(before, frames);
         }
         Motion::Entropy => builder.move_spot(spot, FieldMode::Entropy { keys: [].into() }),
-        Motion::Random { range } => apply_random(builder, spot, range.filter(|(_, max)| *max != 0)),
+        Motion::Random { range } => apply_random(builder, spot, range)?,
         Motion::List(values) => {
             for (chunk, below) in chunks(spot) {
                 let mask = width_mask(chunk);
@@ -221,15 +227,16 @@ pub(crate) fn apply_motion(builder: &mut PacketBuilder, spot: Spot, motion: Moti
             }
         }
     }
+    Ok(())
 }
 
-fn apply_random(builder: &mut PacketBuilder, spot: Spot, range: Option<(u64, u64)>) {
-    if let Some((min, max)) = range {
-        let (last, range) = moving_bytes(spot, Some((min, max)));
-        let (min, max) = range.unwrap_or_default();
+fn apply_random(builder: &mut PacketBuilder, spot: Spot, range: Option<ValueRange>) -> Result<(), String> {
+    let (last, range) = moving_bytes(spot, range)?;
+    if let Some((min, max)) = range.filter(|(_, max)| *max != 0) {
         let mode = FieldMode::Random { min, max };
         if max > NARROW_MAX {
-            return builder.move_spot(last, mode);
+            builder.move_spot(last, mode);
+            return Ok(());
         }
         // trafgen draws each byte of a long field alone.
         let is_long = spot.width > MOVING_WIDTH_MAX;
@@ -237,7 +244,7 @@ fn apply_random(builder: &mut PacketBuilder, spot: Spot, range: Option<(u64, u64
         for offset in (spot.offset..spot.offset + spot.width).step_by(width) {
             builder.move_spot(Spot { offset, width, ..spot }, mode.clone());
         }
-        return;
+        return Ok(());
     }
     for (chunk, _) in chunks(spot) {
         let all = width_mask(chunk) >> chunk.shift;
@@ -245,6 +252,7 @@ fn apply_random(builder: &mut PacketBuilder, spot: Spot, range: Option<(u64, u64
         let max = if spot.width > MOVING_WIDTH_MAX { all } else { max };
         builder.move_spot(chunk, FieldMode::Random { min: 0, max });
     }
+    Ok(())
 }
 
 /// All bits of a field, or those of its mask.
@@ -255,12 +263,23 @@ fn width_mask(spot: Spot) -> u64 {
 
 /// The last bytes of a long field, which are those that move: as in trafgen four, unless the range
 /// has greater numbers and the field has more bytes. Numbers of narrow fields have 32 bits.
-fn moving_bytes(spot: Spot, range: Option<(u64, u64)>) -> (Spot, Option<(u64, u64)>) {
+///
+/// # Errors
+/// A range that is none.
+fn moving_bytes(spot: Spot, range: Option<ValueRange>) -> Result<(Spot, Option<ValueRange>), String> {
     let is_wide = spot.width > MOVING_WIDTH_MAX && range.is_some_and(|(_, max)| max > NARROW_MAX);
     let width = spot.width.min(if is_wide { FIELD_WIDTH_MAX } else { MOVING_WIDTH_MAX });
     let cut = |number: u64| if is_wide { number } else { number & NARROW_MAX };
     let last = Spot { offset: spot.offset + spot.width - width, width, ..spot };
-    (last, range.map(|(min, max)| (cut(min), cut(max))))
+    let range = range.map(|(min, max)| (cut(min), cut(max)));
+    range.map_or(Ok(()), check_range).map(|()| (last, range))
+}
+
+fn check_range((min, max): ValueRange) -> Result<(), String> {
+    match min != 0 && min >= max {
+        true => Err(format!("MIN ({min}) must be less than MAX ({max})")),
+        false => Ok(()),
+    }
 }
 
 /// A step below the number of values; 0 of them stand for 2^64.
@@ -279,6 +298,51 @@ fn chunks(spot: Spot) -> impl Iterator<Item = (Spot, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{NoCaptures, ParseSettings};
+    use packet::plan::{FrameSpec, PacketOrder};
+    use packet::{Cursor, Plan};
+
+    fn parsed(text: &str) -> Result<Vec<FrameSpec>, ConfigError> {
+        crate::parse(text.as_bytes(), &ParseSettings::default(), &mut NoCaptures)
+    }
+
+    /// Bytes `at` of the first frames of a packet.
+    fn bytes_of(text: &str, at: std::ops::Range<usize>, count: usize) -> Vec<Vec<u8>> {
+        let specs = parsed(text).unwrap_or_else(|why| panic!("{text}: {why}"));
+        let plan = Plan::of_specs(&specs, PacketOrder::RoundRobin);
+        let mut cursor = Cursor { rng: packet::Rng(7), ..plan.start() };
+        let mut frame = vec![0; plan.frame_len_max() as usize];
+        let mut next = || {
+            plan.emit(&mut cursor, 0, &mut frame);
+            frame[at.clone()].to_vec()
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn numbers_of_more_than_32_bits_move_up_to_eight_bytes() {
+        let counted = bytes_of("{ ipv6(da=fd00::, da[8:8]=dinc(0xfffffffe, 0x100000001)) }", 24..40, 5);
+        let value = |bytes: &[u8]| bytes.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+        let low: Vec<u64> = counted.iter().map(|bytes| value(&bytes[bytes.len() - 8..])).collect();
+        assert_eq!(low, [0xffff_fffe, 0xffff_ffff, 0x1_0000_0000, 0x1_0000_0001, 0xffff_fffe]);
+        let macs = bytes_of("{ eth(da=ddec(0x20000000000, 0x20100000000, 0x80000000)) }", 0..6, 3);
+        assert_eq!(macs[..2], [[2, 1, 0, 0, 0, 0], [2, 0, 0x80, 0, 0, 0]], "{macs:?}");
+        let drawn = bytes_of("{ ipv6(da[8:8]=drnd(0, 0xffffffffffffffff)) }", 32..40, 20);
+        assert!(drawn.iter().any(|bytes| bytes[0] >= 0x80) && drawn.iter().any(|bytes| bytes[0] < 0x80));
+        let all = bytes_of("{ ipv6(da[8:8]=dinc(0, 0xffffffffffffffff, 3)) }", 39..40, 3);
+        assert_eq!(all, [[0], [3], [6]]);
+    }
+
+    /// As in trafgen, a field of four bytes or less takes the low 32 bits.
+    #[test]
+    fn greater_numbers_of_narrow_fields_are_cut() {
+        assert_eq!(bytes_of("{ ipv4(da=dinc(0x100000001, 0x100000002)) }", 33..34, 3), [[1], [2], [1]]);
+        for text in ["{ ipv4(da=drnd(5, 0x100000002)) }", "{ ipv6(da[8:8]=drnd(0x300000000, 0x200000000)) }"]
+        {
+            let why = parsed(text).expect_err(text).to_string();
+            assert!(why.contains("must be less than MAX"), "{text}: {why}");
+        }
+    }
 
     #[test]
     fn mac_groups_have_one_or_two_digits() {
