@@ -147,8 +147,8 @@ pub fn next_hop(job: &SendJob, device: &TxDevice) -> Result<(MacAddr, Option<Nex
     Ok((config.dst_mac, found))
 }
 
-/// Where a dry run finds the destination MAC of the packets: zeros have to be resolved. Packets in
-/// trafgen's language give their own, and so does ARP.
+/// The destination MAC with which a dry run begins; zeros stand for one that has to be resolved.
+/// Packets in trafgen's language give their own, and ARP requests are sent to all.
 pub(super) fn shown_dst_mac(job: &SendJob) -> MacAddr {
     let is_own = job.frames_are_given() || job.arp;
     let default = if is_own { MacAddr([0xff; 6]) } else { MacAddr::ZERO };

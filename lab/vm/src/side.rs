@@ -70,12 +70,11 @@ impl MachineRun<'_> {
                 let needed = job.machine.cpus().min(cpus);
                 let waited = ended.wait_while(lock(&free), |free| *free < needed);
                 *waited.unwrap_or_else(PoisonError::into_inner) -= needed;
-                let (run, free, ended) = (&run, &free, &ended);
+                let taken = Taken { cpus: needed, free: &free, ended: &ended };
+                let run = &run;
                 machines.push(scope.spawn(move || {
-                    let result = run(job);
-                    *lock(free) += needed;
-                    ended.notify_one();
-                    result
+                    let _taken = taken;
+                    run(job)
                 }));
             }
             machines.into_iter().try_for_each(|machine| match machine.join() {
@@ -87,6 +86,20 @@ impl MachineRun<'_> {
         alone.iter().try_for_each(run)?;
         let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(kernels.iter().map(|kernel| (kernel.name.clone(), in_order(&all, &kernel.name, cases))).collect())
+    }
+}
+
+/// Processors of a machine. They are free again when it ends, also by a panic.
+struct Taken<'a> {
+    cpus: u32,
+    free: &'a Mutex<u32>,
+    ended: &'a Condvar,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *lock(self.free) += self.cpus;
+        self.ended.notify_one();
     }
 }
 

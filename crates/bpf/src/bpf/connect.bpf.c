@@ -69,7 +69,7 @@ static __always_inline __u64 clock_ns(void)
 	return wr_has_test_clock ? wr_page.test_time_ns : bpf_ktime_get_ns();
 }
 
-static __always_inline bool locked_at_once(struct wr_connection *c)
+static __always_inline bool try_lock(struct wr_connection *c)
 {
 	return !__sync_val_compare_and_swap(&c->lock, 0, 1);
 }
@@ -77,7 +77,7 @@ static __always_inline bool locked_at_once(struct wr_connection *c)
 static __always_inline bool locked(struct wr_connection *c)
 {
 	for (int i = 0; i < 64; i++)
-		if (locked_at_once(c))
+		if (try_lock(c))
 			return true;
 	return false;
 }
@@ -301,7 +301,8 @@ __noinline int wr_open_next(struct wr_connect_cpu *n, __u64 ns, struct sides *si
 		c = bpf_map_lookup_elem(&wr_connections, &index);
 		if (!c)
 			goto none;
-		if (!is_open(c) && locked_at_once(c)) {
+		/* One that is locked is in use. */
+		if (!is_open(c) && try_lock(c)) {
 			if (!is_open(c) && client_begins(n, index))
 				break;
 			unlock(c);

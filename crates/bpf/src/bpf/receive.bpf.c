@@ -660,8 +660,9 @@ static __always_inline bool measure(struct xdp_md *ctx, __u64 len, bool is_bound
 	data = (const __u8 *)(long)ctx->data;
 	data_end = (const __u8 *)(long)ctx->data_end;
 	if (find_front(data, data_end, own)) {
-		/* The verifier knows of new pointers that no byte behind them was checked. With those of
-		 * the search, it would follow what comes now for each of the places in find_front. */
+		/* The verifier notes how many bytes behind a pointer were checked, which differs for each
+		 * place in find_front. With the old pointers it would follow the code below once for each
+		 * of these places, and not once. */
 		barrier();
 		data = (const __u8 *)(long)ctx->data;
 		data_end = (const __u8 *)(long)ctx->data_end;

@@ -155,7 +155,8 @@ fn join(
     if thread_count > 1 && level == SignatureLevel::Pktgen {
         let why =
             "the numbers of several threads overlap in time, and pktgen's header does not name the thread";
-        return Err(Failure::usage(ACT, why).try_this("--size 60, or --threads 1"));
+        let longer = if sender.signature.is_some() { "--signature short" } else { "--size 60" };
+        return Err(Failure::usage(ACT, why).try_this(format!("{longer}, or --threads 1")));
     }
     if thread_count as usize > STREAMS_MAX {
         return Err(Failure::usage(ACT, format!("a signature names one of {STREAMS_MAX} threads"))
