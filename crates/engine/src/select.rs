@@ -263,7 +263,7 @@ fn build_af_packet(
     shared: &mut ThreadShared,
 ) -> BuildResult {
     let (plan, cursor) = (need.plan.clone(), need.cursor.clone());
-    let engine = af_packet::open(device, need.mode, plan, cursor, options, &mut shared.sockets)?;
+    let engine = af_packet::open(device, need.mode, plan, cursor, options, need.pace, &mut shared.sockets)?;
     Ok((engine, "works on every device"))
 }
 

@@ -9,7 +9,7 @@ use lab::{
     ENGINES, TIMEOUT, failure, lab, polling_lab, received, request, run, run_by_queue, run_with_reason, tc,
     until_sent,
 };
-use packet::{Config, Flags, XmitMode};
+use packet::{Config, Flags, Rate, XmitMode};
 use std::time::{Duration, Instant};
 
 fn mode(xmit_mode: XmitMode) -> Config {
@@ -37,6 +37,27 @@ fn a_slow_qdisc_is_waited_for_and_every_frame_arrives_once() {
         let wanted: Vec<_> = (1..=700u32).map(|number| number.to_be_bytes().to_vec()).collect();
         assert!(numbers == wanted, "{engine}: {} frames", seen.len());
         assert!(report.elapsed_ns() > 200_000_000, "{engine} did not go through the qdisc");
+    }
+}
+
+/// The ring takes over after 1,024 frames and a grace period of RCU, also while frames wait for the
+/// qdisc.
+#[test]
+fn frames_stay_in_order_when_af_packet_gets_its_ring() {
+    let Some(lab) = lab(&LabOptions::default()) else { return };
+    tc(&lab, "qdisc replace dev tx0 root tbf rate 16mbit burst 4000 limit 6000");
+    let paced = Pace::Constant(Rate::from_pps(50_000).expect("a rate"));
+    for (xmit_mode, pace) in [(XmitMode::StartXmit, paced), (XmitMode::QueueXmit, Pace::Unpaced)] {
+        let tap = Tap::new(lab.rx.netns());
+        let mut request = request(&lab, &mode(xmit_mode), 10_000, Some(EngineKind::AfPacket));
+        request.limits.pace = pace;
+        let report = run(&lab, request);
+        all_sent(&report, 10_000);
+        assert!(report.elapsed_ns() > 150_000_000, "{xmit_mode:?}: too soon for a ring");
+        let seen = tap.frames(10_000);
+        let numbers =
+            seen.iter().map(|frame| u32::from_be_bytes([frame[46], frame[47], frame[48], frame[49]]));
+        assert!(numbers.eq(1..=10_000), "{xmit_mode:?}: {} frames", seen.len());
     }
 }
 

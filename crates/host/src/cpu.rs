@@ -134,6 +134,15 @@ pub fn pin_thread(cpu: u32) -> Result<(), HostError> {
     }
 }
 
+/// Lets the calling thread run on any CPU that its process may use.
+pub fn unpin_thread() -> Result<(), HostError> {
+    let mut all = CpuSet::new();
+    let answer = (0..CpuSet::count()).try_for_each(|cpu| all.set(cpu));
+    answer
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &all))
+        .map_err(HostError::refused("let a thread run on", "any CPU".to_owned()))
+}
+
 /// NUMA node of a CPU; `None` for a kernel without NUMA.
 pub fn node_of_cpu(cpu: u32) -> Option<u32> {
     let entries = fs::read_dir(format!("{CPUS}/cpu{cpu}")).ok()?;

@@ -51,7 +51,7 @@ pub use address::Address;
 pub use capability::{Capability, keep_capabilities};
 pub use clock::{ClockOffset, monotonic_ns, realtime_ns};
 pub use command_place::CommandPlace;
-pub use cpu::{CpuList, CpuUse, node_of_cpu, pin_thread, process_cpu_time, thread_cpu_time};
+pub use cpu::{CpuList, CpuUse, node_of_cpu, pin_thread, process_cpu_time, thread_cpu_time, unpin_thread};
 pub use device::DeviceState;
 pub use device_place::DevicePlace;
 pub use error::{HostError, KernelError};

@@ -1,22 +1,26 @@
 //! The af_packet engine: frames built in the transmit ring of a packet socket and sent in batches.
 //!
-//! It works on every device, at the cost of a system call per batch and a copy per frame. With a
-//! batch of one frame there is no ring: the runs of a thread share a socket ([`SharedSockets`]), so
-//! that thousands of slow runs start at once.
+//! It works on every device, at the cost of a system call per batch and a copy per frame. The first
+//! frames do not wait for the ring ([`PromptRing`]). With a batch of one frame there is none: the
+//! runs of a thread share a socket ([`SharedSockets`]), so that thousands of slow runs start at
+//! once.
 
 #[expect(unsafe_code, reason = "a packet socket and its ring, and nothing else")]
 mod sys;
 
 mod ip_packets;
+mod prompt;
 
 use crate::EngineError;
 use crate::device::OutputDevice;
 use crate::engine::Engine;
 use crate::engine_kind::EngineKind;
+use crate::pacer::Pace;
 use crate::requirements::{BuildOptions, QueueMap, SendFcs};
 use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
 use ip_packets::{IpPacketRing, has_only_ip};
-use packet::{Cursor, FCS_LEN, Plan, XmitMode};
+use packet::{Cursor, FCS_LEN, Plan, Rate, XmitMode};
+use prompt::PromptRing;
 use std::io;
 use std::rc::{Rc, Weak};
 use sys::{RingOptions, SendSocket};
@@ -32,6 +36,8 @@ const SLOTS_EACH: usize = 4;
 /// Kernel memory for frames in flight: some 5,000 short ones, more than a queueing discipline
 /// holds.
 const SEND_BUFFER_BYTES: i32 = 4 << 20;
+/// Frames per second that single calls send on any machine.
+const SINGLE_CALLS_PPS_MAX: f64 = 200_000.0;
 /// Drivers that leave the FCS to the sender set `IFF_SUPP_NOFCS`: e100, e1000 and few others.
 const NO_OWN_FCS: &str =
     "frames with a given FCS: the driver of the device cannot leave the FCS to the sender";
@@ -131,6 +137,7 @@ pub(crate) fn open(
     plan: Plan,
     cursor: Cursor,
     options: &BuildOptions,
+    pace: Pace,
     shared: &mut SharedSockets,
 ) -> Result<Box<dyn Engine>, EngineError> {
     check_ability(mode, options.queues)?;
@@ -166,8 +173,23 @@ pub(crate) fn open(
         let ring = SingleFrame { socket, slot, frame_len: 0, fcs };
         return Ok(engine(device, ring, FrameSource::new(plan, cursor), batch));
     }
-    let ring = open_ring(&device, &ring_options)?;
-    Ok(engine(device, ring, FrameSource::new(plan, cursor), batch))
+    let source = FrameSource::new(plan, cursor);
+    if needs_ring_at_once(pace) {
+        let ring = open_ring(&device, &ring_options)?;
+        return Ok(engine(device, ring, source, batch));
+    }
+    let ring = PromptRing::open(ring_options).map_err(|error| failed(&device, error))?;
+    Ok(engine(device, ring, source, batch))
+}
+
+/// True if frames are due faster than single calls send them.
+fn needs_ring_at_once(pace: Pace) -> bool {
+    let is_fast = |rate: Rate| rate.pps().is_none_or(|pps| pps > SINGLE_CALLS_PPS_MAX);
+    match pace {
+        Pace::Unpaced | Pace::Never => false,
+        Pace::Constant(rate) | Pace::Poisson { rate, .. } => is_fast(rate),
+        Pace::Ramp(_) | Pace::Bursts { .. } => true,
+    }
 }
 
 /// The engine over a ring: of frames, or of their IP packets if the device takes only those.

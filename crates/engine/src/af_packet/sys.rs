@@ -117,6 +117,11 @@ impl PacketRing {
         Ok(Self { socket, memory, layout })
     }
 
+    /// Number of slots of a ring with these options.
+    pub(super) fn slots_of(options: &RingOptions) -> usize {
+        SlotLayout::new(options.slots, options.frame_len_max).slots()
+    }
+
     /// Number of slots.
     pub(super) fn slots(&self) -> usize {
         self.layout.slots()
