@@ -256,22 +256,22 @@ frame_options! {
     /// EtherType of the outer tag, or of both: 0x88a8,0x8100 [default: 0x8100; 0x88a8 for the outer
     /// of two tags]
     #[arg(value_name = "TYPE[,TYPE]")]
-    one vlan_type: Option<List<VlanType>>, needs vlan;
+    one vlan_type: Option<List<VlanType>>, needs vlan, without mpls;
     /// VLAN priority, 0 to 7, of all tags or of each [default: 0]
     #[arg(alias = "vlan-p", value_name = "N[,N]")]
-    one vlan_prio: Option<List<VlanPriority>>, needs vlan;
+    one vlan_prio: Option<List<VlanPriority>>, needs vlan, without mpls;
     /// Set the drop eligible indicator of the VLAN tags (pktgen: vlan_cfi)
     #[arg(alias = "vlan-cfi")]
-    switch vlan_dei: bool, needs vlan;
+    switch vlan_dei: bool, needs vlan, without mpls;
     /// Outer VLAN id with EtherType 0x8100, as in pktgen (--vlan 5,6 for 802.1ad)
     #[arg(value_name = "ID")]
     one svlan: Option<u16> = within::<u16>(0..=4095), needs vlan;
     /// Outer VLAN priority, 0 to 7
     #[arg(alias = "svlan-p", value_name = "N")]
-    one svlan_prio: Option<u8> = within::<u8>(0..=7), needs svlan;
+    one svlan_prio: Option<u8> = within::<u8>(0..=7), needs svlan, without mpls;
     /// Set the drop eligible indicator of the outer VLAN tag
     #[arg(alias = "svlan-cfi")]
-    switch svlan_dei: bool, needs svlan;
+    switch svlan_dei: bool, needs svlan, without mpls;
     /// MPLS labels, outermost first, such as 16,17 (TTL 64), or whole stack entries such as
     /// 0x0001000a
     #[arg(value_name = "LABEL,...")]
@@ -319,7 +319,7 @@ frame_options! {
     /// TCP instead of UDP with pktgen's header (docs/frames.md); an ACK unless --syn is given
     switch tcp: bool, without icmp, without arp;
     /// A TCP SYN
-    switch syn: bool, needs tcp;
+    switch syn: bool, needs tcp, without icmp, without arp;
     /// ICMP or ICMPv6 instead of UDP: echo (a ping) or reply, numbered from 1
     #[arg(value_enum, value_name = "KIND", hide_possible_values = true)]
     name icmp: Option<IcmpKind>, without arp;

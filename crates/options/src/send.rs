@@ -98,8 +98,9 @@ pub struct SendArgs {
     /// a stream (docs/streams.md)
     #[arg(long, value_name = "FILE.json", help_heading = "Run", conflicts_with_all = [
         "dst_mac", "src_mac", "dst", "src", "udp_dst", "udp_src", "size", "frame_size", "imix", "frame_imix", "random", "flows", "flow_len", "vlan",
-        "vlan_type", "svlan", "mpls", "tos", "udp_checksum", "ipsec", "frags", "send_fcs", "clone_skb", "no_timestamp", "count", "delay", "queues",
-        "node", "histogram", "tcp", "icmp", "arp", "vxlan", "gre", "geneve", "gtpu", "tunnel_src_port", "inner_dst", "inner_src", "payload", "ttl",
+        "vlan_type", "vlan_prio", "vlan_dei", "svlan", "svlan_prio", "svlan_dei", "mpls", "tos", "udp_checksum", "ipsec", "spi", "frags", "send_fcs",
+        "clone_skb", "no_timestamp", "count", "delay", "queues", "node", "histogram", "tcp", "syn", "icmp", "arp", "vxlan", "gre", "geneve", "gtpu",
+        "tunnel_src_port", "inner_dst", "inner_src", "payload", "ttl",
     ])]
     pub streams: Option<PathBuf>,
     /// Frames to send, 0 for no end [default: 1000; no end with --duration]
@@ -188,7 +189,7 @@ pub struct SendArgs {
     pub dry_run: Option<Count>,
     /// With --dry-run, also write these frames to a file: pcap if its name ends in .pcap or .cap,
     /// else pcapng; each also with .gz, .zst or .lz4
-    #[arg(long, value_name = "FILE", requires = "dry_run", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", requires = "dry_run", conflicts_with_all = ["runs", "start_at"], help_heading = "Output")]
     pub write: Option<PathBuf>,
     /// Print a row per second: time of day, frames sent, rate, errors
     #[arg(long, help_heading = "Output")]

@@ -110,6 +110,7 @@ fn explain(asked: &clap::Error, args: &[OsString]) -> Result<outcome::Outcome, F
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
     use program::groups::{GROUPS, left_out_command};
 
     #[test]
@@ -132,6 +133,70 @@ mod tests {
         for name in SMALL_NAMES {
             assert!(parser().find_subcommand(name).is_some(), "{name}");
         }
+    }
+
+    /// A command that takes any value for its options and arguments.
+    fn lenient(command: &clap::Command) -> clap::Command {
+        command.clone().mut_args(|arg| match arg.get_action().takes_values() {
+            true => arg.value_parser(clap::builder::ValueParser::os_string()),
+            false => arg,
+        })
+    }
+
+    /// What the parser says of these options of a command, with each argument that must be there.
+    fn answer(command: &clap::Command, options: &[&clap::Arg]) -> Result<(), clap::Error> {
+        let mut words = vec![OsString::from("it")];
+        for option in options {
+            let name = option.get_long().expect("a long name");
+            let takes_value = option.get_action().takes_values();
+            words.push(if takes_value { format!("--{name}=1").into() } else { format!("--{name}").into() });
+        }
+        let needed = command.get_positionals().filter(|arg| arg.is_required_set());
+        words.extend(needed.map(|_| OsString::from("x")));
+        command.clone().try_get_matches_from(words).map(drop)
+    }
+
+    /// True if the parser says that `option` needs `other`.
+    fn needs(command: &clap::Command, option: &clap::Arg, other: &clap::Arg) -> bool {
+        let Err(error) = answer(command, &[option]) else { return false };
+        let name = format!("--{}", other.get_long().expect("a long name"));
+        match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::Strings(needed)) if error.kind() == ErrorKind::MissingRequiredArgument => {
+                needed.iter().any(|needed| needed.split([' ', '=', '[']).next() == Some(&name))
+            }
+            _ => false,
+        }
+    }
+
+    /// The parser of the command line does not miss an option that another one needs if a third one
+    /// excludes it: the first one would be ignored.
+    #[test]
+    fn no_option_is_taken_without_the_one_it_needs() {
+        let mut ignored = Vec::new();
+        for command in parser().get_subcommands().map(lenient) {
+            let is_ours =
+                |arg: &&clap::Arg| arg.get_long().is_some_and(|name| !["help", "version"].contains(&name));
+            let options: Vec<&clap::Arg> = command.get_arguments().filter(is_ours).collect();
+            for option in &options {
+                for needed in options.iter().filter(|other| needs(&command, option, other)) {
+                    let is_missed = |third: &&&clap::Arg| {
+                        let is_other = ![option.get_id(), needed.get_id()].contains(&third.get_id());
+                        is_other
+                            && answer(&command, &[needed, third])
+                                .is_err_and(|error| error.kind() == ErrorKind::ArgumentConflict)
+                            && answer(&command, &[option, third]).is_ok()
+                    };
+                    let thirds: Vec<_> =
+                        options.iter().filter(is_missed).map(|third| third.get_id().as_str()).collect();
+                    if !thirds.is_empty() {
+                        let [option, needed] = [option, needed].map(|arg| arg.get_id().as_str());
+                        let command = command.get_name();
+                        ignored.push(format!("{command}: {option} needs {needed}, which {thirds:?} exclude"));
+                    }
+                }
+            }
+        }
+        assert!(ignored.is_empty(), "{ignored:#?}");
     }
 
     #[test]

@@ -203,6 +203,7 @@ pub struct Args {
         value_name = "FIELD,...",
         value_delimiter = ',',
         requires = "verify",
+        conflicts_with = "dry_run",
         hide_possible_values = true,
         help_heading = "Output"
     )]
@@ -213,7 +214,8 @@ pub struct Args {
     pub dry_run: bool,
     /// With --dry-run, write the frames with their due times to a file: pcap if its name ends in
     /// .pcap or .cap, else pcapng; each also with .gz, .zst or .lz4
-    #[arg(long, value_name = "FILE", requires = "dry_run", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", requires = "dry_run", help_heading = "Output",
+          conflicts_with_all = ["runs", "start_at", "keep_going", "verify", "ignore", "every_second", "csv"])]
     pub write: Option<PathBuf>,
     /// Print a row per second: time of day, frames sent, rate, errors
     #[arg(long, conflicts_with = "dry_run", help_heading = "Output")]
