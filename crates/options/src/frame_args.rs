@@ -282,8 +282,8 @@ frame_options! {
     /// Fill in the UDP checksum
     #[arg(alias = "csum")]
     switch udp_checksum: bool;
-    /// Protect frames with the IPsec SAs of the device's namespace (`ip xfrm state`): that of
-    /// --spi, else an ESP transport mode SA that matches the addresses (IPv4)
+    /// Protect frames with the IPsec SAs of the device's namespace (`ip xfrm state`), behind their
+    /// first IPv4 header: that of --spi, else an ESP transport mode SA that matches the addresses
     switch ipsec: bool;
     /// SPI of the SA to use, in any mode
     #[arg(value_name = "N")]

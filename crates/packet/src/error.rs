@@ -20,6 +20,11 @@ pub enum PlanError {
     /// More entries than a table holds.
     #[error("{what}: {value} is more than the {max} that fit")]
     TooMany { what: &'static str, value: usize, max: usize },
+    /// A packet behind whose IPv4 header no IPsec header can stand.
+    #[error(
+        "IPSEC: packet {number} has no IPv4 header without options behind Ethernet, VLAN tags and MPLS labels"
+    )]
+    NotProtectable { number: u32 },
     /// The kernel has no association for some of the frames.
     #[error("IPSEC: there is no security association {what}")]
     NoAssociation { what: String },

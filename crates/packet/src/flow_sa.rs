@@ -1,12 +1,20 @@
-//! IPsec in a plan: the security association of each flow.
+//! IPsec in a plan: the security association of each flow, or of each frame of packets.
 //!
 //! pktgen looks an association up when a flow is opened, and sends in clear when there is none.
-//! Here a plan is only made when every flow that can come has one.
+//! Here a plan is only made when every flow and every frame that can come has one.
 
+use crate::headers::{FirstHeader, Protocol, Walk};
 use crate::ipsec::{Associations, SecurityAssociation};
+use crate::plan::{Field, PacketPlan};
 use crate::{Config, Cursor, PlanError};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+
+/// The first byte of an IPv4 header of 20 bytes, without options.
+const VERSION_AND_LEN: u8 = 0x45;
+/// Where an IPv4 header has its addresses.
+const SRC_AT: usize = 12;
+const DST_AT: usize = 16;
 
 /// How the frames of a plan find their associations.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,24 +23,67 @@ pub struct FlowAssociations {
     pub associations: Arc<Associations>,
     /// The only one, by its place among the usable; `None` to go by addresses.
     pub only: Option<usize>,
+    /// First byte of the IPv4 header of each packet of the plan.
+    ip_at: Vec<usize>,
+    /// Each frame goes by its own addresses, and not by those with which its flow was opened.
+    is_by_frame: bool,
 }
 
 impl FlowAssociations {
     /// For settings that ask for it: flag IPSEC, IPv4, and flows (pktgen does nothing without
-    /// them).
+    /// them). The IPv4 header of the frames begins at `ip_at`.
     ///
     /// # Errors
     /// [`PlanError::NoAssociation`] for an SPI that is not there.
-    pub(crate) fn new(config: &Config, cursor: &Cursor) -> Result<Option<Self>, PlanError> {
-        if !config.asks_for_ipsec() {
-            return Ok(None);
+    pub(crate) fn of_flows(
+        config: &Config,
+        cursor: &Cursor,
+        ip_at: usize,
+    ) -> Result<Option<Self>, PlanError> {
+        let all = &cursor.associations;
+        config.asks_for_ipsec().then(|| Self::new(config.spi, all, vec![ip_at], false)).transpose()
+    }
+
+    /// For packets, each frame of which goes by its addresses if `spi` is 0.
+    ///
+    /// # Errors
+    /// [`PlanError::NotProtectable`] for a packet without an IPv4 header that IPsec can stand
+    /// behind, [`PlanError::NoAssociation`] or [`PlanError::UnusableAssociation`] for frames
+    /// without an association.
+    pub(crate) fn of_packets(
+        spi: u32,
+        associations: &Arc<Associations>,
+        packets: &[PacketPlan],
+    ) -> Result<Self, PlanError> {
+        let ip_at = (1..)
+            .zip(packets)
+            .map(|(number, packet)| ipv4_at(&packet.template).ok_or(PlanError::NotProtectable { number }));
+        let found = Self::new(spi, associations, ip_at.collect::<Result<_, _>>()?, true)?;
+        if found.only.is_none() {
+            // Of one more address than there are associations, at least one has none.
+            let enough = associations.address_count() + 1;
+            for (packet, ip_at) in packets.iter().zip(&found.ip_at) {
+                let [sources, destinations] =
+                    [SRC_AT, DST_AT].map(|at| addresses_at(packet, ip_at + at, enough));
+                for dst in destinations {
+                    sources.iter().try_for_each(|src| found.check(dst, *src))?;
+                }
+            }
         }
-        let associations = Arc::clone(&cursor.associations);
-        let only = match config.spi {
+        Ok(found)
+    }
+
+    fn new(
+        spi: u32,
+        associations: &Arc<Associations>,
+        ip_at: Vec<usize>,
+        is_by_frame: bool,
+    ) -> Result<Self, PlanError> {
+        let only = match spi {
             0 => None,
-            spi => Some(associations.by_spi(spi).ok_or_else(|| no_spi(spi, &associations))?),
+            spi => Some(associations.by_spi(spi).ok_or_else(|| no_spi(spi, associations))?),
         };
-        Ok(Some(Self { associations, only }))
+        Ok(Self { associations: Arc::clone(associations), only, ip_at, is_by_frame })
     }
 
     fn find(&self, dst: Ipv4Addr, src: Ipv4Addr) -> Option<&SecurityAssociation> {
@@ -52,9 +103,10 @@ impl FlowAssociations {
         self.only.map_or(all, |only| &all[only..=only])
     }
 
-    /// The longest frame there can be. `clear_len` says how long one in clear is when an
-    /// association takes so many bytes of what was asked for.
-    pub(crate) fn frame_len_max(&self, ip_at: usize, clear_len: impl Fn(u32) -> u32) -> u32 {
+    /// The longest frame that there can be of a packet. `clear_len` says how long one in clear is
+    /// when an association takes so many bytes of what was asked for.
+    pub(crate) fn frame_len_max(&self, packet: usize, clear_len: impl Fn(u32) -> u32) -> u32 {
+        let ip_at = self.ip_at[packet];
         let protected = |one: &SecurityAssociation| {
             let ip_len = clear_len(one.header_len() as u32) as usize - ip_at;
             (ip_at + one.protected_len(ip_len)) as u32
@@ -63,26 +115,96 @@ impl FlowAssociations {
     }
 
     /// Numbers the frame that was just moved on to.
-    pub(crate) fn take_sequence(&self, cursor: &mut Cursor) {
-        if let Some(association) = self.current(cursor) {
+    pub(crate) fn take_sequence(&self, packet: &PacketPlan, cursor: &mut Cursor) {
+        if let Some(association) = self.current(packet, cursor) {
             cursor.numbers.sequence = association.take_sequence();
         }
     }
 
     /// Draws what the cipher of the frame that was just moved on to wants drawn.
-    pub(crate) fn draw_iv(&self, cursor: &mut Cursor) {
-        if self.current(cursor).is_some_and(SecurityAssociation::needs_random_iv) {
+    pub(crate) fn draw_iv(&self, packet: &PacketPlan, cursor: &mut Cursor) {
+        if self.current(packet, cursor).is_some_and(SecurityAssociation::needs_random_iv) {
             for word in cursor.numbers.iv.chunks_exact_mut(4) {
                 word.copy_from_slice(&cursor.rng.next_u32().to_be_bytes());
             }
         }
     }
 
-    /// That of the current flow, by the source it was opened with.
-    pub(crate) fn current(&self, cursor: &Cursor) -> Option<&SecurityAssociation> {
+    /// That of the frame of the cursor, which is of this packet, or of its flow, by the source it
+    /// was opened with.
+    pub(crate) fn current(&self, packet: &PacketPlan, cursor: &Cursor) -> Option<&SecurityAssociation> {
+        if self.is_by_frame {
+            let [src, dst] = match self.only {
+                Some(_) => [Ipv4Addr::UNSPECIFIED; 2],
+                None => addresses(packet, self.ip_at[cursor.packet], cursor),
+            };
+            return self.find(dst, src);
+        }
         let source = cursor.flow_sources.get(cursor.flow_index as usize);
         self.find(cursor.dst_v4(), source.copied().unwrap_or(Ipv4Addr::UNSPECIFIED))
     }
+
+    /// Protects the frame of the cursor, whose first `len` bytes are in clear, and returns its new
+    /// length.
+    pub(crate) fn protect(
+        &self,
+        one: &SecurityAssociation,
+        cursor: &Cursor,
+        frame: &mut [u8],
+        len: usize,
+    ) -> usize {
+        one.protect(&cursor.numbers, frame, self.ip_at[cursor.packet], len)
+    }
+}
+
+/// Where the IPv4 header of a frame begins, if IPsec can stand behind it: it has no options, and no
+/// header in front of it has a length that would have to be changed.
+fn ipv4_at(frame: &[u8]) -> Option<usize> {
+    let has_no_length = |protocol| matches!(protocol, Protocol::Ethernet | Protocol::Vlan | Protocol::Mpls);
+    let ip = Walk::new(frame, FirstHeader::Ethernet).find(|header| !has_no_length(header.protocol))?;
+    let is_plain = frame.get(ip.at) == Some(&VERSION_AND_LEN);
+    (ip.protocol == Protocol::Ipv4 && is_plain).then_some(ip.at)
+}
+
+/// True if the field has bytes of the `len` ones at `at`.
+fn is_in(field: &Field, at: usize, len: usize) -> bool {
+    field.offset < at + len && at < field.offset + field.width
+}
+
+/// Source and destination of the frame of the cursor.
+fn addresses(packet: &PacketPlan, ip_at: usize, cursor: &Cursor) -> [Ipv4Addr; 2] {
+    // A field of eight bytes may begin seven bytes before the addresses, and end as far behind.
+    let (from, len) = (ip_at + SRC_AT - 7, 7 + 8 + 7);
+    let mut window = [0; 7 + 8 + 7];
+    let known = packet.template[from..].iter().take(len);
+    window.iter_mut().zip(known).for_each(|(byte, known)| *byte = *known);
+    for (field, slot) in packet.fields.iter().zip(&packet.slots) {
+        if is_in(field, ip_at + SRC_AT, 8) {
+            field.write_from(from, &mut window, cursor.values[*slot]);
+        }
+    }
+    [7, 11].map(|at| address_at(&window, at))
+}
+
+fn address_at(bytes: &[u8], at: usize) -> Ipv4Addr {
+    Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
+}
+
+/// The addresses that frames of a packet can have at this byte, up to `enough` of them.
+fn addresses_at(packet: &PacketPlan, at: usize, enough: usize) -> Vec<Ipv4Addr> {
+    let mut frames = vec![packet.template.clone()];
+    for field in packet.fields.iter().filter(|field| is_in(field, at, 4)) {
+        let with = |frame: &Vec<u8>| {
+            let frame = frame.clone();
+            field.mode.values().take(enough).map(move |value| {
+                let mut frame = frame.clone();
+                field.write(&mut frame, value);
+                frame
+            })
+        };
+        frames = frames.iter().flat_map(with).take(enough).collect();
+    }
+    frames.iter().map(|frame| address_at(frame, at)).collect()
 }
 
 fn no_spi(spi: u32, associations: &Associations) -> PlanError {
@@ -106,6 +228,7 @@ mod tests {
     use super::*;
     use crate::ipsec::protect::tests::association;
     use crate::ipsec::{Association, IpsecMode, Secret, Transform, Unusable};
+    use crate::plan::{FieldMode, FrameSpec, PacketOrder};
     use crate::{Flags, Plan, Rng, sample};
 
     const NULL: Transform = Transform::EspNull { integrity: None };
@@ -132,8 +255,12 @@ mod tests {
         config
     }
 
-    fn begin(config: &Config, all: &[Association]) -> Result<(Plan, Cursor), PlanError> {
+    fn table(all: &[Association], unusable: Vec<Unusable>) -> Arc<Associations> {
         let ready = |what: &Association| SecurityAssociation::new(what.clone()).unwrap();
+        Arc::new(Associations::new(all.iter().map(ready).collect(), unusable))
+    }
+
+    fn begin(config: &Config, all: &[Association]) -> Result<(Plan, Cursor), PlanError> {
         let unusable = Unusable {
             spi: 0x666,
             src: Ipv4Addr::UNSPECIFIED,
@@ -141,8 +268,7 @@ mod tests {
             by_address: true,
             why: "it wants blowfish".into(),
         };
-        let associations = Associations::new(all.iter().map(ready).collect(), vec![unusable]);
-        let mut cursor = Cursor { associations: Arc::new(associations), ..Cursor::default() };
+        let mut cursor = Cursor { associations: table(all, vec![unusable]), ..Cursor::default() };
         cursor.start(config, &sample::facts(), 1);
         Ok((Plan::new(config, &sample::facts(), &cursor)?, cursor))
     }
@@ -171,6 +297,107 @@ mod tests {
         for (frame, sequence) in frames.iter().zip(1..) {
             assert_eq!((frame[23], word(frame, 34), word(frame, 38)), (50, 7, sequence));
         }
+    }
+
+    /// A frame with these bytes between MAC addresses and IP, from 10.0.0.1 to 10.0.0.2, with 30
+    /// bytes behind its IPv4 header.
+    fn packet(types: &[u8], fields: Vec<Field>) -> FrameSpec {
+        let mut template = [&[2; 12][..], types].concat();
+        template.extend([0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        template.extend(0..30);
+        FrameSpec { template, fields, ..FrameSpec::default() }
+    }
+
+    fn protected(specs: &[FrameSpec], spi: u32, all: &[Association]) -> Result<Plan, PlanError> {
+        let config = Config { spi, ..asked() };
+        Plan::of_specs(specs, PacketOrder::RoundRobin).protected(&config, &table(all, Vec::new()))
+    }
+
+    #[test]
+    fn any_packet_is_protected_behind_its_first_ipv4_header() {
+        let tagged: &[u8] = &[0x88, 0xa8, 0, 7, 0x88, 0x47, 0, 1, 1, 9];
+        let drawn = Field::whole(50, 4, FieldMode::Random { min: 0, max: 9 });
+        for (types, start) in [(&[8, 0][..], 14), (&[0x81, 0, 0, 5, 8, 0], 18), (tagged, 22)] {
+            let specs = [packet(types, vec![drawn.clone()])];
+            let clear = Plan::of_specs(&specs, PacketOrder::RoundRobin);
+            let mut clear_cursor = Cursor { rng: Rng(5), ..clear.start() };
+            for mode in [IpsecMode::Transport, IpsecMode::Tunnel] {
+                let what = Association { mode, ..one(9, "10.0.0.1", "10.0.0.2", NULL) };
+                let plan = protected(&specs, 9, &[what]).unwrap();
+                let mut cursor = Cursor { rng: clear_cursor.rng, ..plan.start() };
+                for sequence in 1..4 {
+                    let (frame, shown) = (send(&plan, &mut cursor), send(&clear, &mut clear_cursor));
+                    assert_eq!(frame.len(), plan.frame_len_max() as usize);
+                    assert_eq!(frame[..start], shown[..start]);
+                    assert_eq!((frame[start + 9], word(&frame, start + 20)), (50, 9));
+                    assert_eq!(word(&frame, start + 24), sequence);
+                    let kept = if mode == IpsecMode::Transport { start + 20 } else { start };
+                    assert_eq!(frame[start + 28..][..shown.len() - kept], shown[kept..]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_frame_of_packets_goes_by_its_own_addresses() {
+        let known = [2, 3].map(|last| one(last, "10.0.0.1", &format!("10.0.0.{last}"), gcm()));
+        let counted = |max| FieldMode::Increment { first: 2, min: 2, max, step: 1, wrap: max - 1 };
+        let last_byte = |max| Field::whole(33, 1, counted(max));
+        let plan = protected(&[packet(&[8, 0], vec![last_byte(3)])], 0, &known).unwrap();
+        let mut cursor = plan.start();
+        let spis: Vec<_> = (0..4).map(|_| word(&send(&plan, &mut cursor), 34)).collect();
+        assert_eq!(spis, [2, 3, 2, 3]);
+        let why = protected(&[packet(&[8, 0], vec![last_byte(4)])], 0, &known).unwrap_err().to_string();
+        assert!(why.ends_with("from 10.0.0.1 to 10.0.0.4"), "{why}");
+        // Eight bytes with the end of the source and the whole destination, and what is before it.
+        let wide =
+            Field::whole(26, 8, FieldMode::Random { min: 0x0a00_0001_0a00_0002, max: 0x0a00_0001_0a00_0003 });
+        let plan = protected(&[packet(&[8, 0], vec![wide])], 0, &known).unwrap();
+        let mut cursor = Cursor { rng: Rng(3), ..plan.start() };
+        for _ in 0..20 {
+            let frame = send(&plan, &mut cursor);
+            assert_eq!(word(&frame, 34), u32::from(frame[33]));
+        }
+        let sources = Field::whole(26, 4, FieldMode::Random { min: 0x0a00_0001, max: 0x0a00_00ff });
+        let why = protected(&[packet(&[8, 0], vec![sources])], 0, &known).unwrap_err().to_string();
+        assert!(why.ends_with("from 10.0.0.2 to 10.0.0.2"), "{why}");
+    }
+
+    #[test]
+    fn skipping_packets_moves_the_cursor_as_sending_does() {
+        let cbc = Transform::EspCbc { key: Secret(vec![3; 16]), integrity: None };
+        let known = [one(5, "10.0.0.1", "10.0.0.2", cbc), one(6, "10.0.0.1", "10.0.0.3", gcm())];
+        let drawn = Field::whole(33, 1, FieldMode::Random { min: 2, max: 3 });
+        let plan = protected(&[packet(&[8, 0], vec![drawn])], 0, &known).unwrap();
+        let mut cursor = Cursor { rng: Rng(8), ..plan.start() };
+        let mut skipped = cursor.clone();
+        for _ in 0..20 {
+            send(&plan, &mut cursor);
+            plan.skip(&mut skipped);
+            skipped.numbers.sequence = cursor.numbers.sequence;
+            assert_eq!(skipped, cursor);
+        }
+    }
+
+    #[test]
+    fn packets_that_ipsec_cannot_protect_are_named() {
+        let known = [one(5, "10.0.0.1", "10.0.0.2", gcm())];
+        let good = packet(&[8, 0], Vec::new());
+        let mut options = good.clone();
+        options.template[14] = 0x46;
+        let mut v6 = packet(&[0x86, 0xdd], Vec::new());
+        v6.template[14] = 0x60;
+        // PPPoE has a length of its own.
+        let pppoe = packet(&[0x88, 0x64, 0x11, 0, 0, 1, 0, 52, 0, 0x21], Vec::new());
+        for bad in [packet(&[8, 6], Vec::new()), v6, options, pppoe] {
+            let why = protected(&[good.clone(), bad], 5, &known).unwrap_err();
+            assert_eq!(why, PlanError::NotProtectable { number: 2 });
+        }
+        let mut long = good.clone();
+        long.template.resize(65_530, 0);
+        let why = protected(&[long], 5, &known).unwrap_err().to_string();
+        assert!(why.contains("is too long"), "{why}");
+        assert!(protected(&[good], 4, &known).unwrap_err().to_string().contains("with spi 4"));
     }
 
     #[test]

@@ -33,7 +33,6 @@ pub fn check(job: &SendJob) -> Result<(), Failure> {
 /// # Errors
 /// Bad usage for an option that describes frames.
 pub fn check_options(job: &SendJob, given: &str) -> Result<(), Failure> {
-    let pktgen = "it is for pktgen's frames";
     let packet = "the packets have headers of their own";
     let obstacles: &[Obstacle] = &[
         (job.dst.is_some(), "--dst", packet, "ipv4(da=198.18.0.2)"),
@@ -55,7 +54,6 @@ pub fn check_options(job: &SendJob, given: &str) -> Result<(), Failure> {
         ),
         (job.flows.is_some(), "--flows", "fields change as the packet says", "ipv4(da=dinc())"),
         (job.udp_checksum, "--udp-checksum", "checksums are filled in always", "udp(csum=0), for none"),
-        (job.ipsec, "--ipsec", pktgen, "--dst 198.18.0.2 --ipsec"),
     ];
     let found = obstacles.iter().find(|(is_given, ..)| *is_given);
     found.map_or(Ok(()), |(_, option, why, instead)| {
@@ -161,6 +159,7 @@ pub(super) fn shown_dst_mac(job: &SendJob) -> MacAddr {
 /// Bad usage for copies into a receive path.
 pub fn config(job: &SendJob, packets: &Packets, seed: u64) -> Result<Config, Failure> {
     let mut config = packets.config(config::count(job), job.xmit_mode, seed);
+    config::set_ipsec(&mut config, job)?;
     config.skb_priority = job.skb_priority.unwrap_or(0);
     config::set_memory(&mut config, job)?;
     Ok(config)

@@ -79,13 +79,19 @@ fn show(job: &SendJob, pktgen: Option<Config>, frame_count: u64, stop: &Stop) ->
     }
     let pace = rate::RequestedRate::of(job)?;
     let seed = job.seed.unwrap_or_else(fresh_seed);
-    let mut config =
-        pktgen.unwrap_or_else(|| Config { dst_mac: job_packets::shown_dst_mac(job), ..Config::default() });
+    let mut config = match pktgen {
+        Some(config) => config,
+        None => {
+            let mut config = Config { dst_mac: job_packets::shown_dst_mac(job), ..Config::default() };
+            config::set_ipsec(&mut config, job)?;
+            config
+        }
+    };
     let to = config::destinations(job);
     let shown = shown::for_show(job.netns.as_deref(), &job.device, &mut config, &to)?;
     shown.notes.iter().for_each(|note| stop.console().note(note));
     let (plan, cursor) = match is_of_packets {
-        true => shown_packets(job, &mut config, &shown.facts, seed, stop)?,
+        true => shown_packets(job, &mut config, &shown, seed, stop)?,
         false => plan(&mut config, &shown.facts, seed, &shown.associations)?,
     };
     let preview = dry_run::Preview {
@@ -104,7 +110,7 @@ fn show(job: &SendJob, pktgen: Option<Config>, frame_count: u64, stop: &Stop) ->
 fn shown_packets(
     job: &SendJob,
     config: &mut Config,
-    facts: &DeviceFacts,
+    shown: &shown::DryRunFacts,
     seed: u64,
     stop: &Stop,
 ) -> Result<(Plan, Cursor), Failure> {
@@ -112,16 +118,17 @@ fn shown_packets(
         let text = packet_options::text(job, config.dst_mac)?;
         stop.console().note(format!("--frame '{text}'{}", packet_sizes::PacketSizes::text(job)));
     }
+    let facts = &shown.facts;
     let mut packets = job_packets::packets(job, config.dst_mac, facts, seed)?;
     job_packets::note(job, &packets).into_iter().for_each(|note| stop.console().note(note));
     job_packets::mark(&mut packets, job, 1, None)?;
     packets.notes().iter().filter(|_| !job.quiet).for_each(|note| stop.console().note(note));
     *config = job_packets::config(job, &packets, seed)?;
-    let plan = packets.of_thread(0).ok_or_else(|| {
-        Failure::usage("show the frames of the first thread", "all packets are for other threads")
-            .try_this("packets without cpu()")
-    })?;
-    let (plan, cursor) = plan.sent_as(config, facts).on(facts);
+    let (plan, cursor) =
+        plan_of_packets(&packets, 0, config, facts, &shown.associations)?.ok_or_else(|| {
+            Failure::usage("show the frames of the first thread", "all packets are for other threads")
+                .try_this("packets without cpu()")
+        })?;
     Ok((plan, Cursor { rng: Rng(seed), ..cursor }))
 }
 
@@ -149,11 +156,32 @@ pub fn plan(
     let associations = Arc::clone(associations);
     let mut cursor = Cursor { associations, ..Cursor::of_v6(config.src6, config.dst6) };
     cursor.start(config, facts, fresh_seed);
-    Plan::new(config, facts, &cursor).map(|plan| (plan, cursor)).map_err(|why| match why {
+    Plan::new(config, facts, &cursor).map(|plan| (plan, cursor)).map_err(no_plan)
+}
+
+/// The plan of the packets of a thread, and the cursor at its start; `None` if all packets are for
+/// other threads.
+///
+/// # Errors
+/// Bad usage for packets that cannot be protected; refused without the security association.
+pub fn plan_of_packets(
+    packets: &packets::Packets,
+    thread: u32,
+    config: &Config,
+    facts: &DeviceFacts,
+    associations: &Arc<Associations>,
+) -> Result<Option<(Plan, Cursor)>, Failure> {
+    let plan =
+        packets.of_thread(thread).map(|plan| plan.sent_as(config, facts).protected(config, associations));
+    Ok(plan.transpose().map_err(no_plan)?.map(|plan| plan.on(facts)))
+}
+
+fn no_plan(why: PlanError) -> Failure {
+    match why {
         PlanError::NoAssociation { .. } | PlanError::UnusableAssociation { .. } => {
             Failure::refused("use IPsec", why)
                 .try_this("ip xfrm state add ... in the namespace of the device")
         }
         _ => Failure::usage("make frames with these settings", why),
-    })
+    }
 }

@@ -119,13 +119,19 @@ fn check(job: &SendJob) -> Result<(), Failure> {
         (job.tos.is_some() && !is_ip, "--tos", carries, None),
         (job.mpls.is_some() && !is_ip, "--mpls", carries, Some("--vlan 5")),
         (job.is_tunnel() && !is_ip, "a tunnel", carries, None),
+        (job.ipsec && !is_ip, "--ipsec", carries, None),
+        (
+            job.ipsec && job.is_ipv6(),
+            "--ipsec",
+            "IPsec is for IPv4 only, as in pktgen",
+            Some("--dst 198.18.0.2"),
+        ),
         (
             job.tunnel_src_port.is_some() && (job.gre || !job.is_tunnel()),
             "--tunnel-src-port",
             "it is for tunnels over UDP",
             Some("--vxlan 42"),
         ),
-        (job.ipsec, "--ipsec", "IPsec protects pktgen's frames only", None),
     ];
     for (is_given, what, why, advice) in obstacles {
         if *is_given {

@@ -289,25 +289,38 @@ impl<'a> DeviceJob<'a> {
     /// # Errors
     /// Frames that cannot be made.
     pub fn requests(&mut self, seed: u64) -> Result<Vec<(u32, Request)>, Failure> {
-        let pace = self.pace.for_lengths(&self.config);
-        let shares = shares(self.config.count, pace, seed, self.cpus.len() as u32);
         let associations = self.device.associations(&self.config);
         let associations = associations.map_err(|why| Failure::host("read security associations", why))?;
-        if let Some(packets) = self.packets.as_ref().filter(|_| !self.allow_long) {
-            let (frame_len, tags_len) = packets.longest();
-            self.device
-                .check_length(frame_len, tags_len)
-                .map_err(|refused| refused.try_this(self.long_advice()))?;
+        if let Some(packets) = &self.packets {
+            let (mut frame_len, tags_len) = packets.longest();
+            if self.config.asks_for_ipsec() {
+                let plan =
+                    super::plan_of_packets(packets, 0, &self.config, &self.device.facts, &associations)?;
+                let lens: Vec<u32> = plan.iter().flat_map(|(plan, _)| plan.packet_lens()).collect();
+                frame_len = lens.iter().copied().max().unwrap_or(frame_len);
+                let mean_len = lens.iter().sum::<u32>() / lens.len().max(1) as u32;
+                (self.config.min_pkt_size, self.config.max_pkt_size) = (mean_len, mean_len);
+            }
+            if !self.allow_long {
+                self.device
+                    .check_length(frame_len, tags_len)
+                    .map_err(|refused| refused.try_this(self.long_advice()))?;
+            }
         }
+        let pace = self.pace.for_lengths(&self.config);
+        let shares = shares(self.config.count, pace, seed, self.cpus.len() as u32);
         let mut requests = Vec::new();
         for (index, (share, cpu)) in shares.into_iter().zip(&self.cpus).enumerate() {
             let facts = DeviceFacts { cpu: *cpu, ..self.device.facts };
             sign_thread(&mut self.config, self.stream + index as u32);
             let (plan, mut cursor) = match &self.packets {
-                Some(packets) => match packets.of_thread(index as u32) {
-                    Some(plan) => plan.sent_as(&self.config, &facts).on(&facts),
-                    None => continue,
-                },
+                Some(packets) => {
+                    match super::plan_of_packets(packets, index as u32, &self.config, &facts, &associations)?
+                    {
+                        Some(made) => made,
+                        None => continue,
+                    }
+                }
                 None => super::plan(&mut self.config, &facts, seed, &associations)?,
             };
             if self.packets.is_none() && !self.allow_long {
@@ -360,8 +373,12 @@ pub fn flows_per_thread(config: &Config) -> u32 {
 /// Notes about a configuration, such as "IPv6 destinations are drawn at random".
 fn notes(config: &Config, packets: Option<&Packets>) -> Vec<String> {
     let seals = config.asks_for_ipsec();
+    let longer = match packets {
+        None => "IPsec makes frames longer than --size by its padding and integrity check",
+        Some(_) => "IPsec makes frames longer by its headers, padding and integrity check",
+    };
     [
-        (seals, "IPsec makes frames longer than --size by its padding and integrity check"),
+        (seals, longer),
         (
             seals && config.clone_skb > 1,
             "repeated frames have the same sequence number: a replay window drops them",

@@ -60,7 +60,7 @@ impl Plan {
         check_limits(config)?;
         let frames = PktgenFrames::new(config, facts, cursor);
         frames.check_destinations()?;
-        let ipsec = FlowAssociations::new(config, cursor)?;
+        let ipsec = FlowAssociations::of_flows(config, cursor, frames.layout.ip)?;
         let (packet, length) = frames.packet(ipsec.is_some());
         let destination = packet.slots.iter().position(|slot| *slot == Slot::DST_V4.0);
         let plan = Self {
@@ -393,10 +393,7 @@ impl<'a> PktgenFrames<'a> {
                 }
             }
         }
-        match plan.frame_len_max() {
-            frame_len if frame_len > FRAME_LEN_MAX => Err(PlanError::TooLong { frame_len }),
-            _ => Ok(()),
-        }
+        plan.check_lengths()
     }
 
     fn destinations(&self) -> Box<dyn Iterator<Item = Ipv4Addr>> {

@@ -14,8 +14,8 @@ use std::net::Ipv4Addr;
 impl Plan {
     /// Writes the next frame to the start of `out` and returns its length in bytes without FCS.
     ///
-    /// 0 is a frame that must not be sent: its flow was opened by another plan and has no security
-    /// association here.
+    /// 0 is a frame that must not be sent: it has no security association, as its flow was opened
+    /// by another plan.
     ///
     /// `now_ns` is the time by [`Plan::clock`], for frames that carry it; it is not used when the
     /// last frame is repeated.
@@ -27,7 +27,7 @@ impl Plan {
         if cursor.repeats_left == 0 {
             self.build(cursor, now_ns);
             if let Some(ipsec) = &self.ipsec {
-                ipsec.take_sequence(cursor);
+                ipsec.take_sequence(&self.packets[cursor.packet], cursor);
             }
         }
         cursor.repeats_left -= 1;
@@ -125,7 +125,7 @@ impl Plan {
         cursor.number = cursor.number.wrapping_add(1);
         cursor.repeats_left = self.repeats;
         if let Some(ipsec) = &self.ipsec {
-            ipsec.draw_iv(cursor);
+            ipsec.draw_iv(packet, cursor);
         }
     }
 
@@ -240,7 +240,8 @@ impl Plan {
     fn payload_len(&self, cursor: &Cursor) -> u32 {
         let Some(length) = &self.length else { return 0 };
         let size = cursor.states[length.slot] as u32;
-        let protection = self.ipsec.as_ref().and_then(|ipsec| ipsec.current(cursor));
+        let protection =
+            self.ipsec.as_ref().and_then(|ipsec| ipsec.current(&self.packets[cursor.packet], cursor));
         length.payload_len(size.saturating_sub(protection.map_or(0, |one| one.header_len() as u32)))
     }
 
@@ -254,9 +255,10 @@ impl Plan {
 
     /// Writes the frame of the cursor, protected by IPsec; 0 when it has no association.
     fn write_protected(&self, associations: &FlowAssociations, cursor: &Cursor, out: &mut [u8]) -> usize {
-        let Some(association) = associations.current(cursor) else { return 0 };
+        let packet = &self.packets[cursor.packet];
+        let Some(association) = associations.current(packet, cursor) else { return 0 };
         let clear_len = self.write_clear(cursor, out);
-        association.protect(&cursor.numbers, out, self.layout.ip, clear_len)
+        associations.protect(association, cursor, out, clear_len)
     }
 
     fn write_clear(&self, cursor: &Cursor, out: &mut [u8]) -> usize {

@@ -22,9 +22,11 @@ pub use spec::{
 pub use sums::{SumPlan, SumSource};
 
 use crate::flow_sa::FlowAssociations;
+use crate::ipsec::Associations;
 use crate::pktgen::Layout;
-use crate::wire::FrameClock;
-use crate::{Cursor, DeviceFacts, SignatureSetting};
+use crate::wire::{FRAME_LEN_MAX, FrameClock};
+use crate::{Config, Cursor, DeviceFacts, PlanError, SignatureSetting};
+use std::sync::Arc;
 
 /// Which packet is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -246,13 +248,44 @@ impl Plan {
 
     /// The longest possible frame, in bytes without FCS.
     pub fn frame_len_max(&self) -> u32 {
-        let Some(length) = &self.length else {
-            return self.packets.iter().map(|packet| packet.template.len()).max().unwrap_or(0) as u32;
-        };
-        let clear_len = |header_len: u32| length.frame_len(length.size_max.saturating_sub(header_len));
-        match &self.ipsec {
-            None => clear_len(0),
-            Some(ipsec) => ipsec.frame_len_max(self.layout.ip, clear_len),
+        self.packet_lens().max().unwrap_or(0)
+    }
+
+    /// The longest possible frame of each packet, in bytes without FCS.
+    pub fn packet_lens(&self) -> impl Iterator<Item = u32> {
+        self.packets.iter().enumerate().map(|(index, packet)| {
+            let clear_len = |header_len: u32| match &self.length {
+                None => packet.template.len() as u32,
+                Some(length) => length.frame_len(length.size_max.saturating_sub(header_len)),
+            };
+            match &self.ipsec {
+                None => clear_len(0),
+                Some(ipsec) => ipsec.frame_len_max(index, clear_len),
+            }
+        })
+    }
+
+    /// The same frames with IPsec, if the settings of a run ask for it: what stands behind their
+    /// outermost IPv4 header is protected.
+    ///
+    /// # Errors
+    /// [`PlanError`] for a packet that cannot be protected, frames without a security association,
+    /// and frames that become too long.
+    pub fn protected(self, config: &Config, associations: &Arc<Associations>) -> Result<Self, PlanError> {
+        if !config.asks_for_ipsec() {
+            return Ok(self);
+        }
+        let ipsec = FlowAssociations::of_packets(config.spi, associations, &self.packets)?;
+        let plan = Self { ipsec: Some(ipsec), ..self };
+        plan.check_lengths().map(|()| plan)
+    }
+
+    /// # Errors
+    /// [`PlanError::TooLong`] for frames that IPsec makes too long.
+    pub(crate) fn check_lengths(&self) -> Result<(), PlanError> {
+        match self.frame_len_max() {
+            frame_len if frame_len > FRAME_LEN_MAX => Err(PlanError::TooLong { frame_len }),
+            _ => Ok(()),
         }
     }
 

@@ -223,6 +223,21 @@ impl FieldMode {
         }
     }
 
+    /// Its values, of which some may come again: those of random ranges in order, those of other
+    /// modes as frames have them.
+    pub(crate) fn values(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        match *self {
+            Self::Random { min, max } => Box::new(min..=max),
+            Self::RandomOffset { base, count } => Box::new(base..base.saturating_add(count)),
+            _ => {
+                let (mut state, mut rng) = (self.start(), Rng(1));
+                Box::new(std::iter::repeat_with(move || {
+                    self.next(&mut state, &mut rng, &FrameFacts::default())
+                }))
+            }
+        }
+    }
+
     /// The value for a frame; moves `state` on. [`Self::Length`], [`Self::Mix`] and
     /// [`Self::Entropy`] need more than a frame's facts: the plan gives their values.
     #[inline]
@@ -333,10 +348,17 @@ impl Field {
     /// Writes `value` into the bits of the field, if it has any.
     #[inline]
     pub fn write(&self, frame: &mut [u8], value: u64) {
+        self.write_from(0, frame, value);
+    }
+
+    /// [`Field::write`] into the bytes of a frame from `from` on.
+    #[inline]
+    pub(crate) fn write_from(&self, from: usize, bytes: &mut [u8], value: u64) {
         if self.width == 0 {
             return;
         }
-        let bytes = &mut frame[self.offset..self.offset + self.width];
+        let at = self.offset - from;
+        let bytes = &mut bytes[at..at + self.width];
         let bits = value << self.shift;
         match bytes.len() {
             4 if self.mask == u64::from(u32::MAX) => bytes.copy_from_slice(&(bits as u32).to_be_bytes()),

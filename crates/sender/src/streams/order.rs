@@ -124,21 +124,21 @@ fn prepare<'a>(
 ) -> Result<ShownStream<'a>, Failure> {
     let (mut config, seed) = (stream.config.clone(), stream.seed);
     let to = config::destinations(&stream.entry.job);
-    let show = |config: &mut packet::Config| shown::for_show(job.netns.as_deref(), &job.device, config, &to);
+    if stream.packets.is_some() {
+        config.dst_mac = stream.entry.job.dst_mac.map_or(config.dst_mac, |given| given.first);
+    }
+    let shown = shown::for_show(job.netns.as_deref(), &job.device, &mut config, &to)?;
     let packets = match &stream.packets {
         Some(_) if stream.entry.frame.is_none() => {
-            config.dst_mac = stream.entry.job.dst_mac.map_or(config.dst_mac, |given| given.first);
-            show(&mut config)?;
             Some(stream.marked(job_packets::packets(&stream.entry.job, config.dst_mac, facts, seed)?)?)
         }
         packets => packets.clone(),
     };
-    let (plan, mut cursor) = match packets.and_then(|packets| packets.of_thread(0)) {
-        Some(plan) => plan.sent_as(&config, facts).on(facts),
-        None => {
-            let shown = show(&mut config)?;
-            super::super::plan(&mut config, facts, seed, &shown.associations)?
-        }
+    let of_packets =
+        packets.map(|packets| crate::plan_of_packets(&packets, 0, &config, facts, &shown.associations));
+    let (plan, mut cursor) = match of_packets.transpose()?.flatten() {
+        Some(made) => made,
+        None => crate::plan(&mut config, facts, seed, &shown.associations)?,
     };
     cursor.rng = packet::Rng(seed);
     let pacer = Pacer::new(pace_of_one_thread(stream.pace, &config, seed), stream.entry.start_ns);

@@ -423,10 +423,18 @@ fn link_goes_down() -> TestResult {
 
 fn no_association() -> TestResult {
     let lab = Lab::new(Peer::Gro);
-    for (words, missing) in [("--ipsec --spi 0x100", "256"), ("--ipsec --flows 8", "198.18.0.2")] {
+    for (words, missing) in [
+        ("--ipsec --spi 0x100", "256"),
+        ("--ipsec --flows 8", "198.18.0.2"),
+        ("--tcp --ipsec --spi 0x100", "256"),
+        ("--vxlan 42 --ipsec", "198.18.0.2"),
+    ] {
         let refused = wirerate_run(&sending(&lab, words)).expect_code(3);
         refused.says(&["no security association", missing, "ip xfrm state add"]);
     }
+    let frame = "--frame '{ eth(), arp() }' --ipsec --spi 0x100";
+    let refused = wirerate_run(&format!("send {TX_DEV} --netns {} {frame}", lab.tx_netns)).expect_code(2);
+    refused.says(&["packet 1 has no IPv4 header"]);
     assert_eq!(lab.received_at_last(0), 0);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The cases that run on every kernel: one table, one module per subject.
 
 mod engines;
+mod ipsec;
 mod measure;
 mod netem;
 mod nics;
@@ -130,6 +131,7 @@ impl Case {
 pub fn all() -> Vec<&'static Case> {
     [
         engines::CASES,
+        ipsec::CASES,
         measure::CASES,
         netem::CASES,
         wireless::CASES,

@@ -137,6 +137,8 @@ fn options_without_meaning_together_are_refused_with_the_reason() {
         ("--icmp echo --dport 80", "cannot use ports with --icmp: ICMP has none"),
         ("--arp --payload x", "cannot use --payload with --arp: an ARP message is no IP packet"),
         ("--arp --ttl 3", "cannot use --ttl with --arp"),
+        ("--arp --ipsec", "cannot use --ipsec with --arp: an ARP message is no IP packet"),
+        ("--tcp --dst fd00::2 --ipsec", "cannot use --ipsec with --tcp: IPsec is for IPv4 only"),
         ("--payload x --inner-dst 10.0.0.9", "cannot use addresses in a tunnel: there is no tunnel"),
         ("--tcp --random src", "cannot draw src at random: it needs a range"),
         (
