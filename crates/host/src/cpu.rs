@@ -2,7 +2,7 @@
 
 use crate::stack::{LinkId, Stack};
 use crate::{HostError, KernelError};
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use std::fmt;
@@ -134,13 +134,11 @@ pub fn pin_thread(cpu: u32) -> Result<(), HostError> {
     }
 }
 
-/// Lets the calling thread run on any CPU that its process may use.
+/// Lets the calling thread run on the CPUs of the first thread of its process.
 pub fn unpin_thread() -> Result<(), HostError> {
-    let mut all = CpuSet::new();
-    let answer = (0..CpuSet::count()).try_for_each(|cpu| all.set(cpu));
-    answer
-        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &all))
-        .map_err(HostError::refused("let a thread run on", "any CPU".to_owned()))
+    sched_getaffinity(Pid::this())
+        .and_then(|cpus| sched_setaffinity(Pid::from_raw(0), &cpus))
+        .map_err(HostError::refused("unpin", "a thread"))
 }
 
 /// NUMA node of a CPU; `None` for a kernel without NUMA.

@@ -77,6 +77,9 @@ impl SingleCalls {
     }
 
     fn send(&mut self, first: usize, count: usize) -> io::Result<usize> {
+        if self.sent >= FRAMES_WITHOUT_RING && self.ring.is_none() {
+            self.ring = Some(make_ring(self.options)?);
+        }
         let slots = self.frame_lens.len();
         let mut sent = 0;
         while sent < count {
@@ -87,9 +90,6 @@ impl SingleCalls {
             }
         }
         self.sent += sent;
-        if self.sent >= FRAMES_WITHOUT_RING && self.ring.is_none() {
-            self.ring = Some(make_ring(self.options)?);
-        }
         Ok(sent)
     }
 

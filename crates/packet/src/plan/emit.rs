@@ -14,8 +14,8 @@ use std::net::Ipv4Addr;
 impl Plan {
     /// Writes the next frame to the start of `out` and returns its length in bytes without FCS.
     ///
-    /// 0 is a frame that must not be sent: it has no security association, as its flow was opened
-    /// by another plan.
+    /// 0 is a frame that must not be sent: there is no security association for it, as for a flow
+    /// that another plan opened.
     ///
     /// `now_ns` is the time by [`Plan::clock`], for frames that carry it; it is not used when the
     /// last frame is repeated.
