@@ -7,6 +7,7 @@
 
 mod emit;
 mod mark;
+mod packet_plan;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 mod spec;
@@ -15,6 +16,7 @@ mod sums;
 mod tests;
 
 pub use mark::{FrameMark, MARK_LEN, MarkCount};
+pub use packet_plan::PacketPlan;
 pub use spec::{
     ChecksumField, ENTROPY_BITS, ENTROPY_MIN, Field, FieldMode, FrameFacts, FrameSpec, Imix, PseudoHeader,
     SumKind, read_bits, write_bits,
@@ -59,19 +61,6 @@ pub struct Range {
     pub min: u32,
     /// Last value.
     pub max: u32,
-}
-
-/// One packet, prepared.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PacketPlan {
-    /// The bytes of the frame before fields and checksums are applied.
-    pub template: Vec<u8>,
-    /// Applied in order.
-    pub fields: Vec<Field>,
-    /// For each field, the place of its state in [`Cursor::states`].
-    pub slots: Vec<usize>,
-    /// Computed in order after the fields.
-    pub sums: Vec<SumPlan>,
 }
 
 /// The length of frames whose payload is as long as a size says: zeros follow the template.
