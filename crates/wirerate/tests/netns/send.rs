@@ -432,7 +432,7 @@ fn no_association() -> TestResult {
         let refused = wirerate_run(&sending(&lab, words)).expect_code(3);
         refused.says(&["no security association", missing, "ip xfrm state add"]);
     }
-    let frame = "--frame '{ eth(), arp() }' --ipsec --spi 0x100";
+    let frame = "--frame {eth(),arp()} --ipsec --spi 0x100";
     let refused = wirerate_run(&format!("send {TX_DEV} --netns {} {frame}", lab.tx_netns)).expect_code(2);
     refused.says(&["packet 1 has no IPv4 header"]);
     assert_eq!(lab.received_at_last(0), 0);
