@@ -116,16 +116,19 @@ impl SingleCalls {
 
 impl TurnedRing {
     /// The slot of the ring that has this number here.
+    #[inline(always)]
     fn place(&self, index: usize) -> usize {
-        let slots = self.ring.slots();
-        (index + slots - self.first) % slots
+        // A division would take longer than all else here.
+        index.checked_sub(self.first).unwrap_or_else(|| index + self.ring.slots() - self.first)
     }
 
+    #[inline(always)]
     fn slot(&mut self, index: usize) -> Option<&mut [u8]> {
         let place = self.place(index);
         self.ring.slot(place)
     }
 
+    #[inline(always)]
     fn set_frame_len(&mut self, index: usize, frame_len: usize) {
         let place = self.place(index);
         self.ring.set_frame_len(place, frame_len);
@@ -148,6 +151,7 @@ impl TxRing for PromptRing {
     const KIND: EngineKind = PacketRing::KIND;
     const CALL: &'static str = PacketRing::CALL;
 
+    #[inline(always)]
     fn slots(&self) -> usize {
         match self {
             Self::Calls(calls) => calls.frame_lens.len(),
@@ -155,6 +159,7 @@ impl TxRing for PromptRing {
         }
     }
 
+    #[inline(always)]
     fn slot(&mut self, index: usize) -> Option<&mut [u8]> {
         match self {
             Self::Calls(calls) => Some(calls.slot(index)),
@@ -162,6 +167,7 @@ impl TxRing for PromptRing {
         }
     }
 
+    #[inline(always)]
     fn set_frame_len(&mut self, index: usize, frame_len: usize) {
         match self {
             Self::Calls(calls) => calls.frame_lens[index] = frame_len,
@@ -169,6 +175,7 @@ impl TxRing for PromptRing {
         }
     }
 
+    #[inline(always)]
     fn frame(&self, index: usize) -> &[u8] {
         match self {
             Self::Calls(calls) => calls.frame(index),
