@@ -22,7 +22,8 @@ pub enum PlanError {
     TooMany { what: &'static str, value: usize, max: usize },
     /// A packet behind whose IPv4 header no IPsec header can stand.
     #[error(
-        "IPSEC: packet {number} has no IPv4 header without options behind Ethernet, VLAN tags and MPLS labels"
+        "IPSEC needs an IPv4 header without options behind Ethernet, VLAN tags or MPLS labels, and packet \
+         {number} has none"
     )]
     NotProtectable { number: u32 },
     /// The kernel has no association for some of the frames.

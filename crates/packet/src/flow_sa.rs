@@ -174,10 +174,9 @@ fn is_in(field: &Field, at: usize, len: usize) -> bool {
 /// Source and destination of the frame of the cursor.
 fn addresses(packet: &PacketPlan, ip_at: usize, cursor: &Cursor) -> [Ipv4Addr; 2] {
     // A field of eight bytes may begin seven bytes before the addresses, and end as far behind.
-    let (from, len) = (ip_at + SRC_AT - 7, 7 + 8 + 7);
+    let from = ip_at + SRC_AT - 7;
     let mut window = [0; 7 + 8 + 7];
-    let known = packet.template[from..].iter().take(len);
-    window.iter_mut().zip(known).for_each(|(byte, known)| *byte = *known);
+    window.iter_mut().zip(&packet.template[from..]).for_each(|(byte, known)| *byte = *known);
     for (field, slot) in packet.fields.iter().zip(&packet.slots) {
         if is_in(field, ip_at + SRC_AT, 8) {
             field.write_from(from, &mut window, cursor.values[*slot]);
@@ -194,15 +193,14 @@ fn address_at(bytes: &[u8], at: usize) -> Ipv4Addr {
 fn addresses_at(packet: &PacketPlan, at: usize, enough: usize) -> Vec<Ipv4Addr> {
     let mut frames = vec![packet.template.clone()];
     for field in packet.fields.iter().filter(|field| is_in(field, at, 4)) {
-        let with = |frame: &Vec<u8>| {
-            let frame = frame.clone();
-            field.mode.values().take(enough).map(move |value| {
-                let mut frame = frame.clone();
-                field.write(&mut frame, value);
-                frame
-            })
+        let with = |frame: &Vec<u8>, value| {
+            let mut frame = frame.clone();
+            field.write(&mut frame, value);
+            frame
         };
-        frames = frames.iter().flat_map(with).take(enough).collect();
+        let values = || field.mode.values().take(enough);
+        frames =
+            frames.iter().flat_map(|frame| values().map(|value| with(frame, value))).take(enough).collect();
     }
     frames.iter().map(|frame| address_at(frame, at)).collect()
 }

@@ -16,12 +16,12 @@ const FRAMES_WITHOUT_RING: usize = 1024;
 /// A call that failed, and its error.
 type Failed = (&'static str, io::Error);
 
-/// A ring, and before it memory of the process.
+/// Slots for frames, which are at first memory of the process, then those of a ring.
 #[derive(Debug)]
 pub(super) enum PromptRing {
-    /// There is no ring yet.
+    /// Each frame goes out by a call of its own.
     Calls(SingleCalls),
-    /// There is.
+    /// The kernel takes frames from the ring.
     Ring(TurnedRing),
 }
 
@@ -135,16 +135,22 @@ impl TurnedRing {
     }
 }
 
-/// Makes the ring on a thread that runs on any CPU: that of the caller is busy.
+/// Makes the ring on a thread that is not pinned: the CPU of the caller is busy.
 fn make_ring(options: RingOptions) -> io::Result<Receiver<Result<PacketRing, Failed>>> {
     let (tell, made) = sync_channel(1);
     std::thread::Builder::new().name("ring".to_owned()).spawn(move || {
-        // Where it has to stay on the CPU of the caller, it takes longer.
+        // If this is refused, the thread shares the CPU of the caller, and the ring comes later.
         let _ = host::unpin_thread();
-        // It is not taken if the run has ended.
+        // The run may have ended meanwhile.
         let _ = tell.send(PacketRing::open(&options));
     })?;
     Ok(made)
+}
+
+/// Closes the socket of the single calls on a thread: the kernel waits for a grace period again.
+fn close(calls: PromptRing) {
+    // Without a thread it is closed here, which takes longer.
+    let _ = std::thread::Builder::new().name("ring".to_owned()).spawn(move || drop(calls));
 }
 
 impl TxRing for PromptRing {
@@ -187,7 +193,7 @@ impl TxRing for PromptRing {
         if let Self::Calls(calls) = self
             && let Some(ring) = calls.ring(first)?
         {
-            *self = Self::Ring(ring);
+            close(std::mem::replace(self, Self::Ring(ring)));
         }
         let count = match self {
             Self::Calls(calls) => calls.send(first, count)?,
@@ -197,5 +203,53 @@ impl TxRing for PromptRing {
             }
         };
         Ok(Accepted { count, congested: 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::{Netns, Stack};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_ring_takes_over_after_many_frames_and_goes_on_with_the_next_one() {
+        if !testkit::is_root("CAP_NET_ADMIN, CAP_NET_RAW") {
+            return;
+        }
+        let netns = Netns::anonymous().expect("root may make a namespace");
+        Stack::of(&netns).expect("netlink").set_up("lo").expect("lo goes up");
+        let options = RingOptions {
+            ifindex: 1,
+            bypass_qdisc: true,
+            priority: 0,
+            send_buffer_bytes: 1 << 20,
+            slots: 64,
+            frame_len_max: 60,
+            has_own_fcs: false,
+        };
+        let mut ring = netns.run(|| PromptRing::open(options)).expect("entered").expect("a socket");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let (mut sent, mut by_ring) = (0, 0);
+        // Twice around the ring.
+        while by_ring < 2 * ring.slots() {
+            assert!(Instant::now() < deadline, "{sent} frames, {by_ring} of them by the ring");
+            let index = sent % ring.slots();
+            let Some(slot) = ring.slot(index) else { continue };
+            slot[..60].fill(sent as u8);
+            ring.set_frame_len(index, 60);
+            assert_eq!(ring.frame(index), [sent as u8; 60]);
+            // A full socket takes the frame later.
+            if netns.run(|| ring.send(index, 1)).expect("entered").is_err() {
+                continue;
+            }
+            assert_eq!(ring.frame(index), [sent as u8; 60]);
+            sent += 1;
+            match &ring {
+                PromptRing::Ring(_) => by_ring += 1,
+                PromptRing::Calls(_) => assert_eq!(by_ring, 0),
+            }
+        }
+        assert!(sent - by_ring >= FRAMES_WITHOUT_RING, "{sent} frames, {by_ring} of them by the ring");
     }
 }

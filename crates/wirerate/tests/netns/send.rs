@@ -434,7 +434,7 @@ fn no_association() -> TestResult {
     }
     let frame = "--frame {eth(),arp()} --ipsec --spi 0x100";
     let refused = wirerate_run(&format!("send {TX_DEV} --netns {} {frame}", lab.tx_netns)).expect_code(2);
-    refused.says(&["packet 1 has no IPv4 header"]);
+    refused.says(&["IPSEC needs an IPv4 header", "packet 1 has none"]);
     assert_eq!(lab.received_at_last(0), 0);
     Ok(())
 }
