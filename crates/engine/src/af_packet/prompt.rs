@@ -214,9 +214,7 @@ mod tests {
 
     #[test]
     fn the_ring_takes_over_after_many_frames_and_goes_on_with_the_next_one() {
-        if !testkit::is_root("CAP_NET_ADMIN, CAP_NET_RAW") {
-            return;
-        }
+        testkit::needs!(testkit::is_root("CAP_NET_ADMIN, CAP_NET_RAW"));
         let netns = Netns::anonymous().expect("root may make a namespace");
         Stack::of(&netns).expect("netlink").set_up("lo").expect("lo goes up");
         let options = RingOptions {

@@ -47,6 +47,11 @@ pub fn for_engine(error: &EngineError, place: &CommandPlace) -> Option<String> {
         {
             Some("`ulimit -l unlimited`, or CAP_IPC_LOCK".to_owned())
         }
+        EngineError::Syscall { call, source, .. }
+            if call.starts_with("socket(") && source.raw_os_error() == Some(libc::EPERM) =>
+        {
+            Some("run it as root, or with CAP_NET_RAW".to_owned())
+        }
         EngineError::ThreadLost => Some("please report this bug, with the messages above".to_owned()),
         EngineError::Invalid { .. } => Some("another --engine; please report this bug".to_owned()),
         EngineError::NoAssociation { .. } => {
@@ -105,6 +110,17 @@ mod tests {
             advice(&error, Some("near")),
             Some(format!("`{gro} on`, or capture there: `ip netns exec far wirerate capture rx0`"))
         );
+    }
+
+    #[test]
+    fn a_socket_that_is_refused_needs_a_right() {
+        let refused = |call| EngineError::Syscall {
+            call,
+            ifname: "eth7".to_owned(),
+            source: std::io::Error::from_raw_os_error(libc::EPERM),
+        };
+        assert!(for_engine_here(&refused("socket(AF_PACKET)")).unwrap().contains("CAP_NET_RAW"));
+        assert_eq!(for_engine_here(&refused("sendto(AF_PACKET)")), None);
     }
 
     #[test]
