@@ -17,6 +17,11 @@ pub fn for_host(error: &HostError) -> Option<String> {
         HostError::Refused { act: "enter", source, .. } if source.errno == libc::EPERM => {
             Some("run as root: entering a namespace needs CAP_SYS_ADMIN".to_owned())
         }
+        // The table is one for all namespaces, and its limits can be set in the first one only.
+        HostError::Refused { act: "ask neighbour", source, .. } if source.errno == libc::ENOBUFS => {
+            let all = "the neighbour table of this machine is full";
+            Some(format!("`sysctl -w net.ipv4.neigh.default.gc_thresh3=16384` (IPv6: net.ipv6): {all}"))
+        }
         HostError::Refused { source, .. } => for_errno(source.errno).map(str::to_owned),
         HostError::FeatureFixed { .. } => {
             Some("`ethtool -k` lists the features that can be changed".to_owned())
@@ -62,6 +67,14 @@ mod tests {
         assert_eq!(refused("enter").as_deref(), Some(enter));
         let delete = "run as root, or with CAP_NET_ADMIN and CAP_SYS_ADMIN";
         assert_eq!(refused("delete").as_deref(), Some(delete));
+    }
+
+    /// Tests of 256 clients side by side filled the table, and nothing said what to do.
+    #[test]
+    fn a_full_neighbour_table_is_answered_with_its_limit() {
+        let source = KernelError { errno: libc::ENOBUFS, detail: None };
+        let error = HostError::Refused { act: "ask neighbour", object: "198.18.0.2 of a".to_owned(), source };
+        assert!(for_host(&error).is_some_and(|text| text.contains("gc_thresh3")));
     }
 
     #[test]

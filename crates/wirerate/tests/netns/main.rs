@@ -40,6 +40,7 @@ mod otg_fleet;
 mod otg_run;
 mod otg_server;
 mod parquet;
+mod places;
 mod program;
 mod python;
 mod readers;
@@ -64,6 +65,7 @@ mod tun;
 mod web;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use places::Places;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::{Mutex, PoisonError};
@@ -97,6 +99,13 @@ static LOCK: Mutex<()> = Mutex::new(());
 
 /// Tests that run side by side on each CPU: most of them wait most of the time.
 const TESTS_PER_CPU: usize = 2;
+
+/// For the tests that run; one that waits for [`LOCK`] does not.
+static PLACES: Places = Places::new(0);
+
+/// Tests of one subject stand together and need the same things, so tests that run side by side are
+/// this far apart in the table.
+const STRIDE: usize = 61;
 
 /// All tests, by subject.
 const CASES: &[&[Case]] = &[
@@ -157,11 +166,17 @@ const CASES: &[&[Case]] = &[
 fn main() {
     let mut arguments = Arguments::from_args();
     let cpu_count = std::thread::available_parallelism().map_or(1, usize::from);
-    arguments.test_threads = arguments.test_threads.or(Some(TESTS_PER_CPU * cpu_count));
+    let places = arguments.test_threads.unwrap_or(TESTS_PER_CPU * cpu_count);
+    PLACES.add(places);
+    // Tests with the lock run one after the other, so they begin first; each that waits has a thread.
+    let (locked, others): (Vec<_>, Vec<_>) =
+        CASES.iter().copied().flatten().partition(|case| case.lock.is_some());
+    arguments.test_threads = Some(places + locked.len());
+    let others = (0..STRIDE).flat_map(|first| others.iter().copied().skip(first).step_by(STRIDE));
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).expect("these may be caught");
     std::thread::spawn(move || clean_up_on(signals));
     lab::sweep();
-    let trials = CASES.iter().copied().flatten().map(trial).collect();
+    let trials = locked.iter().copied().chain(others).map(trial).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }
 
@@ -178,6 +193,7 @@ fn trial(case: &'static Case) -> Trial {
     Trial::ignorable_test(case.name, || match missing(case) {
         None => {
             let _lock = case.lock.map(|_| LOCK.lock().unwrap_or_else(PoisonError::into_inner));
+            let _place = PLACES.take();
             (case.body)().map(|()| Completion::Completed)
         }
         Some(reason) => testkit::skip_trial(case.name, reason),

@@ -2,6 +2,7 @@
 //! and others behind the server's device.
 
 use crate::lab::{OwnNetns, Scratch};
+use crate::places::{Place, Places};
 use crate::program::{Running, in_netns, run, until};
 use serde_json::Value;
 use std::path::Path;
@@ -25,7 +26,12 @@ pub(crate) struct ConnectLab {
     pub(crate) server: OwnNetns,
     pub(crate) between: Option<OwnNetns>,
     scratch: Scratch,
+    _neighbours: Place,
 }
+
+/// The kernel has one neighbour table for all namespaces, of 1,024 entries, and the clients of a lab
+/// take 256 of them. A full table would lose the server's answers.
+static NEIGHBOUR_TABLE: Places = Places::new(3);
 
 const SERVER_SYSCTLS: &str =
     "net.core.somaxconn=65535 net.ipv4.tcp_max_syn_backlog=65535 net.ipv6.conf.all.accept_dad=0";
@@ -38,6 +44,7 @@ impl ConnectLab {
             server: OwnNetns::new("s"),
             between: (between != Between::Nothing).then(|| OwnNetns::new("m")),
             scratch: Scratch::new(),
+            _neighbours: NEIGHBOUR_TABLE.take(),
         };
         let (client, server) = (&lab.client.name, &lab.server.name);
         ip(&format!("netns exec {server} sysctl -qw {SERVER_SYSCTLS}"));
