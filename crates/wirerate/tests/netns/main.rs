@@ -168,7 +168,8 @@ fn main() {
     let cpu_count = std::thread::available_parallelism().map_or(1, usize::from);
     let places = arguments.test_threads.unwrap_or(TESTS_PER_CPU * cpu_count);
     PLACES.add(places);
-    // Tests with the lock run one after the other, so they begin first; each that waits has a thread.
+    // Tests with the lock run one after the other, so they begin first, and wait in threads of
+    // their own.
     let (locked, others): (Vec<_>, Vec<_>) =
         CASES.iter().copied().flatten().partition(|case| case.lock.is_some());
     arguments.test_threads = Some(places + locked.len());

@@ -29,8 +29,8 @@ pub(crate) struct ConnectLab {
     _neighbours: Place,
 }
 
-/// The kernel has one neighbour table for all namespaces, of 1,024 entries, and the clients of a lab
-/// take 256 of them. A full table would lose the server's answers.
+/// The kernel has one neighbour table of 1,024 entries for all namespaces, and the clients of a lab
+/// take 256. A full table would lose the server's answers.
 static NEIGHBOUR_TABLE: Places = Places::new(3);
 
 const SERVER_SYSCTLS: &str =
