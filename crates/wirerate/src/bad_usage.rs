@@ -59,7 +59,7 @@ pub fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
 /// The command of a line, if it begins with one.
 fn command(args: &[OsString]) -> Option<String> {
     let word = args.get(1)?.to_str()?;
-    crate::parser().find_subcommand(word).map(|found| found.get_name().to_owned())
+    crate::parser_of(&[]).find_subcommand(word).map(|found| found.get_name().to_owned())
 }
 
 /// Options about files were given without `--write`.

@@ -45,8 +45,9 @@ pub fn print(failure: &Failure, exit_code: u8, args: &[OsString]) {
 
 /// True if an option of the command in `args` asks for JSON.
 fn asks_for_json(args: &[OsString]) -> bool {
-    let parser = crate::parser();
-    let Some(command) = args.get(1).and_then(|name| parser.find_subcommand(name)) else { return false };
+    let Some(name) = args.get(1).and_then(|name| name.to_str()) else { return false };
+    let parser = crate::parser_of(&[name]);
+    let Some(command) = parser.find_subcommand(name) else { return false };
     let Some(json) = command.get_arguments().find(|option| option.get_id() == "json") else {
         // Commands below this one, such as `otg run`.
         return options(args).any(|word| word == "--json");

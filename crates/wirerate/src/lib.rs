@@ -5,7 +5,8 @@
 //! in the modules here and in the crates `program`, `options`, `capture-files`, `sender`,
 //! `receiver`, `connections` and `doctor`: [`other_tools`] and [`bad_usage`] answer words that no
 //! command has, [`edit_args`] are the options that edit packets, [`path_words`] sorts the options
-//! of commands that take those of `send` as well.
+//! of commands that take those of `send` as well, and [`deferred`] leaves out the options of the
+//! commands that a run does not need.
 //!
 //! Features of cargo leave groups of commands out: `cmd` has them. A build with less has code that
 //! only the commands left out use.
@@ -15,6 +16,7 @@
 pub mod bad_usage;
 pub mod cmd;
 pub mod completions;
+pub mod deferred;
 pub mod device_patterns;
 pub mod edit_args;
 pub mod json_error;
@@ -56,7 +58,20 @@ pub struct Cli {
 
 /// The argument parser, for help, man page and completion.
 pub fn parser() -> clap::Command {
-    Cli::command()
+    let mut parser = Cli::command();
+    parser.build();
+    parser
+}
+
+/// The argument parser, with the options of these commands only.
+fn parser_of(commands: &[&str]) -> clap::Command {
+    let mut parser = Cli::command();
+    for name in commands {
+        if let Some(command) = parser.find_subcommand_mut(name) {
+            command.build();
+        }
+    }
+    parser
 }
 
 /// Names under which the program is one of its commands: `make install` makes links of these names

@@ -21,10 +21,10 @@ pub fn sorted(args: Vec<OsString>) -> Vec<OsString> {
     let Some(name) = args.get(1).and_then(|name| name.to_str()).filter(|name| COMMANDS.contains(name)) else {
         return args;
     };
-    let parser = crate::parser();
     let is_connections =
         |word: &OsString| word.to_str().is_some_and(|word| word.split('=').next() == Some(CONNECTIONS));
     let other = if name == "search" && args.iter().any(is_connections) { "connect" } else { "send" };
+    let parser = crate::parser_of(&[name, other]);
     let (Some(own), Some(send)) = (parser.find_subcommand(name), parser.find_subcommand(other)) else {
         return args;
     };

@@ -564,7 +564,7 @@ pub fn page(args: &[OsString]) -> Option<String> {
     let page = PAGES.iter().find(|page| args.get(1).is_some_and(|name| name == page.command))?;
     let is_sub = words().any(|word| page.command == "otg" && word == "run");
     (words().any(|word| word == "-h") && !words().any(|word| word == "--help") && !is_sub)
-        .then(|| page.text(&crate::parser()))
+        .then(|| page.text(&crate::parser_of(&[page.command, "send"])))
 }
 
 impl Page {
@@ -585,8 +585,8 @@ impl Page {
         }
         text += "\nExamples:\n";
         self.examples.iter().for_each(|example| text += &format!("  {example}\n"));
-        let count =
-            command.get_arguments().filter(|arg| arg.get_long().is_some() && !arg.is_hide_set()).count();
+        let is_counted = |arg: &&Arg| arg.get_long().is_some_and(|name| name != "help") && !arg.is_hide_set();
+        let count = command.get_arguments().filter(is_counted).count();
         text + &format!("\nAll {count} options: wirerate {} --help\n", self.command)
     }
 }

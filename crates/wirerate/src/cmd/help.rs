@@ -38,7 +38,6 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     let mut parser = crate::parser();
-    parser.build();
     let about = match &args.command {
         None => &mut parser,
         Some(name) => parser.find_subcommand_mut(name).ok_or_else(|| {

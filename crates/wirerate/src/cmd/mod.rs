@@ -19,6 +19,7 @@ pub mod timestamp;
 pub mod trafgen;
 
 use crate::completions;
+use crate::deferred::Deferred;
 use host::DevicePlace;
 use options::receive::ReceiveArgs;
 use options::send::SendArgs;
@@ -161,104 +162,104 @@ wirerate report kernel-6.1.jsonl kernel-6.12.jsonl -o report.html";
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Generate frames and send them on a device
-    Send(Box<Monitored<SendArgs>>),
+    Send(Deferred<Monitored<SendArgs>>),
     /// Send the packets of capture files, with their own times or at a rate
-    Replay(Box<Monitored<replay::Args>>),
+    Replay(Deferred<Monitored<replay::Args>>),
     /// Edit the packets of capture files: addresses, ports, tags, checksums, lengths
-    Rewrite(Box<rewrite::Args>),
+    Rewrite(Deferred<rewrite::Args>),
     /// Send the packets of capture files as tcpreplay does; also by that name
     #[command(hide = true, name = "tcpreplay")]
-    Tcpreplay(Box<replay::tcpreplay::TcpreplayArgs>),
+    Tcpreplay(Deferred<replay::tcpreplay::TcpreplayArgs>),
     /// Send frames in trafgen's packet language, or write them to a file
-    Trafgen(Box<Monitored<trafgen::Args>>),
+    Trafgen(Deferred<Monitored<trafgen::Args>>),
     /// Capture the frames that a device receives
-    Capture(Box<Monitored<capture::Args>>),
+    Capture(Deferred<Monitored<capture::Args>>),
     /// Control a running capture: change its mode, print statistics, or stop it
     #[command(after_help = CTL_HELP, alias = "tell")]
-    Ctl(ctl::Args),
+    Ctl(Deferred<ctl::Args>),
     /// Count the frames that a device receives
     #[command(after_help = COUNT_HELP, override_usage = "wirerate count [OPTIONS] DEV [FILTER]")]
-    Count(Monitored<count::Args>),
+    Count(Deferred<Monitored<count::Args>>),
     /// Count the frames that a device receives and drop them in the driver
     #[command(after_help = SINK_HELP, override_usage = "wirerate sink [OPTIONS] DEV [FILTER]")]
-    Sink(Monitored<count::Args>),
+    Sink(Deferred<Monitored<count::Args>>),
     /// Measure loss, duplicates, order and latency of the frames of a sender
     #[command(after_help = RECEIVE_HELP)]
-    Receive(Box<Monitored<ReceiveArgs>>),
+    Receive(Deferred<Monitored<ReceiveArgs>>),
     /// Send through a device under test, and measure what comes back
     #[command(after_help = MEASURE_HELP)]
-    Measure(Box<Monitored<measure::Args>>),
+    Measure(Deferred<Monitored<measure::Args>>),
     /// Send measured frames back, so that their sender measures round trips
     #[command(after_help = REFLECT_HELP)]
-    Reflect(Box<Monitored<reflect::Args>>),
+    Reflect(Deferred<Monitored<reflect::Args>>),
     /// Open connections with a live server, and send requests
     #[command(after_help = CONNECT_HELP)]
-    Connect(Box<Monitored<connections::Args>>),
+    Connect(Deferred<Monitored<connections::Args>>),
     /// Accept connections: the far end of connect
     #[command(after_help = ACCEPT_HELP)]
-    Accept(Box<Monitored<accept::Args>>),
+    Accept(Deferred<Monitored<accept::Args>>),
     /// Measure loss, duplicates, order and latency of the frames in capture files
     #[command(after_help = ANALYZE_HELP)]
-    Analyze(Box<analyze::Args>),
+    Analyze(Deferred<analyze::Args>),
     /// Show what capture files are and what is in them
     #[command(after_help = INFO_HELP)]
-    Info(info::Args),
+    Info(Deferred<info::Args>),
     #[cfg(feature = "export")]
     /// Write capture files as a Parquet data set for DuckDB, Spark and others, or one as pcapng
     #[command(after_help = EXPORT_HELP)]
-    Export(Box<export::Args>),
+    Export(Deferred<export::Args>),
     /// Let a device stamp the frames that it receives, and show what it can do
-    Timestamp(timestamp::Args),
+    Timestamp(Deferred<timestamp::Args>),
     /// Send ten million frames between devices made for it, capture them, and account for each
-    Demo(demo::Args),
+    Demo(Deferred<demo::Args>),
     #[cfg(feature = "report")]
     /// Find the highest load that passes between two devices without loss
-    Search(Box<Monitored<trials::search::Args>>),
+    Search(Deferred<Monitored<trials::search::Args>>),
     #[cfg(feature = "report")]
     /// Run the tests of RFC 2544: throughput, latency, loss, bursts, recovery
     #[command(name = "rfc2544")]
-    Rfc2544(Box<Monitored<trials::rfc2544::Args>>),
+    Rfc2544(Deferred<Monitored<trials::rfc2544::Args>>),
     #[cfg(feature = "report")]
     /// Render result files as one HTML page and compare them
     #[command(after_help = REPORT_HELP)]
-    Report(trials::page::Args),
+    Report(Deferred<trials::page::Args>),
     #[cfg(feature = "otg")]
     /// Serve the Open Traffic Generator API, for snappi, gosnappi and otgen
     #[command(after_help = OTG_HELP)]
-    Otg(Monitored<ports::Args>),
+    Otg(Deferred<Monitored<ports::Args>>),
     #[cfg(feature = "fleet")]
     /// Let a fleet send and receive on ports of this host
     #[command(after_help = AGENT_HELP)]
-    Agent(fleets::agent::Args),
+    Agent(Deferred<fleets::agent::Args>),
     #[cfg(feature = "fleet")]
     /// Run one test over many hosts: loss, latency and rates of flows between them
     #[command(after_help = FLEET_HELP)]
-    Fleet(fleets::Args),
+    Fleet(Deferred<fleets::Args>),
     /// Report what works on this machine, what limits it, and what to change
-    Doctor(doctor::Args),
+    Doctor(Deferred<doctor::Args>),
     /// Run a command that finds pktgen's control files at /proc/net/pktgen
-    Exec(exec::Args),
+    Exec(Deferred<exec::Args>),
     /// Keep pktgen's control files on a directory, for everyone
-    Serve(Monitored<serve::Args>),
+    Serve(Deferred<Monitored<serve::Args>>),
     #[cfg(feature = "mgcap")]
     /// Capture to output.pcapng as mgcap's mgdump did; also by that name
-    Mgdump(mgcap::mgdump::Args),
+    Mgdump(Deferred<mgcap::mgdump::Args>),
     #[cfg(feature = "mgcap")]
     /// Keep captures that are read from /dev/mgcap/DEV; also by that name
-    Mgcap(mgcap::Args),
+    Mgcap(Deferred<mgcap::Args>),
     #[cfg(feature = "mgcap")]
     /// Switch the time stamps of a network card as mgcap_hwtstamp_config did
     #[command(hide = true, name = "mgcap_hwtstamp_config")]
-    MgcapHwtstampConfig(timestamp::OldArgs),
+    MgcapHwtstampConfig(Deferred<timestamp::OldArgs>),
     /// Explain wirerate or one of its commands
-    Help(help::Args),
+    Help(Deferred<help::Args>),
     /// Print the completion script of a shell
-    Completions(completions::Args),
+    Completions(Deferred<completions::Args>),
     /// Print the candidates for a word, for completion scripts
     #[command(hide = true)]
-    Complete(completions::WordsArgs),
+    Complete(Deferred<completions::WordsArgs>),
     /// Print a manual page, or write all of them
-    Man(man::Args),
+    Man(Deferred<man::Args>),
 }
 
 impl Command {
@@ -284,20 +285,23 @@ impl Command {
     /// Bad usage for a capture on devices of several namespaces.
     fn split_device(&mut self) -> Result<(), Failure> {
         let (device, netns) = match self {
-            Self::Send(command) => (&mut command.args.device, &mut command.args.netns),
-            Self::Replay(command) => (&mut command.args.device, &mut command.args.netns),
-            Self::Tcpreplay(args) => (&mut args.device, &mut args.netns),
-            Self::Receive(command) => (&mut command.args.run.device, &mut command.args.run.netns),
-            Self::Reflect(command) => (&mut command.args.run.device, &mut command.args.run.netns),
-            Self::Connect(command) => (&mut command.args.device, &mut command.args.netns),
-            Self::Accept(command) => (&mut command.args.device, &mut command.args.netns),
-            Self::Ctl(args) => (&mut args.device, &mut args.netns),
-            Self::Timestamp(args) => (&mut args.device, &mut args.netns),
+            Self::Send(Deferred(command)) => (&mut command.args.device, &mut command.args.netns),
+            Self::Replay(Deferred(command)) => (&mut command.args.device, &mut command.args.netns),
+            Self::Tcpreplay(Deferred(args)) => (&mut args.device, &mut args.netns),
+            Self::Receive(Deferred(command)) => (&mut command.args.run.device, &mut command.args.run.netns),
+            Self::Reflect(Deferred(command)) => (&mut command.args.run.device, &mut command.args.run.netns),
+            Self::Connect(Deferred(command)) => (&mut command.args.device, &mut command.args.netns),
+            Self::Accept(Deferred(command)) => (&mut command.args.device, &mut command.args.netns),
+            Self::Ctl(Deferred(args)) => (&mut args.device, &mut args.netns),
+            Self::Timestamp(Deferred(args)) => (&mut args.device, &mut args.netns),
             #[cfg(feature = "mgcap")]
-            Self::MgcapHwtstampConfig(args) => (&mut args.device, &mut args.netns),
+            Self::MgcapHwtstampConfig(Deferred(args)) => (&mut args.device, &mut args.netns),
             #[cfg(feature = "mgcap")]
-            Self::Mgdump(args) => (&mut args.device, &mut args.netns),
-            Self::Doctor(doctor::Args { device: Some(device), netns, .. }) => (device, netns),
+            Self::Mgdump(Deferred(args)) => (&mut args.device, &mut args.netns),
+            Self::Doctor(Deferred(args)) => match &mut args.device {
+                Some(device) => (device, &mut args.netns),
+                None => return Ok(()),
+            },
             Self::Capture(command) => return command.args.rx.split_devices("capture"),
             Self::Count(command) => return command.args.rx.split_devices("count"),
             Self::Sink(command) => return command.args.rx.split_devices("sink"),
@@ -324,7 +328,7 @@ impl Command {
                 command.run(subject, stop, |args| replay::run(args, stop))
             }
             Self::Rewrite(args) => rewrite::run(&args, stop),
-            Self::Tcpreplay(args) => replay::tcpreplay::run(*args, stop),
+            Self::Tcpreplay(args) => replay::tcpreplay::run(*args.0, stop),
             Self::Trafgen(command) => {
                 command.run(subject("trafgen", "", None), stop, |args| trafgen::run(args, stop))
             }
@@ -394,7 +398,7 @@ impl Command {
             #[cfg(feature = "mgcap")]
             Self::Mgcap(args) => mgcap::run(&args),
             #[cfg(feature = "mgcap")]
-            Self::MgcapHwtstampConfig(args) => timestamp::run(&args.into()),
+            Self::MgcapHwtstampConfig(args) => timestamp::run(&(*args.0).into()),
             Self::Help(args) => help::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Complete(args) => completions::complete(&args),

@@ -220,9 +220,7 @@ fn ctl_words(words: &[String]) -> Vec<String> {
 }
 
 fn with_root(list: fn(&Command) -> Vec<String>) -> Vec<String> {
-    let mut parser = crate::parser();
-    parser.build();
-    list(&parser)
+    list(&crate::parser())
 }
 
 fn pktgen_words() -> Vec<String> {
@@ -253,8 +251,7 @@ pub(crate) fn named_netns(words: &[String]) -> Option<&str> {
 
 /// The device of a command line: the value of `-i`, or the first word that is no option.
 pub(crate) fn device_of(words: &[String]) -> Option<String> {
-    let mut parser = crate::parser();
-    parser.build();
+    let parser = crate::parser();
     let is_interface = |option: &str| option == "-i" || option == "--interface";
     let named = words.iter().zip(words.iter().skip(1)).find(|(option, _)| is_interface(option));
     if let Some((_, device)) = named {
@@ -282,8 +279,7 @@ mod tests {
     use super::*;
 
     fn complete(line: &str) -> Vec<String> {
-        let mut parser = crate::parser();
-        parser.build();
+        let parser = crate::parser();
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let word = |line: String| line.split('\t').next().unwrap_or_default().to_owned();
         of(&parser, &words).into_iter().map(word).collect()

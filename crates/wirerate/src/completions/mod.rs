@@ -60,8 +60,7 @@ pub struct WordsArgs {
 pub fn complete(args: &WordsArgs) -> Result<Outcome, Failure> {
     let words = crate::spelled_out(args.words.iter().cloned());
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let mut parser = crate::parser();
-    parser.build();
+    let parser = crate::parser();
     for candidate in candidates::of(&parser, &words) {
         out::text(&format!("{candidate}\n"))?;
     }

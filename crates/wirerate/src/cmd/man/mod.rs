@@ -34,7 +34,7 @@ pub struct Args {
 /// Bad usage when there is no such command; refused when a file cannot be written.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     match &args.dir {
-        _ if args.options => out::text(&options::page(&built()))?,
+        _ if args.options => out::text(&options::page(&crate::parser()))?,
         Some(dir) => {
             fs::create_dir_all(dir).refused(format!("make the directory {}", dir.display()))?;
             pages().into_iter().try_for_each(|(name, text)| write(&dir.join(name), &text))?;
@@ -51,7 +51,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 /// All pages, with the names of their files: one for wirerate, one for each command, and one that
 /// includes another for each small name.
 pub fn pages() -> Vec<(String, String)> {
-    let parser = built();
+    let parser = crate::parser();
     let mut pages = vec![("wirerate.1".to_owned(), page::text(&parser, &parser))];
     for command in parser.get_subcommands().filter(|command| !command.is_hide_set()) {
         pages.push((format!("wirerate-{}.1", command.get_name()), page::text(&parser, command)));
@@ -68,17 +68,11 @@ pub fn pages() -> Vec<(String, String)> {
 }
 
 fn page_of(command: Option<&str>) -> Result<String, Failure> {
-    let parser = built();
+    let parser = crate::parser();
     let Some(name) = command else { return Ok(page::text(&parser, &parser)) };
     let none = || {
         Failure::usage(format!("print the page of \"{name}\""), "there is no such command")
             .try_this("`wirerate help` lists the commands")
     };
     Ok(page::text(&parser, parser.find_subcommand(name).ok_or_else(none)?))
-}
-
-fn built() -> clap::Command {
-    let mut parser = crate::parser();
-    parser.build();
-    parser
 }

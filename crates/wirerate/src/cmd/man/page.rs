@@ -176,8 +176,7 @@ mod tests {
     use super::*;
 
     fn page(name: &str) -> String {
-        let mut parser = crate::parser();
-        parser.build();
+        let parser = crate::parser();
         text(&parser, parser.find_subcommand(name).expect("there is such a command"))
     }
 
