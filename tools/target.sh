@@ -7,7 +7,8 @@
 set_target() {
 	local target=$1 cpu=${1%%-*} name=${1//-/_} crates=${CARGO_HOME:-$HOME/.cargo} c_flags musl
 	output=${CARGO_TARGET_DIR:-$PWD/target}
-	export RUSTFLAGS="--remap-path-prefix=$PWD=wirerate --remap-path-prefix=$output=target --remap-path-prefix=$crates=cargo"
+	# Beside those of .cargo/config.toml, which RUSTFLAGS would replace.
+	export "CARGO_TARGET_${name^^}_RUSTFLAGS=--remap-path-prefix=$PWD=wirerate --remap-path-prefix=$output=target --remap-path-prefix=$crates=cargo"
 	c_flags="-ffile-prefix-map=$PWD=wirerate -ffile-prefix-map=$output=target -ffile-prefix-map=$crates=cargo"
 	case "$target" in
 	x86_64-unknown-linux-gnu | aarch64-unknown-linux-gnu) ;;
