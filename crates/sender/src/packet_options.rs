@@ -111,7 +111,10 @@ fn check(job: &SendJob) -> Result<(), Failure> {
     let carries = "an ARP message is no IP packet";
     let is_inner_random = job.is_random(RandomField::InnerDst) || job.is_random(RandomField::InnerSrc);
     let has_inner = job.inner_dst.is_some() || job.inner_src.is_some() || is_inner_random;
+    let is_udp = !(job.tcp || job.icmp.is_some() || job.arp);
+    let is_in_udp = job.vxlan.is_some() || job.geneve.is_some() || job.gtpu.is_some();
     let obstacles: &[Conflict] = &[
+        (job.udp_checksum && !is_udp && !is_in_udp, "--udp-checksum", "its frames have no UDP header", None),
         (has_ports && job.arp, "ports", carries, None),
         (has_ports && job.icmp.is_some(), "ports", "ICMP has none", None),
         (job.payload.is_some() && !is_ip, "--payload", carries, Some("--size 60 (padding)")),

@@ -135,6 +135,8 @@ fn lengths_and_checksums_follow_the_size_of_each_frame() {
 fn options_without_meaning_together_are_refused_with_the_reason() {
     for (words, said) in [
         ("--icmp echo --dport 80", "cannot use ports with --icmp: ICMP has none"),
+        ("--tcp --udp-checksum", "cannot use --udp-checksum with --tcp: its frames have no UDP header"),
+        ("--gre --arp --udp-checksum", "cannot use --udp-checksum with --arp: its frames have no UDP header"),
         ("--arp --payload x", "cannot use --payload with --arp: an ARP message is no IP packet"),
         ("--arp --ttl 3", "cannot use --ttl with --arp"),
         ("--arp --ipsec", "cannot use --ipsec with --arp: an ARP message is no IP packet"),
