@@ -4,10 +4,10 @@ use crate::specialize::{Area, specialize};
 use crate::sys::{self, LoadParams};
 use crate::{abi, log};
 use bytemuck::Pod;
-use libbpf_rs::{AsRawLibbpf, OpenProgram};
+use libbpf_rs::{AsRawLibbpf, OpenMapMut, OpenProgram};
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
 
@@ -42,6 +42,11 @@ impl PlanProgram {
     /// Entries of the counts of frames that keep a value: at least one.
     pub(crate) fn held_entries(&self) -> u32 {
         self.held_count.max(1) as u32
+    }
+
+    /// True if the packets are in maps.
+    pub(crate) fn is_in_maps(&self) -> bool {
+        self.plan.flags & abi::PlanFlag::WR_PLAN_IN_MAPS.0 != 0
     }
 
     /// True if the frames go into the receive path of the device.
@@ -81,7 +86,7 @@ macro_rules! load_plan {
     ($builder:ty, $plan:expr, $program:ident, $own:ident) => {{
         use libbpf_rs::AsRawLibbpf as _;
         use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
-        use $crate::plan_program::{entries, fill, load_specialized};
+        use $crate::plan_program::{fill, load_specialized, make_room};
         use $crate::sys::{map_fd, prepare};
         let plan: &$crate::PlanProgram = $plan;
         let constants = bytemuck::bytes_of(&plan.plan);
@@ -90,17 +95,18 @@ macro_rules! load_plan {
         open.maps.rodata.set_initial_value(constants)?;
         open.maps.wr_flows.set_max_entries(plan.flow_entries())?;
         open.maps.wr_held.set_max_entries(plan.held_entries())?;
-        open.maps.wr_packets.set_max_entries(entries(&plan.packets))?;
-        open.maps.wr_fields.set_max_entries(entries(&plan.fields))?;
-        open.maps.wr_sum_ops.set_max_entries(entries(&plan.ops))?;
-        open.maps.wr_values.set_max_entries(entries(&plan.values))?;
+        let is_in_maps = plan.is_in_maps();
+        make_room(&mut open.maps.wr_packets, &plan.packets, is_in_maps)?;
+        make_room(&mut open.maps.wr_fields, &plan.fields, is_in_maps)?;
+        make_room(&mut open.maps.wr_sum_ops, &plan.ops, is_in_maps)?;
+        make_room(&mut open.maps.wr_values, &plan.values, is_in_maps)?;
         let object = open.open_object().as_libbpf_object();
         prepare(object)?;
         let maps = &open.maps;
-        fill(map_fd(maps.wr_packets.as_libbpf_object())?.as_fd(), &plan.packets)?;
-        fill(map_fd(maps.wr_fields.as_libbpf_object())?.as_fd(), &plan.fields)?;
-        fill(map_fd(maps.wr_sum_ops.as_libbpf_object())?.as_fd(), &plan.ops)?;
-        fill(map_fd(maps.wr_values.as_libbpf_object())?.as_fd(), &plan.values)?;
+        fill(maps.wr_packets.as_libbpf_object(), &plan.packets)?;
+        fill(maps.wr_fields.as_libbpf_object(), &plan.fields)?;
+        fill(maps.wr_sum_ops.as_libbpf_object(), &plan.ops)?;
+        fill(maps.wr_values.as_libbpf_object(), &plan.values)?;
         let rodata = maps.rodata.as_libbpf_object();
         Ok($crate::plan_program::LoadedPlan {
             program: load_specialized(object, &open.progs.$program, rodata, constants)?,
@@ -142,12 +148,25 @@ pub(crate) fn load_specialized(
     })
 }
 
-/// Entries of a map: at least one.
-pub(crate) fn entries<T>(values: &[T]) -> u32 {
-    values.len().max(1) as u32
+/// Lets a map have an entry for each value. Without values it is not made, unless the plan is in
+/// maps, and its program looks into all of them.
+pub(crate) fn make_room<T>(
+    map: &mut OpenMapMut<'_>,
+    values: &[T],
+    is_in_maps: bool,
+) -> libbpf_rs::Result<()> {
+    if values.is_empty() && !is_in_maps {
+        return map.set_autocreate(false);
+    }
+    map.set_max_entries(values.len().max(1) as u32)
 }
 
 /// Writes the entries of a map.
-pub(crate) fn fill<T: Pod>(map: BorrowedFd<'_>, values: &[T]) -> io::Result<()> {
-    (0..).zip(values).try_for_each(|(index, value)| sys::update(map, index, bytemuck::bytes_of(value)))
+pub(crate) fn fill<T: Pod>(map: NonNull<libbpf_sys::bpf_map>, values: &[T]) -> io::Result<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let map = sys::map_fd(map)?;
+    let bytes = values.iter().map(bytemuck::bytes_of);
+    (0..).zip(bytes).try_for_each(|(index, value)| sys::update(map.as_fd(), index, value))
 }

@@ -122,7 +122,7 @@ pub(crate) fn code(program: NonNull<libbpf_sys::bpf_program>) -> Code {
     Code { insns: insns.to_vec(), functions: functions.to_vec() }
 }
 
-/// Descriptor and length of a value of each map of a prepared object.
+/// Descriptor and length of a value of each map of a prepared object that was made.
 pub(crate) fn maps(object: NonNull<libbpf_sys::bpf_object>) -> Vec<(c_int, usize)> {
     let mut maps = Vec::new();
     let mut map = std::ptr::null();
@@ -133,7 +133,10 @@ pub(crate) fn maps(object: NonNull<libbpf_sys::bpf_object>) -> Vec<(c_int, usize
             return maps;
         }
         // SAFETY: it is one of its maps.
-        maps.push(unsafe { (libbpf_sys::bpf_map__fd(map), libbpf_sys::bpf_map__value_size(map) as usize) });
+        let (fd, len) = unsafe { (libbpf_sys::bpf_map__fd(map), libbpf_sys::bpf_map__value_size(map)) };
+        if fd >= 0 {
+            maps.push((fd, len as usize));
+        }
     }
 }
 

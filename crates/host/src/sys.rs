@@ -26,6 +26,17 @@ pub(crate) fn knows_sockets(family: i32) -> bool {
     true
 }
 
+/// True if this process ignores a signal, as after `nohup` or in the background of a script.
+pub fn is_signal_ignored(signal: i32) -> bool {
+    // SAFETY: `struct sigaction` is integers, a set of bits and an optional function, for which zeros
+    // are valid.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action the call changes nothing; it writes one `struct sigaction`, which
+    // `action` is; it is ours alone and outlives the call.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
 /// What the kernel says about `CLOCK_REALTIME` (adjtimex(2)).
 pub(crate) struct ClockState {
     /// -1 if the kernel refuses.
@@ -313,6 +324,13 @@ mod tests {
         assert_eq!(text(b"veth\0garbage"), "veth");
         assert_eq!(text(b"full"), "full");
         assert_eq!(text(b""), "");
+    }
+
+    /// The start of a Rust program lets it ignore one of these.
+    #[test]
+    fn an_ignored_signal_is_told_from_others() {
+        assert!(is_signal_ignored(libc::SIGPIPE));
+        assert!(!is_signal_ignored(libc::SIGWINCH));
     }
 
     /// The numbers that strace shows for phc_ctl and chronyd.

@@ -92,7 +92,7 @@ impl Stop {
                 .map_err(failed(signal))?;
         }
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            if signal == SIGHUP && is_ignored(SIGHUP) {
+            if signal == SIGHUP && host::is_signal_ignored(SIGHUP) {
                 continue;
             }
             let wakers = [Some(&waker), is_first.then_some(&event_waker)];
@@ -204,28 +204,9 @@ impl Drop for BlockedSignals {
     }
 }
 
-/// True for a signal that the parent process set to be ignored.
-fn is_ignored(signal: i32) -> bool {
-    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, signal))
-}
-
-fn ignores(status: &str, signal: i32) -> bool {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nohup_is_seen() {
-        let status = |mask: &str| format!("SigBlk:\t0000000000000001\nSigIgn:\t{mask}\n");
-        assert!(ignores(&status("0000000000001001"), SIGHUP));
-        assert!(!ignores(&status("0000000000001000"), SIGHUP));
-        assert!(!ignores("", SIGHUP));
-    }
 
     #[test]
     fn a_signal_sets_the_flag_of_every_clone() {
