@@ -141,7 +141,7 @@ if [ $# -gt 0 ]; then
 elif [ -s "$work/programs" ]; then
 	# The machines and the namespaces both measure time, and took longer side by side than one after the other.
 	# The others take what time the machines leave.
-	stage machines "$folder/wirerate-vm" --cpus 6 &
+	stage machines "$folder/wirerate-vm" &
 	stage others nice bash -c run_others &
 	wait
 	stage namespaces "$work/run-one" "$(grep --perl-regexp '^netns\ttest\t' "$work/programs")" &
