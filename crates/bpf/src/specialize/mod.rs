@@ -23,7 +23,7 @@ use insn::{BY_REGISTER, Decoded, Insn, ST, STX, WIDE, WIDE_MAP_VALUE};
 use libbpf_sys::{bpf_func_info, bpf_insn};
 use original::{Needs, Original};
 use residual::{Block, End, Function, Label};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use value::{State, Value, arithmetic, changes_nothing, constant, is_taken, operand, truncated};
 
 /// More instructions than any plan needs.
@@ -63,7 +63,7 @@ pub(crate) fn specialize(code: &Code, areas: &[Area<'_>]) -> Result<Code, String
     let types = starts.iter().copied().zip(code.functions.iter().map(|info| info.type_id)).collect();
     let original = Original::new(decoded, &starts)?;
     let mut specializer =
-        Specializer { original: &original, areas, copies: HashMap::new(), functions: Vec::new(), count: 0 };
+        Specializer { original: &original, areas, copies: BTreeMap::new(), functions: Vec::new(), count: 0 };
     specializer.copy_of(0, State::default());
     let mut at = 0;
     while at < specializer.functions.len() {
@@ -81,7 +81,7 @@ type Copied = (usize, State, Option<Function>);
 struct Specializer<'a> {
     original: &'a Original,
     areas: &'a [Area<'a>],
-    copies: HashMap<(usize, State), usize>,
+    copies: BTreeMap<(usize, State), usize>,
     functions: Vec<Copied>,
     /// Instructions so far.
     count: usize,
@@ -90,9 +90,9 @@ struct Specializer<'a> {
 /// The blocks of a function that are made.
 struct Copying {
     function: Function,
-    labels: HashMap<(usize, State), Label>,
+    labels: BTreeMap<(usize, State), Label>,
     /// Copies of the block that begins at a place.
-    copies: HashMap<usize, usize>,
+    copies: BTreeMap<usize, usize>,
     /// Blocks without code.
     left: Vec<(Label, usize, State)>,
 }
@@ -131,7 +131,7 @@ impl<'a> Specializer<'a> {
     fn function(&mut self, start: usize, state: State) -> Result<Function, String> {
         let function = Function { blocks: Vec::new(), shared: self.original.shared[start] };
         let mut copying =
-            Copying { function, labels: HashMap::new(), copies: HashMap::new(), left: Vec::new() };
+            Copying { function, labels: BTreeMap::new(), copies: BTreeMap::new(), left: Vec::new() };
         copying.label(start, state, self.original.needs[start]);
         while let Some((label, place, state)) = copying.left.pop() {
             let block = self.block(place, state, &mut copying)?;
@@ -364,7 +364,7 @@ fn store(insn: Insn, state: &mut State, insns: &mut Vec<Insn>) -> Result<(), Str
 }
 
 /// The functions behind each other, with jumps and calls by distances.
-fn encode(functions: Vec<Copied>, types: &HashMap<usize, u32>) -> Result<Code, String> {
+fn encode(functions: Vec<Copied>, types: &BTreeMap<usize, u32>) -> Result<Code, String> {
     let mut code = Code::default();
     let mut calls = Vec::new();
     for (start, _, function) in functions {

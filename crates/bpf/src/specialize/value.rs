@@ -4,7 +4,7 @@ use super::insn::{ALU64, BY_REGISTER, END, Insn, JMP, MOV, NEG, OP, REGISTERS, S
 use std::collections::BTreeMap;
 
 /// A value that is the same each time the instruction is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Value {
     Number(u64),
     /// This far from the top of the stack of the function.
@@ -14,7 +14,7 @@ pub(super) enum Value {
 }
 
 /// What is known at an instruction. A register of which a value is known holds it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct State {
     registers: [Option<Value>; REGISTERS],
     /// By offset: length and value.
