@@ -8,8 +8,8 @@ use crate::readers::on_the_wire;
 use crate::{Case, TestResult, case};
 use host::{LabOptions, Netns};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The sender's end of the pair.
 pub(crate) const TX_DEV: &str = "tx0";
@@ -27,6 +27,11 @@ const PREFIX: &str = "wre-";
 
 /// Names of the folders and namespaces that exist now, for [`remove_all`].
 static LIVE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Those names. It works in a panic as well.
+fn live() -> MutexGuard<'static, Vec<String>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What the receiver does with frames that come by XDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +61,8 @@ impl Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}", std::process::id());
-        LIVE.lock().unwrap().push(name.clone());
+        let mut live = live();
+        live.push(name.clone());
         std::fs::create_dir(folder(&name)).expect("the temporary folder can be written");
         Self { name }
     }
@@ -80,7 +86,8 @@ impl OwnNetns {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}{suffix}", std::process::id());
-        LIVE.lock().unwrap().push(name.clone());
+        let mut live = live();
+        live.push(name.clone());
         Netns::create(&name).expect("a namespace can be made");
         Self { name }
     }
@@ -95,9 +102,7 @@ impl std::fmt::Display for OwnNetns {
 impl Drop for OwnNetns {
     fn drop(&mut self) {
         remove(&self.name);
-        if let Ok(mut live) = LIVE.lock() {
-            live.retain(|name| *name != self.name);
-        }
+        live().retain(|name| *name != self.name);
     }
 }
 
@@ -116,9 +121,11 @@ impl Lab {
     /// Makes the pair, up and running.
     pub(crate) fn new(peer: Peer) -> Self {
         let options = LabOptions { queues: QUEUE_COUNT, rx_gro: peer == Peer::Gro, ..LabOptions::default() };
+        let mut live = live();
         let pair = host::Lab::new(&options).expect("a lab can be made");
         let (tx_netns, rx_netns) = (pair.tx.netns_name.clone(), pair.rx.netns_name.clone());
-        LIVE.lock().unwrap().extend([tx_netns.clone(), rx_netns.clone()]);
+        live.extend([tx_netns.clone(), rx_netns.clone()]);
+        drop(live);
         let lab = Self { scratch: Scratch::new(), _pair: pair, tx_netns, rx_netns };
         if peer == Peer::Sink {
             lab.attach_sink();
@@ -210,17 +217,16 @@ impl Drop for Scratch {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // Not `unwrap`: this runs in a panic as well.
-        if let Ok(mut live) = LIVE.lock() {
-            live.retain(|name| ![&self.scratch.name, &self.tx_netns, &self.rx_netns].contains(&name));
-        }
+        live().retain(|name| ![&self.scratch.name, &self.tx_netns, &self.rx_netns].contains(&name));
     }
 }
 
-/// Removes every lab that this process still holds.
-pub(crate) fn remove_all() {
-    let names = LIVE.lock().map(|live| live.clone()).unwrap_or_else(|poisoned| poisoned.into_inner().clone());
-    names.iter().for_each(|name| remove(name));
+/// Removes every lab that this process still holds. While the caller keeps what it returns, no test
+/// makes another one.
+pub(crate) fn remove_all() -> MutexGuard<'static, Vec<String>> {
+    let live = live();
+    live.iter().for_each(|name| remove(name));
+    live
 }
 
 /// Removes the labs of test programs that were killed.

@@ -184,8 +184,9 @@ fn main() {
 /// Leaves nothing behind when the tests are interrupted.
 fn clean_up_on(mut signals: Signals) {
     if let Some(signal) = signals.forever().next() {
-        program::stop_all();
-        lab::remove_all();
+        // Tests go on meanwhile, and shall make nothing that stays.
+        let _no_programs = program::stop_all();
+        let _no_labs = lab::remove_all();
         std::process::exit(128 + signal);
     }
 }

@@ -6,7 +6,7 @@ use nix::unistd::Pid;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -77,8 +77,10 @@ impl Running {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own, so that a signal reaches the processes it starts as well.
         command.process_group(0);
+        let mut running = running();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        RUNNING.lock().unwrap().push(child.id());
+        running.push(child.id());
+        drop(running);
         let stdout = Stream::of(child.stdout.take().expect("it is piped"));
         let stderr = Stream::of(child.stderr.take().expect("it is piped"));
         Self { child, started: Instant::now(), stdout, stderr }
@@ -158,7 +160,7 @@ impl Drop for Running {
         // Both fail when it has ended already, which is what we want.
         let _ = killpg(pid(self.child.id()), Signal::SIGKILL);
         let _ = self.child.wait();
-        RUNNING.lock().unwrap().retain(|id| *id != self.child.id());
+        running().retain(|id| *id != self.child.id());
     }
 }
 
@@ -192,15 +194,21 @@ fn pid(id: u32) -> Pid {
     Pid::from_raw(id.try_into().expect("pids are small"))
 }
 
-/// Asks every child that runs to stop, and gives it a moment to clean up.
-pub(crate) fn stop_all() {
-    let running = RUNNING.lock().map(|ids| ids.clone()).unwrap_or_default();
-    for id in &running {
+fn running() -> MutexGuard<'static, Vec<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks every child that runs to stop, and gives it a moment to clean up. While the caller keeps
+/// what it returns, no test starts another one.
+pub(crate) fn stop_all() -> MutexGuard<'static, Vec<u32>> {
+    let running = running();
+    for id in running.iter() {
         let _ = killpg(pid(*id), Signal::SIGTERM);
     }
     if !running.is_empty() {
         std::thread::sleep(Duration::from_secs(1));
     }
+    running
 }
 
 /// The program under test, to be given arguments.
