@@ -23,7 +23,8 @@ pub(crate) const CASES: &[Case] = &[
     case("otg_server::a_time_ends_when_it_is_over", &[], fixed_seconds),
     case("otg_server::flows_above_the_line_are_a_warning", &[], above_the_line),
     case("otg_server::a_refused_configuration_leaves_the_one_before", &[], refused_while_sending),
-    case("otg_server::a_flow_that_has_ended_is_not_paused", &[], paused_after_its_end),
+    case("otg_server::a_flow_that_has_ended_is_not_paused", &[], paused_after_its_end)
+        .with_lock("a missed rate is a warning"),
     case("otg_server::ports_count_frames_of_flows_that_have_gone", &[], port_counts),
     case("otg_server::random_values_stay_when_flows_come", &[], random_values),
     case("otg_server::a_line_that_holds_frames_is_waited_for", &[], long_lines),
