@@ -28,11 +28,11 @@ pub(crate) fn knows_sockets(family: i32) -> bool {
 
 /// True if this process ignores a signal, as after `nohup` or in the background of a script.
 pub fn is_signal_ignored(signal: i32) -> bool {
-    // SAFETY: `struct sigaction` is integers, a set of bits and an optional function, for which zeros
-    // are valid.
+    // SAFETY: `struct sigaction` is integers, a set of bits and an optional function, for which
+    // zeros are valid.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: without a new action the call changes nothing; it writes one `struct sigaction`, which
-    // `action` is; it is ours alone and outlives the call.
+    // SAFETY: without a new action the call changes nothing; it writes one `struct sigaction`,
+    // which `action` is; it is ours alone and outlives the call.
     let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
     asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }

@@ -17,7 +17,7 @@ impl<A: clap::Args> clap::Args for Deferred<A> {
 
     fn augment_args(command: Command) -> Command {
         command.defer(|command| {
-            // What the list of commands says of it comes before what the arguments say of themselves.
+            // What the list of commands says comes before what the arguments say of themselves.
             let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
             let command = A::augment_args(command).about(about.unwrap_or_default());
             match long_about {
