@@ -40,11 +40,11 @@ impl ConnectLab {
     /// Makes the namespaces. `link` has more words for the veth pairs, such as `mtu 9000`.
     pub(crate) fn new(between: Between, link: &str) -> Self {
         let lab = Self {
+            _neighbours: NEIGHBOUR_TABLE.take(),
             client: OwnNetns::new("c"),
             server: OwnNetns::new("s"),
             between: (between != Between::Nothing).then(|| OwnNetns::new("m")),
             scratch: Scratch::new(),
-            _neighbours: NEIGHBOUR_TABLE.take(),
         };
         let (client, server) = (&lab.client.name, &lab.server.name);
         ip(&format!("netns exec {server} sysctl -qw {SERVER_SYSCTLS}"));
