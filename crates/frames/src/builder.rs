@@ -61,12 +61,33 @@ impl DeviceAddresses {
         Self { mac: MacAddr::ZERO, ipv4: Ipv4Addr::UNSPECIFIED, ipv6: Ipv6Addr::UNSPECIFIED };
 }
 
+/// What the text does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseSettings {
+    /// Seed of `rnd()`.
+    pub seed: u64,
+    /// Source addresses that are not given.
+    pub device: DeviceAddresses,
+    /// The frames are for a device: `ipv6()` gets an Ethernet header, and the header before it
+    /// names it. trafgen does neither when it writes a file.
+    pub is_for_device: bool,
+    /// Zeros follow a packet that is shorter, and belong to its payload: lengths and checksums
+    /// count them.
+    pub frame_len_min: usize,
+}
+
+impl std::default::Default for ParseSettings {
+    fn default() -> Self {
+        Self { seed: 0, device: DeviceAddresses::NONE, is_for_device: false, frame_len_min: 0 }
+    }
+}
+
 /// A packet that is being read.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketBuilder {
     device: DeviceAddresses,
     /// The frames are for a device: `ipv6()` gets an Ethernet header, and the header before it
-    /// names it ([`crate::ParseSettings::is_for_device`]).
+    /// names it ([`ParseSettings::is_for_device`]).
     is_for_device: bool,
     bytes: Vec<u8>,
     fields: Vec<Field>,

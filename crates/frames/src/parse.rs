@@ -1,43 +1,23 @@
 //! The grammar: packets, the bytes in them, functions and protocol headers.
 
-use crate::builder::{DeviceAddresses, PacketBuilder, Spot};
+use crate::builder::{PacketBuilder, ParseSettings};
 use crate::dns::{self, ResourceRecord};
 use crate::error::ConfigError;
 use crate::expression::expression;
 use crate::functions::{Act, Covered, FUNCTIONS, Function, hex};
+use crate::header::Header;
 use crate::parts::{self, PARTS, Part, PartKind};
 use crate::protocols::{Id, PROTOCOLS, Protocol, ValueKind};
 use crate::scan::Scanner;
 use crate::value::{self, Value};
 use packet::Rng;
-use packet::plan::{FieldMode, FrameSpec};
+use packet::plan::FrameSpec;
 use std::ops::RangeInclusive;
 
 /// Bytes of a part of a field; trafgen has no eight.
 const PART_LENS: &str = "a number of bytes: 1, 2, 4 or 8";
 /// Bytes of all packets of a configuration together.
 const CONFIG_FRAMES_MAX: usize = 256 << 20;
-
-/// What the text does not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ParseSettings {
-    /// Seed of `rnd()`.
-    pub seed: u64,
-    /// Source addresses that are not given.
-    pub device: DeviceAddresses,
-    /// The frames are for a device: `ipv6()` gets an Ethernet header, and the header before it
-    /// names it. trafgen does neither when it writes a file.
-    pub is_for_device: bool,
-    /// Zeros follow a packet that is shorter, and belong to its payload: lengths and checksums
-    /// count them.
-    pub frame_len_min: usize,
-}
-
-impl std::default::Default for ParseSettings {
-    fn default() -> Self {
-        Self { seed: 0, device: DeviceAddresses::NONE, is_for_device: false, frame_len_min: 0 }
-    }
-}
 
 /// Reads frames of capture files for `pcap("FILE", NUMBER)`.
 pub trait CaptureFrames {
@@ -91,15 +71,6 @@ struct Parser<'a> {
     rng: Rng,
     settings: ParseSettings,
     captures: &'a mut dyn CaptureFrames,
-}
-
-/// One argument of a protocol function.
-struct Assignment {
-    /// Index of the field.
-    field: usize,
-    /// First byte and number of bytes, if not the whole field.
-    part: Option<(usize, usize)>,
-    value: Value,
 }
 
 impl Parser<'_> {
@@ -258,7 +229,7 @@ impl Parser<'_> {
             Act::Counter { is_up } => {
                 let numbers = self.numbers(function, 2, 3)?;
                 let step = numbers.get(2).map_or(1, |step| *step as u8);
-                counter(numbers[0] as u8, numbers[1] as u8, step, is_up)
+                value::counter(numbers[0] as u8, numbers[1] as u8, step, is_up)
                     .and_then(|mode| builder.moving_byte(mode))
             }
             Act::Constant { width } => {
@@ -323,17 +294,14 @@ impl Parser<'_> {
         protocol: &'static Protocol,
         place: usize,
     ) -> Result<(), ConfigError> {
-        let mut assignments = Vec::new();
+        let mut header = Header::new(protocol);
         let (mut records, mut parts) = (Vec::new(), Vec::new());
         self.scanner.expect(b'(', &format!("'(' after {}", protocol.names[0]))?;
         while !self.scanner.eat(b')')? {
-            self.argument(protocol, &mut assignments, &mut records, &mut parts)?;
+            self.argument(&mut header, &mut records, &mut parts)?;
             self.scanner.eat(b',')?;
         }
-        let groups = assignments.iter().filter_map(|given| protocol.fields[given.field].group);
-        let groups = groups.fold(0, |groups, group| groups | 1 << group);
-        let applied = builder.push_header(protocol, groups).and_then(|()| {
-            assignments.into_iter().try_for_each(|assignment| assign(builder, assignment))?;
+        let applied = header.write(builder).and_then(|()| {
             if protocol.id == Id::Dns {
                 dns::append(builder, &records)
             } else {
@@ -346,11 +314,11 @@ impl Parser<'_> {
     /// Takes one argument of a protocol: a word, a field and its value, or a record of DNS.
     fn argument(
         &mut self,
-        protocol: &'static Protocol,
-        assignments: &mut Vec<Assignment>,
+        header: &mut Header,
         records: &mut Vec<ResourceRecord>,
         parts: &mut Vec<Part>,
     ) -> Result<(), ConfigError> {
+        let protocol = header.protocol;
         let mut name = self.scanner.peek_word()?;
         if name.is_empty() {
             return Err(self.scanner.expected(&format!("a field of {} or ')'", protocol.names[0])));
@@ -374,26 +342,20 @@ impl Parser<'_> {
         self.scanner.skip_blanks()?;
         let has_value = matches!(self.scanner.peek(), Some(b'=' | b'['));
         if !has_value && let Some(word) = protocol.words.iter().find(|word| word.names.contains(&&*name)) {
-            let set = |(field, number): &(usize, u64)| Assignment {
-                field: *field,
-                part: None,
-                value: Value::Number(*number),
-            };
-            assignments.extend(word.sets.iter().map(set));
+            header.give_word(word);
             return Ok(());
         }
         let field = protocol.fields.iter().position(|field| field.names.contains(&&*name));
         let field = field.ok_or_else(|| self.scanner.error_at(place, unknown_field(protocol, &name)))?;
         let row = &protocol.fields[field];
         if !has_value && row.is_flag {
-            assignments.push(Assignment { field, part: None, value: Value::Number(1) });
+            header.give(field, None, Value::Number(1));
             return Ok(());
         }
         let part = if self.scanner.eat(b'[')? { Some(self.part(row.width)?) } else { None };
         self.scanner.expect(b'=', &format!("'=' after {name}"))?;
         let kind = if part.is_some() { ValueKind::Number } else { row.kind };
-        let value = value::value(&mut self.scanner, kind, row.values)?;
-        assignments.push(Assignment { field, part, value });
+        header.give(field, part, value::value(&mut self.scanner, kind, row.values)?);
         Ok(())
     }
 
@@ -418,69 +380,6 @@ impl Parser<'_> {
         }
         self.scanner.expect(b']', "']' or ':'")?;
         Ok((index, len as usize))
-    }
-}
-
-/// Writes one argument into the last header.
-fn assign(builder: &mut PacketBuilder, assignment: Assignment) -> Result<(), String> {
-    let whole = builder.spot(assignment.field);
-    let spot = match assignment.part {
-        None => whole,
-        Some((index, width)) => Spot { offset: whole.offset + index, width, ..whole },
-    };
-    if spot.offset + spot.width > builder.len() {
-        return Err("a field with an index goes beyond the end of the header".to_owned());
-    }
-    match assignment.value {
-        Value::Moving(value::Motion::Entropy) if builder.has_entropy_outside(spot) => {
-            return Err("a packet has entropy() in one field only".to_owned());
-        }
-        Value::Moving(motion) => {
-            return value::apply_motion(builder, spot, motion);
-        }
-        Value::Number(number) => builder.write_number(spot, number),
-        Value::Address(bytes) => builder.write_bytes(spot, &bytes),
-    }
-    builder.give(assignment.field);
-    Ok(())
-}
-
-/// The values of `dinc()` and `ddec()` in a packet. trafgen counts in one byte and steps before the
-/// first frame.
-fn counter(min: u8, max: u8, step: u8, is_up: bool) -> Result<FieldMode, String> {
-    let size = i32::from(max) - i32::from(min) + 1;
-    if size == 0 {
-        return Err(format!("MIN ({min}) must not be MAX + 1"));
-    }
-    let step = if is_up { i32::from(step) } else { -i32::from(step) };
-    let mut value = if is_up { min } else { max };
-    let mut seen = [None; 256];
-    let mut values = Vec::new();
-    loop {
-        let next = (i32::from(value.wrapping_sub(min)) + step) % size;
-        value = (next as u8).wrapping_add(min);
-        if let Some(repeat_from) = seen[usize::from(value)] {
-            return Ok(compact(values, repeat_from));
-        }
-        seen[usize::from(value)] = Some(values.len());
-        values.push(u64::from(value));
-    }
-}
-
-/// A list of consecutive values as a counter, any other list as it is.
-fn compact(values: Vec<u64>, repeat_from: usize) -> FieldMode {
-    let (Some(min), Some(max)) = (values.iter().copied().min(), values.iter().copied().max()) else {
-        return FieldMode::Values { values: values.into(), repeat_from };
-    };
-    let wrap = max - min + 1;
-    let is_consecutive = values.iter().zip(values.iter().cycle().skip(1)).all(|(value, next)| {
-        let counted = if *value == max { min } else { value + 1 };
-        counted == *next
-    });
-    if is_consecutive && repeat_from == 0 {
-        FieldMode::Increment { first: values[0], min, max, step: 1, wrap }
-    } else {
-        FieldMode::Values { values: values.into(), repeat_from }
     }
 }
 

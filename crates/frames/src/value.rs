@@ -4,8 +4,9 @@ use crate::builder::{PacketBuilder, Spot};
 use crate::error::ConfigError;
 use crate::protocols::ValueKind;
 use crate::scan::{self, Scanner};
+use packet::MacAddr;
 use packet::plan::FieldMode;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes that a field function changes in a field longer than this: its last ones, as in trafgen.
 const MOVING_WIDTH_MAX: usize = 4;
@@ -20,9 +21,12 @@ const COUNTER_VALUES: u64 = 1 << 32;
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub enum Value {
+    /// A number; bits that the field has not are cut off.
     Number(u64),
+    /// An address, as many bytes as the field has.
     Address(Vec<u8>),
+    /// Another one in each frame.
     Moving(Motion),
 }
 
@@ -31,12 +35,59 @@ type ValueRange = (u64, u64);
 
 /// How a field changes from frame to frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Motion {
-    Count { is_up: bool, range: Option<ValueRange>, step: u32 },
-    Random { range: Option<ValueRange> },
+pub enum Motion {
+    /// `dinc()` and `ddec()`.
+    Count {
+        /// It goes up.
+        is_up: bool,
+        /// First and last value; without it, from the value of the field.
+        range: Option<ValueRange>,
+        /// What is added in each frame.
+        step: u32,
+    },
+    /// `drnd()`.
+    Random {
+        /// Least and greatest value.
+        range: Option<ValueRange>,
+    },
+    /// `values()`.
     List(Vec<u128>),
+    /// `entropy()`.
     Entropy,
-    Held { frames: u32, motion: Box<Motion> },
+    /// `hold()`.
+    Held {
+        /// Frames in a row that have one value.
+        frames: u32,
+        /// How the values change.
+        motion: Box<Motion>,
+    },
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<MacAddr> for Value {
+    fn from(address: MacAddr) -> Self {
+        Self::Address(address.0.to_vec())
+    }
+}
+
+impl From<IpAddr> for Value {
+    fn from(address: IpAddr) -> Self {
+        Self::Address(match address {
+            IpAddr::V4(address) => address.octets().to_vec(),
+            IpAddr::V6(address) => address.octets().to_vec(),
+        })
+    }
+}
+
+impl From<Motion> for Value {
+    fn from(motion: Motion) -> Self {
+        Self::Moving(motion)
+    }
 }
 
 /// The functions of fields, each with its arguments and what the field does.
@@ -253,6 +304,45 @@ fn apply_random(builder: &mut PacketBuilder, spot: Spot, range: Option<ValueRang
         builder.move_spot(chunk, FieldMode::Random { min: 0, max });
     }
     Ok(())
+}
+
+/// The values of `dinc()` and `ddec()` in a packet. trafgen counts in one byte and steps before the
+/// first frame.
+pub(crate) fn counter(min: u8, max: u8, step: u8, is_up: bool) -> Result<FieldMode, String> {
+    let size = i32::from(max) - i32::from(min) + 1;
+    if size == 0 {
+        return Err(format!("MIN ({min}) must not be MAX + 1"));
+    }
+    let step = if is_up { i32::from(step) } else { -i32::from(step) };
+    let mut value = if is_up { min } else { max };
+    let mut seen = [None; 256];
+    let mut values = Vec::new();
+    loop {
+        let next = (i32::from(value.wrapping_sub(min)) + step) % size;
+        value = (next as u8).wrapping_add(min);
+        if let Some(repeat_from) = seen[usize::from(value)] {
+            return Ok(compact(values, repeat_from));
+        }
+        seen[usize::from(value)] = Some(values.len());
+        values.push(u64::from(value));
+    }
+}
+
+/// A list of consecutive values as a counter, any other list as it is.
+fn compact(values: Vec<u64>, repeat_from: usize) -> FieldMode {
+    let (Some(min), Some(max)) = (values.iter().copied().min(), values.iter().copied().max()) else {
+        return FieldMode::Values { values: values.into(), repeat_from };
+    };
+    let wrap = max - min + 1;
+    let is_consecutive = values.iter().zip(values.iter().cycle().skip(1)).all(|(value, next)| {
+        let counted = if *value == max { min } else { value + 1 };
+        counted == *next
+    });
+    if is_consecutive && repeat_from == 0 {
+        FieldMode::Increment { first: values[0], min, max, step: 1, wrap }
+    } else {
+        FieldMode::Values { values: values.into(), repeat_from }
+    }
 }
 
 /// All bits of a field, or those of its mask.

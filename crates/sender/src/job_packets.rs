@@ -24,7 +24,7 @@ pub fn check(job: &SendJob) -> Result<(), Failure> {
     match () {
         () if job.frame.is_some() => check_options(job, "--frame"),
         () if job.frames.is_some() => check_options(job, "--frames"),
-        () => packet_options::text(job, MacAddr::ZERO).map(|_| ()),
+        () => packet_options::packet(job, MacAddr::ZERO).map(|_| ()),
     }
 }
 

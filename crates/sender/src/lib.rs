@@ -115,8 +115,8 @@ fn shown_packets(
     stop: &Stop,
 ) -> Result<(Plan, Cursor), Failure> {
     if !job.frames_are_given() && !job.quiet {
-        let text = packet_options::text(job, config.dst_mac)?;
-        stop.console().note(format!("--frame '{text}'{}", packet_sizes::PacketSizes::text(job)));
+        let packet = packet_options::packet(job, config.dst_mac)?;
+        stop.console().note(format!("--frame '{packet}'{}", packet_sizes::PacketSizes::text(job)));
     }
     let facts = &shown.facts;
     let mut packets = job_packets::packets(job, config.dst_mac, facts, seed)?;

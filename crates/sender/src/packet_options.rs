@@ -1,32 +1,35 @@
 //! `--tcp`, `--icmp`, `--arp`, `--vxlan`, `--gre`, `--geneve`, `--gtpu` and `--payload`: options
 //! that describe a packet.
 //!
-//! They become a packet in trafgen's language, so they take the same way as `--frame`.
+//! A dry run shows the packet in trafgen's language, as `--frame` takes it.
 
 use super::config;
 use super::flows;
 use super::job::{IcmpKind, PayloadText, RandomField, SendJob};
 use super::packet_sizes::PacketSizes;
-use super::packets::Packets;
+use super::packets::{Packets, addresses};
 use super::tags::VlanTag;
+use frames::{Element, Header, Id, Motion, Packet, ParseSettings, Value};
 use packet::{DeviceFacts, MacAddr};
 use program::outcome::Failure;
 use program::waiting_read;
-use std::fmt::{Display, Write};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Addresses, Interval, VlanType};
 
 /// The port of GTP-U.
-const GTPU_PORT: &str = "2152";
+const GTPU_PORT: u16 = 2152;
 /// Time to live, as in pktgen.
 const TTL_DEFAULT: u8 = 32;
+/// The window of TCP segments.
+const TCP_WINDOW: u16 = 64240;
 /// Addresses of the packets in a tunnel (RFC 2544).
 const INNER_DST: Addresses =
     Addresses::V4(Interval { first: Ipv4Addr::new(198, 19, 0, 2), last: Ipv4Addr::new(198, 19, 0, 2) });
 const INNER_SRC: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
 const INNER_SRC_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 /// MAC addresses of the frames in a VXLAN tunnel.
-const INNER_MACS: &str = "da=02:00:00:00:00:02, sa=02:00:00:00:00:01";
+const INNER_DST_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+const INNER_SRC_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
 impl SendJob {
     /// True when options describe a packet that is not pktgen's.
@@ -70,34 +73,42 @@ impl SendJob {
 /// Bad usage for options that have no meaning together, or a length that is too short.
 pub fn packets(job: &SendJob, dst_mac: MacAddr, facts: &DeviceFacts, seed: u64) -> Result<Packets, Failure> {
     let sizes = PacketSizes::of(job)?;
-    Packets::parse(&text(job, dst_mac)?, "the packet of these options", (facts, seed), &sizes)
+    let packet = packet(job, dst_mac)?;
+    let make = |frame_len_min: usize| {
+        let device = addresses(facts);
+        let settings = ParseSettings { seed, device, is_for_device: true, frame_len_min };
+        let spec = packet.build(&settings);
+        spec.map(|spec| vec![spec]).map_err(|why| Failure::usage("make the packet of these options", why))
+    };
+    Packets::of_sizes(make, &sizes)
 }
 
-/// The packet in trafgen's language, as long as its headers and payload.
+/// The packet, as long as its headers and payload.
 ///
 /// # Errors
 /// Bad usage for options that have no meaning together; refused when the payload cannot be read.
-pub fn text(job: &SendJob, dst_mac: MacAddr) -> Result<String, Failure> {
+pub fn packet(job: &SendJob, dst_mac: MacAddr) -> Result<Packet, Failure> {
     check(job)?;
     let job = &*flows::spread(job)?;
-    let mut parts = vec![ethernet(job, dst_mac)?];
-    parts.extend(tags(job)?);
+    let mut elements = vec![ethernet(job, dst_mac)?.into()];
+    elements.extend(tags(job)?.into_iter().map(Element::from));
     if job.arp {
-        parts.push(arp(job)?);
-    } else {
-        let dst = config::destinations(job);
-        parts.push(ip(
-            job,
-            ("dst", dst, RangeWalk::of(job, RandomField::Dst)),
-            ("src", job.src, RangeWalk::of(job, RandomField::Src)),
-        )?);
-        if job.is_tunnel() {
-            parts.extend(tunnel(job)?);
-        }
-        parts.push(transport(job));
-        parts.extend(payload(job)?);
+        elements.push(arp(job)?.into());
+        return Ok(Packet(elements));
     }
-    Ok(format!("{{ {} }}", parts.join(", ")))
+    let dst = config::destinations(job);
+    let header = ip(
+        job,
+        ("dst", dst, RangeWalk::of(job, RandomField::Dst)),
+        ("src", job.src, RangeWalk::of(job, RandomField::Src)),
+    )?;
+    elements.push(header.into());
+    if job.is_tunnel() {
+        elements.extend(tunnel(job)?.into_iter().map(Element::from));
+    }
+    elements.extend(transport(job));
+    elements.extend(payload(job)?.filter(|bytes| !bytes.is_empty()).map(Element::Bytes));
+    Ok(Packet(elements))
 }
 
 /// An option that is given, why it has no meaning, and what to use instead.
@@ -162,21 +173,26 @@ fn check(job: &SendJob) -> Result<(), Failure> {
     Ok(())
 }
 
-fn ethernet(job: &SendJob, dst_mac: MacAddr) -> Result<String, Failure> {
+fn ethernet(job: &SendJob, dst_mac: MacAddr) -> Result<Header, Failure> {
     let broadcast = MacAddr([0xff; 6]);
     let dst_mac = match job.dst_mac {
         None if job.arp => Interval::one(broadcast),
         None => Interval::one(dst_mac),
         Some(given) => given,
     };
-    let mut fields = Vec::new();
+    let mut header = Header::of(Id::Eth);
     if !dst_mac.first.is_zero() {
-        fields.push(mac("da", "--dst-mac", dst_mac, RangeWalk::of(job, RandomField::DstMac))?);
+        header = mac(header, "da", ("--dst-mac", dst_mac, RangeWalk::of(job, RandomField::DstMac)))?;
     }
-    if let Some(src_mac) = job.src_mac {
-        fields.push(mac("sa", "--src-mac", src_mac, RangeWalk::of(job, RandomField::SrcMac))?);
+    with_src_mac(header, "sa", job)
+}
+
+/// With the source MAC address in the field of that name, if it is given.
+fn with_src_mac(header: Header, field: &str, job: &SendJob) -> Result<Header, Failure> {
+    match job.src_mac {
+        Some(range) => mac(header, field, ("--src-mac", range, RangeWalk::of(job, RandomField::SrcMac))),
+        None => Ok(header),
     }
-    Ok(format!("eth({})", fields.join(", ")))
 }
 
 /// How a field goes through a range of addresses or ports.
@@ -193,15 +209,25 @@ impl RangeWalk {
         Self { is_random: job.is_random(field), hold: held_frames(job) }
     }
 
-    /// The function of the language that goes from the first value to the last.
-    fn text(self, first: impl Display, last: impl Display) -> String {
-        let function = format!("{}({first}, {last})", if self.is_random { "drnd" } else { "dinc" });
-        if self.hold > 1 { format!("hold({}, {function})", self.hold) } else { function }
+    /// Goes from the first value to the last.
+    fn motion(self, first: u64, last: u64) -> Motion {
+        let range = Some((first, last));
+        let motion = match self.is_random {
+            true => Motion::Random { range },
+            false => Motion::Count { is_up: true, range, step: 1 },
+        };
+        match self.hold {
+            0 | 1 => motion,
+            frames => Motion::Held { frames, motion: Box::new(motion) },
+        }
     }
 
-    /// Numbers in hexadecimal.
-    fn hex(self, first: u64, last: u64) -> String {
-        self.text(format_args!("{first:#x}"), format_args!("{last:#x}"))
+    /// One port, or a range of them.
+    fn ports(self, range: Interval<u16>) -> Value {
+        match range.is_one() {
+            true => u64::from(range.first).into(),
+            false => self.motion(range.first.into(), range.last.into()).into(),
+        }
     }
 }
 
@@ -210,102 +236,101 @@ fn held_frames(job: &SendJob) -> u32 {
     job.flow_len.unwrap_or(1)
 }
 
-fn mac(field: &str, option: &str, range: Interval<MacAddr>, walk: RangeWalk) -> Result<String, Failure> {
-    let text = format!("{field}={}", range.first);
+/// An option with a range, its value, and how frames go through it.
+type RangeOption<T> = (&'static str, T, RangeWalk);
+
+fn mac(header: Header, field: &str, given: RangeOption<Interval<MacAddr>>) -> Result<Header, Failure> {
+    let (option, range, walk) = given;
     if range.is_one() {
         return if walk.is_random {
             Err(config::nothing_to_draw(option, "02:00:00:00:00:01-02:00:00:00:00:ff"))
         } else {
-            Ok(text)
+            Ok(header.with(field, range.first))
         };
     }
     let number = |mac: MacAddr| mac.0.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     let (first, last) = (number(range.first), number(range.last));
     if first >> 32 != last >> 32 {
-        return Ok(format!("{field}={}", walk.hex(first, last)));
+        return Ok(header.with(field, walk.motion(first, last)));
     }
     let low = |number: u64| number & u64::from(u32::MAX);
-    Ok(format!("{text}, {field}[2:4]={}", walk.hex(low(first), low(last))))
+    Ok(header.with(field, range.first).with_part(field, (2, 4), walk.motion(low(first), low(last))))
 }
 
-fn tags(job: &SendJob) -> Result<Vec<String>, Failure> {
+fn tags(job: &SendJob) -> Result<Vec<Header>, Failure> {
+    let drawn = |is_random: bool, last: u64, value: u64| match is_random {
+        true => Value::Moving(Motion::Random { range: Some((0, last)) }),
+        false => value.into(),
+    };
     let found = super::tags::tags(job)?;
     let last = found.len().saturating_sub(1);
-    let text = |(index, tag): (usize, &VlanTag)| {
+    let tag = |(index, tag): (usize, &VlanTag)| {
         let is_inner = index == last && job.is_random(RandomField::Vlan);
         let is_random = is_inner || index < last && job.is_random(RandomField::Svlan);
-        let id = if is_random { "drnd(0, 4095)".to_owned() } else { tag.id.to_string() };
-        let mut text = format!("vlan(id={id}");
+        let mut header = Header::of(Id::Vlan).with("id", drawn(is_random, 4095, tag.id.into()));
         if tag.ethertype != VlanType::CUSTOMER {
-            let _ = write!(text, ", tpid={}", tag.ethertype);
+            header = header.with("tpid", u64::from(tag.ethertype.0));
         }
         if tag.priority > 0 {
-            let _ = write!(text, ", pcp={}", tag.priority);
+            header = header.with("pcp", u64::from(tag.priority));
         }
-        text + if tag.dei { ", dei=1)" } else { ")" }
+        if tag.dei { header.with_word("dei") } else { header }
     };
-    let mut tags: Vec<String> = found.iter().enumerate().map(text).collect();
+    let mut tags: Vec<Header> = found.iter().enumerate().map(tag).collect();
     for entry in job.mpls.iter().flat_map(|labels| &labels.0) {
         let (class, ttl) = (entry >> 9 & 7, entry & 0xff);
-        let is_random = job.is_random(RandomField::Mpls);
-        let label = if is_random { "drnd(0, 0xfffff)".to_owned() } else { (entry >> 12).to_string() };
-        tags.push(format!("mpls(label={label}, tc={class}, ttl={ttl})"));
+        let label = drawn(job.is_random(RandomField::Mpls), 0xfffff, u64::from(entry >> 12));
+        let header = Header::of(Id::Mpls).with("label", label);
+        tags.push(header.with("tc", u64::from(class)).with("ttl", u64::from(ttl)));
     }
     Ok(tags)
 }
 
-fn arp(job: &SendJob) -> Result<String, Failure> {
-    let mut fields = vec!["request".to_owned()];
-    if let Some(src_mac) = job.src_mac {
-        fields.push(mac("smac", "--src-mac", src_mac, RangeWalk::of(job, RandomField::SrcMac))?);
-    }
+fn arp(job: &SendJob) -> Result<Header, Failure> {
+    let mut header = with_src_mac(Header::of(Id::Arp).with_word("request"), "smac", job)?;
     if let Some(src) = job.src {
-        fields.push(address("sip", "src", src, RangeWalk::of(job, RandomField::Src))?);
+        header = address(header, "sip", ("src", src, RangeWalk::of(job, RandomField::Src)))?;
     }
     let dst = config::destinations(job);
-    fields.push(address("tip", "dst", dst, RangeWalk::of(job, RandomField::Dst))?);
-    Ok(format!("arp({})", fields.join(", ")))
+    address(header, "tip", ("dst", dst, RangeWalk::of(job, RandomField::Dst)))
 }
-
-/// An option with an address, its value, and how frames go through its range.
-type AddressOption<T> = (&'static str, T, RangeWalk);
 
 fn ip(
     job: &SendJob,
-    dst: AddressOption<Addresses>,
-    src: AddressOption<Option<Addresses>>,
-) -> Result<String, Failure> {
-    let ttl = job.ttl.unwrap_or(TTL_DEFAULT);
+    dst: RangeOption<Addresses>,
+    src: RangeOption<Option<Addresses>>,
+) -> Result<Header, Failure> {
     let is_v6 = dst.1.is_v6();
-    let mut fields = vec![if is_v6 { format!("hl={ttl}") } else { format!("ttl={ttl}") }];
-    if let Some(tos) = job.tos {
-        fields.push(if is_v6 { format!("tc={tos}") } else { format!("tos={tos}") });
+    let (id, ttl, tos) = if is_v6 { (Id::Ipv6, "hl", "tc") } else { (Id::Ipv4, "ttl", "tos") };
+    let mut header = Header::of(id).with(ttl, u64::from(job.ttl.unwrap_or(TTL_DEFAULT)));
+    if let Some(value) = job.tos {
+        header = header.with(tos, u64::from(value));
     }
-    match src {
-        (name, Some(src), walk) => fields.push(address("sa", name, src, walk)?),
+    header = match src {
+        (name, Some(src), walk) => address(header, "sa", (name, src, walk))?,
         (name, None, walk) if walk.is_random => {
             return Err(config::nothing_to_draw(name, &format!("--{name} 198.18.0.0/15")));
         }
-        (_, None, _) => {}
-    }
-    fields.push(address("da", dst.0, dst.1, dst.2)?);
-    Ok(format!("{}({})", if is_v6 { "ipv6" } else { "ipv4" }, fields.join(", ")))
+        (_, None, _) => header,
+    };
+    address(header, "da", dst)
 }
 
-fn address(field: &str, option: &str, range: Addresses, walk: RangeWalk) -> Result<String, Failure> {
+fn address(header: Header, field: &str, given: RangeOption<Addresses>) -> Result<Header, Failure> {
+    let (option, range, walk) = given;
     match range {
         _ if range.is_one() && walk.is_random => {
             Err(config::nothing_to_draw(option, &format!("--{option} 198.18.0.0/15")))
         }
-        _ if range.is_one() => Ok(format!("{field}={}", range.first())),
+        _ if range.is_one() => Ok(header.with(field, range.first())),
         Addresses::V4(Interval { first, last }) => {
-            Ok(format!("{field}={}", walk.hex(first.to_bits().into(), last.to_bits().into())))
+            Ok(header.with(field, walk.motion(first.to_bits().into(), last.to_bits().into())))
         }
         Addresses::V6(Interval { first, last }) => {
             let moved = first.to_bits() ^ last.to_bits();
-            let (place, bits) = match moved.leading_zeros() {
-                96.. => ("12:4", 32),
-                64.. => ("8:8", 64),
+            let (part, bits) = match moved.leading_zeros() {
+                96.. => ((12, 4), 32),
+                64.. => ((8, 8), 64),
                 _ => {
                     let why = "more than the last eight bytes of its addresses differ";
                     let failure = Failure::usage(format!("use {first}-{last} with --{option}"), why);
@@ -313,13 +338,14 @@ fn address(field: &str, option: &str, range: Addresses, walk: RangeWalk) -> Resu
                 }
             };
             let low = |address: Ipv6Addr| (address.to_bits() & ((1 << bits) - 1)) as u64;
-            Ok(format!("{field}={first}, {field}[{place}]={}", walk.hex(low(first), low(last))))
+            let header = header.with(field, IpAddr::from(first));
+            Ok(header.with_part(field, part, walk.motion(low(first), low(last))))
         }
     }
 }
 
 /// The tunnel header, and the headers in front of the inner IP packet.
-fn tunnel(job: &SendJob) -> Result<Vec<String>, Failure> {
+fn tunnel(job: &SendJob) -> Result<Vec<Header>, Failure> {
     let dst = job.inner_dst.unwrap_or(INNER_DST);
     let src = job.inner_src.unwrap_or_else(|| match dst {
         Addresses::V4(_) => Addresses::V4(Interval::one(INNER_SRC)),
@@ -330,74 +356,62 @@ fn tunnel(job: &SendJob) -> Result<Vec<String>, Failure> {
         ("inner-dst", dst, RangeWalk::of(job, RandomField::InnerDst)),
         ("inner-src", Some(src), RangeWalk::of(job, RandomField::InnerSrc)),
     )?;
-    let hold = held_frames(job);
-    let udp = |default: &str| {
-        let given = job.tunnel_src_port.map(|range| port_text(range, RangeWalk { is_random: false, hold }));
-        format!("udp(sp={})", given.unwrap_or_else(|| default.to_owned()))
+    let counting = RangeWalk { is_random: false, hold: held_frames(job) };
+    let udp = |default: Value| {
+        let given = job.tunnel_src_port.map(|range| counting.ports(range));
+        Header::of(Id::Udp).with("sp", given.unwrap_or(default))
     };
     // The flow inside, as RFC 7348 and RFC 8926 recommend.
-    let entropy = "entropy()";
-    let ethernet = || format!("eth({INNER_MACS})");
+    let entropy = || Value::Moving(Motion::Entropy);
+    let of = |id: Id, field: &str, number: u32| Header::of(id).with(field, u64::from(number));
+    let ethernet = || Header::of(Id::Eth).with("da", INNER_DST_MAC).with("sa", INNER_SRC_MAC);
     Ok(match (job.vxlan, job.geneve, job.gtpu) {
-        (Some(vni), ..) => vec![udp(entropy), format!("vxlan(vni={vni})"), ethernet(), inner],
-        (_, Some(vni), _) => vec![udp(entropy), format!("geneve(vni={vni})"), ethernet(), inner],
-        (.., Some(teid)) => vec![udp(GTPU_PORT), format!("gtpu(teid={teid})"), inner],
-        (None, None, None) => vec!["gre()".to_owned(), inner],
+        (Some(vni), ..) => vec![udp(entropy()), of(Id::Vxlan, "vni", vni), ethernet(), inner],
+        (_, Some(vni), _) => vec![udp(entropy()), of(Id::Geneve, "vni", vni), ethernet(), inner],
+        (.., Some(teid)) => vec![udp(u64::from(GTPU_PORT).into()), of(Id::Gtpu, "teid", teid), inner],
+        (None, None, None) => vec![Header::of(Id::Gre), inner],
     })
 }
 
-/// One port, or a range that is counted or drawn.
-fn port_text(range: Interval<u16>, walk: RangeWalk) -> String {
-    if range.is_one() { range.first.to_string() } else { walk.text(range.first, range.last) }
-}
-
-fn transport(job: &SendJob) -> String {
-    let port = |range: Option<Interval<u16>>, field: RandomField| {
-        port_text(range.unwrap_or(config::PORT_DEFAULT), RangeWalk::of(job, field))
-    };
-    let ports = || {
-        format!(
-            "sp={}, dp={}",
-            port(job.udp_src, RandomField::UdpSrc),
-            port(job.udp_dst, RandomField::UdpDst)
-        )
-    };
-    match (job.icmp, job.tcp) {
-        (Some(kind), _) => icmp(kind, job.is_inner_ipv6()),
-        (None, true) => format!("tcp({}, {}, win=64240)", ports(), if job.syn { "syn" } else { "ack" }),
-        (None, false) => format!("udp({})", ports()),
+fn transport(job: &SendJob) -> Vec<Element> {
+    if let Some(kind) = job.icmp {
+        return icmp(kind, job.is_inner_ipv6());
     }
+    let port = |range: Option<Interval<u16>>, field: RandomField| {
+        RangeWalk::of(job, field).ports(range.unwrap_or(config::PORT_DEFAULT))
+    };
+    let header = Header::of(if job.tcp { Id::Tcp } else { Id::Udp })
+        .with("sp", port(job.udp_src, RandomField::UdpSrc))
+        .with("dp", port(job.udp_dst, RandomField::UdpDst));
+    if !job.tcp {
+        return vec![header.into()];
+    }
+    let header = header.with_word(if job.syn { "syn" } else { "ack" });
+    vec![header.with("win", u64::from(TCP_WINDOW)).into()]
 }
 
 /// An echo message, numbered from 1.
-fn icmp(kind: IcmpKind, is_v6: bool) -> String {
+fn icmp(kind: IcmpKind, is_v6: bool) -> Vec<Element> {
     let word = match kind {
         IcmpKind::Echo => "echorequest",
         IcmpKind::Reply => "echoreply",
     };
-    match is_v6 {
-        false => format!("icmp4({word}, id=1, seq=dinc(1, 65535))"),
-        // trafgen's icmp6() ends before these.
-        true => format!("icmp6({word}), c16(1), 0, dinc(0, 255)"),
+    if is_v6 {
+        // trafgen's icmp6() ends before the identifier and the number.
+        let header = Header::of(Id::Icmp6).with_word(word);
+        return vec![header.into(), Element::Bytes(vec![0, 1, 0]), Element::Counter];
     }
+    let number = Motion::Count { is_up: true, range: Some((1, 65535)), step: 1 };
+    vec![Header::of(Id::Icmp4).with_word(word).with("id", 1u64).with("seq", number).into()]
 }
 
-/// Text as a string of the language, other bytes as digits.
-fn payload(job: &SendJob) -> Result<Option<String>, Failure> {
-    let hex = |bytes: &[u8]| {
-        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        (!digits.is_empty()).then(|| format!("hex(\"{digits}\")"))
-    };
-    let is_plain = |letter: char| letter == ' ' || letter.is_ascii_graphic() && !matches!(letter, '"' | '\\');
+fn payload(job: &SendJob) -> Result<Option<Vec<u8>>, Failure> {
     Ok(match &job.payload {
         None => None,
-        Some(PayloadText::Text(text)) if !text.is_empty() && text.chars().all(is_plain) => {
-            Some(format!("\"{text}\""))
-        }
-        Some(PayloadText::Text(text)) => hex(text.as_bytes()),
-        Some(PayloadText::Bytes(bytes)) => hex(bytes),
+        Some(PayloadText::Text(text)) => Some(text.as_bytes().to_vec()),
+        Some(PayloadText::Bytes(bytes)) => Some(bytes.clone()),
         Some(PayloadText::File(path)) => {
-            hex(&waiting_read::read(path).map_err(|why| Failure::read(path, why))?)
+            Some(waiting_read::read(path).map_err(|why| Failure::read(path, why))?)
         }
     })
 }

@@ -174,16 +174,30 @@ impl Packets {
         sizes: &PacketSizes,
     ) -> Result<Self, Failure> {
         let mut captures = CaptureFiles::default();
-        let mut parse = |frame_len_min: usize| {
+        let parse = |frame_len_min: usize| {
             let device = addresses(facts);
             let settings = ParseSettings { seed, device, is_for_device: true, frame_len_min };
             let specs = frames::parse(text.as_bytes(), &settings, &mut captures);
-            specs.map_err(|error| Failure::usage_text(format!("wirerate: cannot read {name}: {error}\n")))
+            match specs {
+                Ok(specs) if specs.is_empty() => {
+                    Err(Failure::usage(format_args!("read {name}"), "it has no packets: expected { ... }"))
+                }
+                Ok(specs) => Ok(specs),
+                Err(error) => Err(Failure::usage_text(format!("wirerate: cannot read {name}: {error}\n"))),
+            }
         };
-        let specs = parse(0)?;
-        if specs.is_empty() {
-            return Err(Failure::usage(format_args!("read {name}"), "it has no packets: expected { ... }"));
-        }
+        Self::of_sizes(parse, sizes)
+    }
+
+    /// The packets that `make` makes in these `sizes`: it gets the least frame length.
+    ///
+    /// # Errors
+    /// Those of `make`, and bad usage for a length that is too short for a packet.
+    pub(super) fn of_sizes(
+        mut make: impl FnMut(usize) -> Result<Vec<FrameSpec>, Failure>,
+        sizes: &PacketSizes,
+    ) -> Result<Self, Failure> {
+        let specs = make(0)?;
         let longest = specs.iter().map(|spec| spec.template.len()).max();
         if let Some((least, longest)) = sizes.least().zip(longest).filter(|(least, longest)| least < longest)
         {
@@ -203,7 +217,7 @@ impl Packets {
         for (index, len) in sizes.lens.iter().enumerate() {
             // The parts of a mix that have the same length follow each other.
             let again = index.checked_sub(1).filter(|before| sizes.lens[*before] == *len);
-            let specs = again.map_or_else(|| parse(*len), |before| Ok(lengths[before].clone()))?;
+            let specs = again.map_or_else(|| make(*len), |before| Ok(lengths[before].clone()))?;
             lengths.push(specs);
         }
         Self::of_lengths(lengths, sizes.order)

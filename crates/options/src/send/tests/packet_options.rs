@@ -9,7 +9,7 @@ use sender::packets::Packets;
 use std::collections::BTreeSet;
 
 fn written(words: &str) -> Result<String, Failure> {
-    text(&job_of(format!("veth0 {words}")), MacAddr([2, 0, 0, 0, 0, 9]))
+    packet(&job_of(format!("veth0 {words}")), MacAddr([2, 0, 0, 0, 0, 9])).map(|packet| packet.to_string())
 }
 
 #[test]
@@ -23,12 +23,12 @@ fn options_are_a_packet_in_the_language() {
         (
             "--icmp echo --dst 10.0.0.2-10.0.0.5 --ttl 1 --payload hello",
             "{ eth(da=02:00:00:00:00:09), ipv4(ttl=1, da=dinc(0xa000002, 0xa000005)), \
-             icmp4(echorequest, id=1, seq=dinc(1, 65535)), \"hello\" }",
+             icmpv4(echorequest, id=1, seq=dinc(1, 65535)), \"hello\" }",
         ),
         (
             "--icmp reply --dst fd00::/120 --src fd00:1::1 --vlan 5 --vlan-prio 3",
             "{ eth(da=02:00:00:00:00:09), vlan(id=5, pcp=3), \
-             ipv6(hl=32, sa=fd00:1::1, da=fd00::, da[12:4]=dinc(0x0, 0xff)), icmp6(echoreply), c16(1), 0, dinc(0, 255) }",
+             ipv6(hl=32, sa=fd00:1::1, da=fd00::, da[12:4]=dinc(0x0, 0xff)), icmpv6(echoreply), hex(\"000100\"), dinc(0, 255) }",
         ),
         (
             "--arp --dst 10.0.0.0/30 --src 10.0.0.9 --size 60",
@@ -55,7 +55,7 @@ fn options_are_a_packet_in_the_language() {
             "--geneve 7 --tunnel-src-port 50000-50009 --dst 10.0.0.2 --icmp echo",
             "{ eth(da=02:00:00:00:00:09), ipv4(ttl=32, da=10.0.0.2), udp(sp=dinc(50000, 50009)), geneve(vni=7), \
              eth(da=02:00:00:00:00:02, sa=02:00:00:00:00:01), ipv4(ttl=32, sa=198.19.0.1, da=198.19.0.2), \
-             icmp4(echorequest, id=1, seq=dinc(1, 65535)) }",
+             icmpv4(echorequest, id=1, seq=dinc(1, 65535)) }",
         ),
         (
             "--gtpu 9 --dst 10.0.0.2 --tcp --ttl 3",
