@@ -79,6 +79,6 @@ pub use rtnl_write::VethEnd;
 pub use stack::{LinkId, Stack};
 pub use stamp_config::StampConfig;
 pub use start_time::{ClockQuality, StartTime, clock_daemon};
-pub use sys::is_signal_ignored;
+pub use sys::{is_signal_ignored, share_one_arena};
 pub use veth_lab::{Lab, LabEnd, LabOptions};
 pub use xdp::XdpFeatures;

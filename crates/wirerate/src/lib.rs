@@ -91,7 +91,11 @@ fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 /// Runs the program with `args` (the first is its own name) and says how it ended.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = other_tools::translated(spelled_out(args));
-    let ended = match Cli::try_parse_from(&args) {
+    let parsed = Cli::try_parse_from(&args);
+    if parsed.as_ref().is_ok_and(|cli| cli.command.is_frugal()) {
+        host::share_one_arena();
+    }
+    let ended = match parsed {
         Ok(cli) if cli.command.owns_signals() => cli.command.run(&stop::Stop::default()),
         Ok(cli) => stop::Stop::on_signals_of(cli.command.becomes_other_user())
             .and_then(|stop| {

@@ -273,6 +273,11 @@ impl Command {
         !matches!(self, Self::Replay(_) | Self::Tcpreplay(_))
     }
 
+    /// True for a command whose threads allocate little once they run.
+    pub fn is_frugal(&self) -> bool {
+        matches!(self, Self::Send(_))
+    }
+
     /// True for a command that becomes another user once devices are open.
     pub fn becomes_other_user(&self) -> bool {
         matches!(self, Self::Capture(command) if command.args.user.is_some())
