@@ -9,10 +9,11 @@ groups=""
 skipped=()
 
 check() {
-	local name=$1
+	local name=$1 start=$SECONDS
 	shift
 	echo "lint: $name"
 	"$@" || failed+=("$name")
+	echo "lint: $name took $((SECONDS - start)) s"
 }
 
 # Files of a kind, tracked or new, without those that git ignores.

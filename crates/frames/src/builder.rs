@@ -61,7 +61,7 @@ impl DeviceAddresses {
         Self { mac: MacAddr::ZERO, ipv4: Ipv4Addr::UNSPECIFIED, ipv6: Ipv6Addr::UNSPECIFIED };
 }
 
-/// What the text does not say.
+/// What a packet does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseSettings {
     /// Seed of `rnd()`.

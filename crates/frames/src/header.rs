@@ -151,7 +151,7 @@ impl Display for Header {
                     }
                     if !(row.is_flag && *value == Value::Number(1)) {
                         f.write_str("=")?;
-                        write_value(f, row, value)?;
+                        write_value(f, Form::of(row, *part), value)?;
                     }
                 }
             }
@@ -160,20 +160,35 @@ impl Display for Header {
     }
 }
 
-fn write_value(f: &mut Formatter<'_>, row: &ProtocolField, value: &Value) -> fmt::Result {
-    match value {
-        Value::Number(number) => write_number(f, row, *number),
-        Value::Address(bytes) => write_address(f, bytes),
-        Value::Moving(motion) => write_motion(f, row, motion),
+/// How the values of a field are written.
+#[derive(Clone, Copy)]
+struct Form {
+    /// Numbers of addresses and of VLAN types are read in hexadecimal.
+    is_hexadecimal: bool,
+    /// Bytes of a value that is written as an address.
+    address_len: Option<usize>,
+}
+
+impl Form {
+    fn of(row: &ProtocolField, part: Option<(usize, usize)>) -> Self {
+        let is_address = row.kind != ValueKind::Number;
+        Self {
+            is_hexadecimal: is_address || row.names[0] == "tpid",
+            address_len: (is_address && part.is_none()).then_some(row.width),
+        }
     }
 }
 
-/// Numbers of addresses and of VLAN types are read in hexadecimal.
-fn write_number(f: &mut Formatter<'_>, row: &ProtocolField, number: u64) -> fmt::Result {
-    if row.kind == ValueKind::Number && row.names[0] != "tpid" {
-        return write!(f, "{number}");
+fn write_value(f: &mut Formatter<'_>, form: Form, value: &Value) -> fmt::Result {
+    match value {
+        Value::Number(number) => write_number(f, form, *number),
+        Value::Address(bytes) => write_address(f, bytes),
+        Value::Moving(motion) => write_motion(f, form, motion),
     }
-    write!(f, "{number:#x}")
+}
+
+fn write_number(f: &mut Formatter<'_>, form: Form, number: u64) -> fmt::Result {
+    if form.is_hexadecimal { write!(f, "{number:#x}") } else { write!(f, "{number}") }
 }
 
 fn write_address(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
@@ -191,23 +206,23 @@ fn number_of(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
-fn write_motion(f: &mut Formatter<'_>, row: &ProtocolField, motion: &Motion) -> fmt::Result {
+fn write_motion(f: &mut Formatter<'_>, form: Form, motion: &Motion) -> fmt::Result {
     let (name, range, step) = match motion {
         Motion::Count { is_up, range, step } => (if *is_up { "dinc" } else { "ddec" }, *range, *step),
         Motion::Random { range } => ("drnd", *range, 1),
         Motion::Entropy => ("entropy", None, 1),
         Motion::Held { frames, motion } => {
             write!(f, "hold({frames}, ")?;
-            write_motion(f, row, motion)?;
+            write_motion(f, form, motion)?;
             return f.write_str(")");
         }
         Motion::List(values) => {
             f.write_str("values(")?;
             for (index, value) in values.iter().enumerate() {
                 f.write_str(if index > 0 { ", " } else { "" })?;
-                match row.kind {
-                    ValueKind::Number => write_number(f, row, *value as u64)?,
-                    _ => write_address(f, &value.to_be_bytes()[16 - row.width..])?,
+                match form.address_len {
+                    None => write_number(f, form, *value as u64)?,
+                    Some(len) => write_address(f, &value.to_be_bytes()[16 - len..])?,
                 }
             }
             return f.write_str(")");
@@ -215,9 +230,9 @@ fn write_motion(f: &mut Formatter<'_>, row: &ProtocolField, motion: &Motion) -> 
     };
     write!(f, "{name}(")?;
     if let Some((first, last)) = range {
-        write_number(f, row, first)?;
+        write_number(f, form, first)?;
         f.write_str(", ")?;
-        write_number(f, row, last)?;
+        write_number(f, form, last)?;
     }
     if step != 1 {
         write!(f, "{}{step}", if range.is_some() { ", " } else { "" })?;
@@ -247,6 +262,9 @@ impl Display for Element {
         let is_plain = |byte: &u8| *byte == b' ' || byte.is_ascii_graphic() && !b"\"\\".contains(byte);
         match self {
             Self::Header(header) => header.fmt(f),
+            Self::Bytes(bytes) if bytes.iter().all(|byte| *byte == 0) => {
+                write!(f, "fill(0, {})", bytes.len())
+            }
             Self::Bytes(bytes) if bytes.iter().all(is_plain) => {
                 write!(f, "\"{}\"", String::from_utf8_lossy(bytes))
             }
@@ -305,7 +323,12 @@ mod tests {
         let held = Motion::Held { frames: 3, motion: Box::new(Motion::Random { range: Some((1024, 2047)) }) };
         let mac = Value::Address(vec![2, 0, 0, 0, 0, 9]);
         let packet = Packet(vec![
-            Header::of(Id::Eth).with("da", mac.clone()).with_part("da", (4, 2), counted(0, 9, 3)).into(),
+            Header::of(Id::Eth)
+                .with("da", mac.clone())
+                .with_part("da", (4, 2), counted(0, 9, 3))
+                .with("sa", Motion::List(vec![0x0200_0000_0001, 0x0200_0000_0002]))
+                .with_part("sa", (2, 1), Motion::List(vec![1, 2]))
+                .into(),
             Header::of(Id::Vlan).with("id", 5u64).with("tpid", 0x88a8u64).into(),
             Header::of(Id::Ipv4)
                 .with("sa", IpAddr::from([10, 0, 0, 1]))
@@ -317,14 +340,16 @@ mod tests {
                 .with_word("syn")
                 .into(),
             Element::Bytes(b"say \"hi\"".to_vec()),
+            Element::Bytes(vec![0; 3]),
             Element::Counter,
         ]);
         let text = packet.to_string();
         assert_eq!(
             text,
-            "{ eth(da=02:00:00:00:00:09, da[4:2]=dinc(0x0, 0x9, 3)), vlan(id=5, tpid=0x88a8), \
+            "{ eth(da=02:00:00:00:00:09, da[4:2]=dinc(0x0, 0x9, 3), \
+             sa=values(02:00:00:00:00:01, 02:00:00:00:00:02), sa[2:1]=values(0x1, 0x2)), vlan(id=5, tpid=0x88a8), \
              ipv4(sa=10.0.0.1, da=values(10.0.0.2, 10.0.0.3)), \
-             tcp(sp=hold(3, drnd(1024, 2047)), dp=ddec(2), syn), hex(\"7361792022686922\"), dinc(0, 255) }"
+             tcp(sp=hold(3, drnd(1024, 2047)), dp=ddec(2), syn), hex(\"7361792022686922\"), fill(0, 3), dinc(0, 255) }"
         );
         let settings = ParseSettings { is_for_device: true, frame_len_min: 100, ..ParseSettings::default() };
         let read = crate::parse(text.as_bytes(), &settings, &mut NoCaptures).expect("it is in the language");

@@ -97,7 +97,7 @@ pub enum SignatureName {
     Short,
     /// 32 bytes: as `short`, and the flow, the number in the flow and the run
     Full,
-    /// 18 bytes at the end of frames that are not pktgen's: flow, run, number and time
+    /// 18 bytes at the end, in place of pktgen's header: flow, run, number and time
     Mark,
 }
 

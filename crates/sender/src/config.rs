@@ -342,18 +342,19 @@ fn set_sizes(config: &mut Config, job: &SendJob) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The error for the number of a run that the frames do not carry.
+pub(super) fn without_run(run: u16) -> Failure {
+    Failure::usage(format!("use --run {run}"), "only full signatures and marks have a run")
+        .try_this("--signature full")
+}
+
 /// The signature of the frames, without its flows.
 fn set_signature(config: &mut Config, job: &SendJob) -> Result<(), Failure> {
-    let level = job.signature.map_or_else(|| Some(SignatureLevel::default()), SignatureName::level);
-    config.signature.level = level.ok_or_else(|| {
-        let why = "the mark is for frames of --frame and options such as --tcp; pktgen's have a header";
-        Failure::usage("use --signature mark with pktgen's frames", why).try_this("--signature full")
-    })?;
+    config.signature.level = job.signature.and_then(SignatureName::level).unwrap_or_default();
     config.signature.run = job.run.unwrap_or(0);
     match job.run {
         Some(run) if config.signature.level < SignatureLevel::Full && job.signature.is_some() => {
-            Err(Failure::usage(format!("use --run {run}"), "only full signatures have a run")
-                .try_this("--signature full"))
+            Err(without_run(run))
         }
         Some(_) if job.signature.is_none() => {
             config.signature.level = SignatureLevel::Full;

@@ -45,7 +45,7 @@ pub fn check_options(job: &SendJob, given: &str) -> Result<(), Failure> {
         (job.mpls.is_some(), "--mpls", packet, "mpls(label=16)"),
         (job.tos.is_some(), "--tos", packet, "ipv4(tos=184)"),
         (job.ttl.is_some(), "--ttl", packet, "ipv4(ttl=64)"),
-        (job.has_packet_options(), job.packet_option(), packet, "`wirerate send --help`"),
+        (job.describes_packet(), job.packet_option(), packet, "`wirerate send --help`"),
         (
             job.random.iter().any(|field| ![RandomField::Size, RandomField::Queue].contains(field)),
             "--random",
@@ -65,7 +65,7 @@ pub fn check_options(job: &SendJob, given: &str) -> Result<(), Failure> {
 /// that of its flow, and a name.
 ///
 /// # Errors
-/// Bad usage for a packet that has no space for what `--signature` asks for.
+/// Bad usage for a packet that has no space for what `--signature` or `--run` asks for.
 pub fn mark(
     packets: &mut Packets,
     job: &SendJob,
@@ -76,7 +76,7 @@ pub fn mark(
         (None, _) => (MarkKind::Mark, MarkWanted::OverZeros),
         (Some(SignatureName::Mark), _) => (MarkKind::Mark, MarkWanted::Always),
         (_, Some(level)) => (MarkKind::Signature(level), MarkWanted::Always),
-        (_, None) => return Ok(()),
+        (_, None) => return job.run.map_or(Ok(()), |run| Err(config::without_run(run))),
     };
     packets.mark(Marking {
         kind,
@@ -87,7 +87,8 @@ pub fn mark(
         thread_count,
         is_one_flow: stream.is_some(),
     });
-    let unmarked = packets.unmarked().filter(|_| wanted == MarkWanted::Always);
+    let is_needed = wanted == MarkWanted::Always || job.run.is_some();
+    let unmarked = packets.unmarked().filter(|_| is_needed);
     unmarked.map_or(Ok(()), |(number, why)| Err(cannot_mark(job, number, why, stream)))
 }
 
@@ -97,10 +98,9 @@ fn cannot_mark(job: &SendJob, number: usize, why: Unmarked, stream: Option<(u16,
         None => format!("mark packet {number}"),
     };
     let failure = Failure::usage(act, why);
+    let is_of_options = job.describes_packet() || stream.is_none() && job.has_packet_options();
     match why {
-        Unmarked::Short { needed, .. } if job.has_packet_options() => {
-            failure.try_this(job.size_advice(needed))
-        }
+        Unmarked::Short { needed, .. } if is_of_options => failure.try_this(job.size_advice(needed)),
         Unmarked::Short { needed, missing, .. } => {
             failure.try_this(format!("fill(0, {missing}) at its end, for {needed} bytes"))
         }

@@ -5,11 +5,12 @@
 
 use super::config;
 use super::flows;
-use super::job::{IcmpKind, PayloadText, RandomField, SendJob};
+use super::job::{IcmpKind, PayloadText, RandomField, SendJob, SignatureName};
 use super::packet_sizes::PacketSizes;
 use super::packets::{Packets, addresses};
 use super::tags::VlanTag;
 use frames::{Element, Header, Id, Motion, Packet, ParseSettings, Value};
+use packet::plan::MARK_LEN;
 use packet::{DeviceFacts, MacAddr};
 use program::outcome::Failure;
 use program::waiting_read;
@@ -32,8 +33,15 @@ const INNER_DST_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const INNER_SRC_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
 impl SendJob {
-    /// True when options describe a packet that is not pktgen's.
+    /// True when options make a packet that is not pktgen's: one with other headers or a payload,
+    /// or one with a mark, which takes the place of pktgen's header.
     pub fn has_packet_options(&self) -> bool {
+        let is_marked = self.signature == Some(SignatureName::Mark) && !self.frames_are_given();
+        self.describes_packet() || is_marked
+    }
+
+    /// True when options describe other headers than pktgen's, or a payload.
+    pub fn describes_packet(&self) -> bool {
         let is_other = self.tcp || self.icmp.is_some() || self.arp || self.is_tunnel();
         let is_inner = self.inner_dst.is_some() || self.inner_src.is_some();
         is_other || is_inner || self.tunnel_src_port.is_some() || self.payload.is_some()
@@ -57,7 +65,8 @@ impl SendJob {
             () if self.payload.is_some() => "--payload",
             () if self.tunnel_src_port.is_some() => "--tunnel-src-port",
             () if self.inner_dst.is_some() => "--inner-dst",
-            () => "--inner-src",
+            () if self.inner_src.is_some() => "--inner-src",
+            () => "--signature mark",
         }
     }
 
@@ -406,7 +415,10 @@ fn icmp(kind: IcmpKind, is_v6: bool) -> Vec<Element> {
 }
 
 fn payload(job: &SendJob) -> Result<Option<Vec<u8>>, Failure> {
+    let has_size = job.size.is_some() || job.mix.is_some();
     Ok(match &job.payload {
+        // Frames of options that describe other headers are as long as these.
+        None if !job.describes_packet() && !has_size => Some(vec![0; MARK_LEN]),
         None => None,
         Some(PayloadText::Text(text)) => Some(text.as_bytes().to_vec()),
         Some(PayloadText::Bytes(bytes)) => Some(bytes.clone()),

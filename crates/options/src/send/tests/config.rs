@@ -180,7 +180,6 @@ fn the_signature_is_pktgens_unless_asked_for_or_measured() {
     assert_eq!(ask("--dst 10.0.0.1 --signature full").unwrap().min_pkt_size, 74);
     assert_eq!(ask("--dst 10.0.0.1 --signature none --size 42").unwrap().min_pkt_size, 42);
     assert!(refusal("--dst 10.0.0.1 --signature full --size 60").contains("74 bytes"));
-    assert!(refusal("--dst 10.0.0.1 --signature mark").contains("try: --signature full"));
     assert!(refusal("--dst 10.0.0.1 --signature short --run 5").contains("try: --signature full"));
     assert_eq!(ask("--dst 10.0.0.1 --run 5").unwrap().signature.run, 5);
     let measured = |words: &str| {

@@ -95,6 +95,39 @@ fn lens(words: &str, count: usize) -> Vec<[usize; 3]> {
     (0..count).map(|_| next()).collect()
 }
 
+/// The mark takes the place of pktgen's header.
+#[test]
+fn frames_of_pktgens_options_can_have_a_mark() {
+    let plain = "{ eth(da=02:00:00:00:00:09), ipv4(ttl=32, da=10.0.0.2), udp(sp=9, dp=9)";
+    for (words, end, len) in [("", ", fill(0, 18) }", 60), (" --size 90", " }", 90)] {
+        let words = format!("--signature mark{words}");
+        assert_eq!(written(&format!("{words} --dst 10.0.0.2")).unwrap(), format!("{plain}{end}"));
+        let mut packets = made(&words).unwrap();
+        assert_eq!(packets.mean_len(), len);
+        let job = job_of(format!("veth0 --dst 10.0.0.2 {words}"));
+        sender::job_packets::mark(&mut packets, &job, 1, None).unwrap();
+        assert_eq!(packets.unmarked(), None);
+    }
+}
+
+/// The number of a run had no effect on frames without space for a mark.
+#[test]
+fn the_number_of_a_run_needs_frames_that_carry_it() {
+    let marked = |words: &str| {
+        let job = job_of(format!("veth0 --dst 10.0.0.2 --tcp --run 7 {words}"));
+        let mut packets = made(&format!("--tcp {words}")).unwrap();
+        sender::job_packets::mark(&mut packets, &job, 1, None).map_err(|refusal| refusal.to_string())
+    };
+    assert_eq!(marked("--size 90"), Ok(()));
+    for (words, said) in [
+        ("", "cannot mark packet 1: a mark takes 18 bytes behind the headers, and there are 0"),
+        ("--size 90 --signature none", "cannot use --run 7: only full signatures and marks have a run"),
+    ] {
+        let refusal = marked(words).unwrap_err();
+        assert!(refusal.contains(said), "{words}: {refusal}");
+    }
+}
+
 #[test]
 fn sizes_count_the_whole_frame() {
     for words in [
