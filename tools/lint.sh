@@ -104,11 +104,14 @@ check_groups() {
 	done
 }
 
-# Cargo waits for another cargo in the same folder, so the groups have a copy of it, and are checked meanwhile.
+# Cargo waits for another cargo in the same folder, so the groups have a copy of it, and are checked meanwhile. Cargo
+# writes its records in place, so they are copied. The files that it and the compiler replace are links: there can be
+# gigabytes of them.
 start_groups() {
 	local folder=${CARGO_TARGET_DIR:-target}
 	rm -rf "$folder/groups"
-	mkdir -p "$folder/groups" && cp -a "$folder/ci" "$folder/groups/" || return 1
+	mkdir -p "$folder/groups/ci" && cp -a "$folder/ci/.fingerprint" "$folder/groups/ci/" &&
+		cp -al "$folder/ci"/{build,deps} "$folder/groups/ci/" || return 1
 	CARGO_TARGET_DIR=$folder/groups check_groups &
 	groups=$!
 }
